@@ -1,0 +1,42 @@
+# Two commands do everything: `make start` for learners, `make test` for whoever changes something.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+DAYS := $(basename $(notdir $(wildcard lessons/*.ipynb)))
+
+.PHONY: start test lint notebooks mutants clean
+
+start: $(READY)  ## set up, show the board, check day 1
+	@$(BIN)/course
+	@$(BIN)/course check 1 || true
+
+test: $(READY) .venv/.ready-test  ## everything that must stay green
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/course sync --check
+	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --nbval lessons solutions
+
+notebooks: $(READY)  ## execute every notebook again, in place
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \
+		--ClearMetadataPreprocessor.enabled=False lessons/*.ipynb solutions/*.ipynb
+
+mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY=8` for one day
+	$(BIN)/python tests/mutants.py $(DAY)
+
+# torch comes first and by itself: asked for by another package, its newest build with all of CUDA would come.
+$(READY): requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements.txt)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+.venv/.ready-test: $(READY) requirements-test.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+	@touch $@
+
+clean:  ## remove what can be made anew
+	rm -rf .venv .course

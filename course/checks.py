@@ -1,0 +1,228 @@
+"""The hidden checks, read and run.
+
+A check is a plain pytest function in `tests/days/`: it takes the learner's module as `answer`, uses it,
+and returns what it saw. Its other arguments are fixtures of its file. pytest is not needed to run one: a
+worker calls it directly, so that a verdict takes milliseconds, and the same check can be run on inputs
+that were transformed first (`see(…, transform)`).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import itertools
+import sys
+import textwrap
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from course.definitions import RAISE
+from course.draw import Draw
+from course.observation import Observation, Raised, flatten
+
+Transform = Callable[[Any], Any]
+"""Maps one input array to the array that is used instead."""
+
+DEEPEST_TRACEBACK = 12  # endless recursion fills a thousand lines that say the same
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check with its parameters fixed."""
+
+    name: str
+    exercise: str
+    uses: frozenset[str]
+    """The definitions of the answer that it touches."""
+    function: Callable[..., Any]
+    parameters: dict[str, Any]
+    module: ModuleType
+    constant: dict[str, str] = field(default_factory=dict)
+    """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
+
+    @property
+    def says(self) -> str:
+        """What it checks, in a sentence: its docstring."""
+        return " ".join((self.function.__doc__ or "").split())
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of running a check: an observation or an exception, and which inputs were damaged."""
+
+    observation: Observation
+    raised: Raised | None = None
+    damaged: tuple[str, ...] = ()
+    exception: BaseException | None = None
+    """The exception itself, where it was raised in this process."""
+
+
+def load_module(path: Path) -> ModuleType:
+    """Import a file by its path under a name of its own."""
+    name = f"course_loaded_{path.parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_checks(path: Path, exercises: tuple[str, ...]) -> list[Check]:
+    """The checks of a day in the order of its file, one for each combination of parameters."""
+    module = load_module(path)
+    checks: list[Check] = []
+    for name, function in vars(module).items():
+        if name.startswith("test_") and inspect.isfunction(function):
+            uses = _definitions_used(function, exercises)
+            if not uses:
+                raise ValueError(f"{path.name}: {name} uses none of {', '.join(exercises)}")
+            # A check of several exercises counts for the last: what comes later stands on what came before.
+            exercise = max(uses, key=exercises.index)
+            constant = {leaf: mark.args[-1] for mark in _marks(function, "constant") for leaf in mark.args[:-1]}
+            for suffix, parameters in _parameter_sets(function):
+                checks.append(
+                    Check(name + suffix, exercise, uses, function, parameters, module, constant)
+                )
+    return checks
+
+
+def _definitions_used(function: Callable[..., Any], exercises: tuple[str, ...]) -> frozenset[str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    names = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "answer"
+    }
+    return frozenset(name for name in exercises if name in names)
+
+
+def _marks(function: Callable[..., Any], name: str) -> list[Any]:
+    return [mark for mark in getattr(function, "pytestmark", []) if mark.name == name]
+
+
+def _parameter_sets(function: Callable[..., Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each combination of `parametrize` values, with the suffix that pytest would give the name."""
+    marks = _marks(function, "parametrize")
+    if not marks:
+        yield "", {}
+        return
+    for values in itertools.product(*(mark.args[1] for mark in reversed(marks))):
+        names = [mark.args[0] for mark in reversed(marks)]
+        yield f"[{'-'.join(str(value) for value in reversed(values))}]", dict(zip(names, values, strict=True))
+
+
+# --- Running one ----------------------------------------------------------------------------------
+
+
+def see(
+    check: Check,
+    answer: Any,
+    seed: int,
+    device: str = "cpu",
+    transform: Transform | None = None,
+    file: str | None = None,
+) -> Seen:
+    """Run a check on an answer and keep what it saw; an exception is something seen, too.
+
+    Args:
+        check: the check.
+        answer: the learner's module, or the reference.
+        seed: where the inputs come from.
+        device: where the inputs lie.
+        transform: applied to every input array before the check gets it.
+        file: the answer's file name, by which its own lines are told from others in a traceback.
+    """
+    inputs = check_inputs(check, seed, device)
+    if transform is not None:
+        inputs = map_arrays(inputs, transform)
+    before = map_arrays(inputs, np.copy)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an overflow shows in the values, which are compared
+            observation = flatten(check.function(answer=answer, **inputs))
+    except (Exception, SystemExit) as error:
+        return Seen({}, raised(error, file), exception=error)
+    return Seen(observation, damaged=tuple(_differing(before, inputs)))
+
+
+def check_inputs(check: Check, seed: int, device: str = "cpu") -> dict[str, Any]:
+    """The values of a check's fixtures, by name, without `answer`."""
+    known: dict[str, Any] = {**check.parameters, "device": device, "seed": seed}
+    wanted = list(inspect.signature(check.function).parameters)
+    return {name: _fixture(check, name, known) for name in wanted if name != "answer"}
+
+
+def _fixture(check: Check, name: str, known: dict[str, Any]) -> Any:
+    if name not in known:
+        definition = getattr(check.module, name, None)
+        if definition is None:
+            raise LookupError(f"{check.name} asks for '{name}', which {check.module.__file__} does not define")
+        function = inspect.unwrap(definition)
+        wanted = inspect.signature(function).parameters
+        arguments = {other: _fixture(check, other, known) for other in wanted if other != "draw"}
+        if "draw" in wanted:  # each fixture of each check has a stream of its own
+            arguments["draw"] = Draw(known["seed"], f"{check.name}/{name}")
+        known[name] = function(**arguments)
+    return known[name]
+
+
+def map_arrays(value: Any, function: Transform) -> Any:
+    """The same nested value with every array in it replaced."""
+    if isinstance(value, dict):
+        return {key: map_arrays(item, function) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(map_arrays(item, function) for item in value)
+    return function(value) if isinstance(value, np.ndarray) else value
+
+
+def named_arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Every array in a nested value, with the name that a learner would know it by: the innermost key."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from named_arrays(item, str(key))
+    elif isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            yield from named_arrays(item, f"{path}[{index}]")
+    elif isinstance(value, np.ndarray):
+        yield path, value
+
+
+def _differing(before: Any, after: Any) -> Iterator[str]:
+    pairs = zip(named_arrays(before), named_arrays(after), strict=True)
+    for (name, old), (_, new) in pairs:
+        if not np.array_equal(old, new, equal_nan=old.dtype.kind == "f"):
+            yield name
+
+
+# --- Exceptions as data ----------------------------------------------------------------------------
+
+
+def raised(error: BaseException, file: str | None) -> Raised:
+    """An exception as data. Of its traceback only the lines of the answer's own file are kept."""
+    frames = [
+        (frame.lineno or 0, frame.name, (frame.line or "").strip())
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == file
+    ][-DEEPEST_TRACEBACK:]
+    if isinstance(error, SyntaxError) and error.filename == file:
+        frames.append((error.lineno or 0, "", (error.text or "").strip()))
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    kind = "MemoryError" if isinstance(error, MemoryError) else type(error).__name__
+    return Raised(kind, message, frames, _is_stubs_own(error, file))
+
+
+def _is_stubs_own(error: BaseException, file: str | None) -> bool:
+    """Whether it comes from a line that is the stub's, unchanged, and not from a base class's method."""
+    if type(error) is not NotImplementedError or error.args:
+        return False
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return last.filename == file and (last.line or "").strip() == RAISE

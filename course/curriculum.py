@@ -1,0 +1,204 @@
+"""The forty days: their names, what each asks for, and where its files lie."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day of the course. Its stem names it everywhere."""
+
+    number: int
+    topic: str
+    title: str
+    exercises: tuple[str, ...]
+    references: tuple[str, ...]
+
+    @property
+    def stem(self) -> str:
+        return f"day{self.number:02d}_{self.topic}"
+
+    @property
+    def lesson(self) -> Path:
+        return ROOT / "lessons" / f"{self.stem}.ipynb"
+
+    @property
+    def stub(self) -> Path:
+        return ROOT / "exercises" / f"{self.stem}.py"
+
+    @property
+    def hints(self) -> Path:
+        return ROOT / "exercises" / "hints" / f"{self.stem}.md"
+
+    @property
+    def solution(self) -> Path:
+        return ROOT / "solutions" / f"{self.stem}.ipynb"
+
+    @property
+    def checks(self) -> Path:
+        return ROOT / "tests" / "days" / f"test_{self.stem}.py"
+
+    @property
+    def misconceptions(self) -> Path:
+        return ROOT / "tests" / "days" / "misconceptions" / f"{self.stem}.py"
+
+    @property
+    def accepted(self) -> Path:
+        """The folder of right answers written differently, a file each."""
+        return ROOT / "tests" / "days" / "accepted" / self.stem
+
+    @property
+    def ready(self) -> bool:
+        """Whether this day is there yet: a day without checks is only announced."""
+        return self.checks.exists()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of the course with days of one kind."""
+
+    title: str
+    days: tuple[Day, ...]
+
+
+def _part(title: str, reference: str | None, *days: tuple[int, str, str, str, str]) -> Part:
+    """A part from rows of (number, topic, title, exercises, references unless the part has one)."""
+    return Part(
+        title,
+        tuple(
+            Day(number, topic, name, tuple(exercises.split()), tuple((reference or files).split()))
+            for number, topic, name, exercises, files in days
+        ),
+    )
+
+
+PARTS = (
+    _part(
+        "Attention in NumPy",
+        "numpy_reference.py",
+        (1, "softmax", "Softmax", "softmax log_softmax", ""),
+        (2, "attention", "Attention", "attention", ""),
+        (3, "masks", "Masks", "padding_mask subsequent_mask target_mask", ""),
+        (
+            4,
+            "multi_head_attention",
+            "Multi-head attention",
+            "split_heads join_heads multi_head_attention",
+            "",
+        ),
+        (5, "positional_encoding", "Positional encoding", "positional_encoding", ""),
+        (6, "encoder_layer", "Encoder layer", "layer_norm feed_forward encoder_layer", ""),
+        (7, "backward", "Backward", "softmax_backward attention_backward", ""),
+    ),
+    _part(
+        "The Transformer in PyTorch",
+        "implementation.py",
+        (8, "attention", "Attention", "attention", ""),
+        (9, "multi_head_attention", "Multi-head attention", "MultiHeadedAttention", ""),
+        (
+            10,
+            "feed_forward_and_embeddings",
+            "Feed-forward and embeddings",
+            "PositionwiseFeedForward Embeddings PositionalEncoding",
+            "",
+        ),
+        (11, "norm_and_residual", "Norm and residual", "LayerNorm SublayerConnection clones", ""),
+        (12, "encoder", "Encoder", "EncoderLayer Encoder", ""),
+        (13, "decoder", "Decoder", "subsequent_mask DecoderLayer Decoder", ""),
+        (14, "make_model", "The whole model", "Generator EncoderDecoder make_model", ""),
+        (15, "batch", "Batch", "Batch", ""),
+        (16, "label_smoothing", "Label smoothing", "LabelSmoothing", ""),
+        (17, "learning_rate", "Learning rate", "rate", ""),
+        (18, "training_loop", "Training loop", "run_epoch", ""),
+        (19, "greedy_decoding", "Greedy decoding", "greedy_decode", ""),
+        (20, "beam_search", "Beam search", "beam_search", ""),
+        (21, "byte_pair_encoding", "Byte-pair encoding", "train_bpe BPE", ""),
+        (22, "translation", "Translation", "bleu token_batches", ""),
+    ),
+    _part(
+        "After the paper",
+        None,
+        (23, "gpt", "GPT", "CausalSelfAttention GPT", "variants/gpt.py"),
+        (24, "sampling", "Sampling", "sample generate", "variants/sampling.py"),
+        (25, "kv_cache", "KV cache", "KVCache", "variants/kv_cache.py"),
+        (26, "bert", "BERT", "mask_tokens BERT", "variants/bert.py"),
+        (27, "t5", "T5", "relative_position_bucket T5", "variants/t5.py"),
+        (
+            28,
+            "norms_and_activations",
+            "Norms and activations",
+            "RMSNorm gelu mish SwiGLU",
+            "variants/norms.py variants/activations.py",
+        ),
+        (29, "rope", "Rotary positions", "rope_angles apply_rope", "variants/rope.py"),
+        (30, "alibi", "ALiBi", "alibi_slopes alibi_bias", "variants/alibi.py"),
+        (
+            31,
+            "grouped_query_attention",
+            "Grouped-query attention",
+            "GroupedQueryAttention",
+            "variants/grouped_query.py",
+        ),
+        (32, "llama", "LLaMA", "LLaMA", "variants/llama.py"),
+        (33, "flash_attention", "Flash attention", "flash_attention", "variants/flash.py"),
+        (
+            34,
+            "linear_and_sparse_attention",
+            "Linear and sparse attention",
+            "linear_attention sliding_window_mask",
+            "variants/linear.py variants/sliding_window.py",
+        ),
+        (35, "mixture_of_experts", "Mixture of experts", "TopKRouter MixtureOfExperts", "variants/moe.py"),
+        (36, "depth", "Depth", "ParallelBlock MixtureOfDepths", "variants/parallel.py variants/depths.py"),
+        (37, "mamba", "Mamba", "selective_scan Mamba", "variants/mamba.py"),
+        (38, "efficient_training", "Efficient training", "train_step", "variants/efficient.py"),
+        (39, "many_gpus", "Many GPUs", "average_gradients", "variants/parallelism.py"),
+        (
+            40,
+            "shipping",
+            "Shipping",
+            "quantize_int8 dequantize QuantizedLinear",
+            "variants/shipping.py",
+        ),
+    ),
+)
+
+DAYS = tuple(day for part in PARTS for day in part.days)
+
+
+class NoSuchDay(ValueError):
+    """What was asked for is no day, or is several."""
+
+
+def find_day(asked: str) -> Day:
+    """The day meant by `8`, `day08`, `day08_attention` or a topic such as `decoder`.
+
+    Raises:
+        NoSuchDay: no day fits, or several do; the message names what is allowed.
+    """
+    if match := re.fullmatch(r"(?:day)?(\d{1,9})", asked.strip().lower()):
+        number = int(match[1])
+        if not 1 <= number <= len(DAYS):
+            raise NoSuchDay(f"There is no day {number}: the days are 1 to {len(DAYS)}.")
+        return DAYS[number - 1]
+    word = asked.strip().lower().replace("-", "_").replace(" ", "_")
+    fitting = [day for day in DAYS if word == day.stem] or [day for day in DAYS if word and word in day.stem]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = ", ".join(f"{day.number} ({day.stem})" for day in fitting)
+        raise NoSuchDay(f"'{asked}' fits several days: {names}. Say which by its number.")
+    raise NoSuchDay(
+        f"No day is called '{asked}'. Use a number from 1 to {len(DAYS)}, a name such as day08, "
+        "or a topic such as decoder; `course` lists them all."
+    )
+
+
+def day_of_definition(file: str, name: str) -> Day | None:
+    """The day that has the definition `name` of the reference `file` as an exercise, if one has."""
+    return next((day for day in DAYS if file in day.references and name in day.exercises), None)

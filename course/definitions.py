@@ -1,0 +1,289 @@
+"""The references read as text: definitions, the stubs made from them, and references cut to earlier days.
+
+The reference is the only truth. Everything that repeats it is written from here: a stub keeps a
+definition's imports, signature, docstring and numbered steps and loses its code; a solution's cells are
+the definitions to the letter; a worker gets the reference without today's and later definitions; a wrong
+answer is the reference with one definition changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import io
+import linecache
+import sys
+import textwrap
+import tokenize
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType, ModuleType
+
+from course.curriculum import DAYS, ROOT, Day, day_of_definition
+
+RAISE = "raise NotImplementedError"
+
+Definition = ast.FunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One reference file, parsed."""
+
+    file: str
+    source: str
+    tree: ast.Module
+
+    @property
+    def module(self) -> str:
+        """The name it is imported by: `variants/gpt.py` is `variants.gpt`."""
+        return self.file.removesuffix(".py").replace("/", ".")
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        return {
+            node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+
+    def text(self, node: ast.stmt) -> str:
+        """The source lines of a top-level statement, decorators included."""
+        first, last = _span(node)
+        return "\n".join(self.source.splitlines()[first:last]) + "\n"
+
+
+@functools.cache
+def reference(file: str) -> Reference:
+    """Read and parse a reference file, once."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    return Reference(file, source, ast.parse(source))
+
+
+def definition_text(day: Day, name: str) -> str:
+    """The source of one exercise of a day, to the letter."""
+    home = _home(day, name)
+    return home.text(home.definitions[name])
+
+
+def _home(day: Day, name: str) -> Reference:
+    """The reference file of the day that defines `name`."""
+    for file in day.references:
+        if name in reference(file).definitions:
+            return reference(file)
+    raise LookupError(f"{day.stem}: none of {', '.join(day.references)} defines {name}")
+
+
+def _span(node: ast.stmt) -> tuple[int, int]:
+    """The half-open range of line indices of a statement, decorators included."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+    assert node.end_lineno is not None
+    return min([node.lineno, *(d.lineno for d in decorators)]) - 1, node.end_lineno
+
+
+# --- Imports that a definition needs -------------------------------------------------------------
+
+
+def import_lines(day: Day, names: tuple[str, ...] | None = None) -> str:
+    """The imports that a file with only these exercises of the day needs, the reference's earlier parts last."""
+    names = names or day.exercises
+    wanted: set[str] = set()
+    for name in names:
+        wanted |= _names_used(_home(day, name).definitions[name])
+    kept: list[str] = []
+    earlier: list[str] = []
+    for file in day.references:
+        for node in reference(file).tree.body:
+            kept += _import_of(node, wanted)
+        found = [
+            name for name in reference(file).definitions if name in wanted and name not in day.exercises
+        ]
+        if found:
+            earlier.append(f"from {reference(file).module} import {', '.join(sorted(found))}\n")
+    return "".join(dict.fromkeys([*kept, *earlier]))
+
+
+def _names_used(definition: Definition) -> set[str]:
+    return {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)} - set(dir(builtins))
+
+
+def _import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
+    """The part of an import statement that binds wanted names, as lines; nothing for other statements."""
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return []
+    aliases = [alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in wanted]
+    if not aliases:
+        return []
+    if isinstance(node, ast.Import):
+        slim: ast.stmt = ast.Import(names=aliases)
+    else:
+        slim = ast.ImportFrom(module=node.module, names=aliases, level=node.level)
+    return [ast.unparse(slim) + "\n"]
+
+
+# --- Stubs ---------------------------------------------------------------------------------------
+
+
+def stub_text(day: Day) -> str:
+    """The exercise file as a learner finds it."""
+    head = textwrap.dedent(f'''\
+        """Day {day.number} · {day.title}
+
+        Lesson  course lesson {day.number}
+        Hints   course hint {day.number}
+        Check   course watch {day.number}    (checks at every save; `course check {day.number}` checks once)
+
+        Replace each `{RAISE}` by your own code. The numbered comments are a way there; you may
+        take another. Earlier days' parts come from the reference, so a day can be skipped.
+        """
+        ''')
+    bodies = [_stub_of(definition_text(day, name)) for name in day.exercises]
+    return head + "\n" + sorted_imports(import_lines(day)) + "".join(f"\n\n{body}" for body in bodies)
+
+
+def sorted_imports(lines: str) -> str:
+    """Import lines in ruff's order: standard library, other packages, our own references."""
+    ours = {reference_file.split("/")[0].removesuffix(".py") for day in DAYS for reference_file in day.references}
+
+    def group(line: str) -> int:
+        package = line.split()[1].split(".")[0]
+        return 2 if package in ours else 0 if package in sys.stdlib_module_names else 1
+
+    def order(line: str) -> tuple[int, bool, str]:
+        return group(line), line.startswith("from "), line.split()[1].lower()
+
+    ordered = sorted(lines.splitlines(keepends=True), key=order)
+    blocks = [[line for line in ordered if group(line) == number] for number in range(3)]
+    return "\n".join("".join(block) for block in blocks if block)
+
+
+def _stub_of(text: str) -> str:
+    """A definition without its code: signature, docstring, numbered steps and the raise stay."""
+    tree = ast.parse(text)
+    lines = text.splitlines()
+    comments = _comments(text)
+    kept: list[str] = []
+    position = 0
+    for function in _innermost_functions(tree):
+        body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+        signature_end = function.body[0].end_lineno if body is not function.body else function.body[0].lineno - 1
+        assert signature_end is not None and function.end_lineno is not None
+        kept += lines[position:signature_end]
+        indent = " " * function.body[0].col_offset
+        kept += [indent + ast.unparse(node) for node in body if _is_super_init(node)]
+        kept += _steps(comments, signature_end, function.end_lineno, indent)
+        kept.append(indent + RAISE)
+        position = function.end_lineno
+    return "\n".join([*kept, *lines[position:]]) + "\n"
+
+
+def _innermost_functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """The functions of a definition in the order of the text: itself, or a class's methods."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node
+        elif isinstance(node, ast.ClassDef):
+            yield from _innermost_functions(node)
+
+
+def _is_super_init(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and ast.unparse(node).startswith("super().__init__(")
+
+
+def _comments(text: str) -> dict[int, str]:
+    """Comments that stand alone on their line, by line number."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return {
+        token.start[0]: token.string
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.line[: token.start[1]].strip() == ""
+    }
+
+
+def _steps(comments: dict[int, str], after: int, until: int, indent: str) -> list[str]:
+    """The numbered steps in a range of lines: each `# 1. …` with the comment lines that continue it."""
+    steps: list[str] = []
+    previous = None
+    for number in sorted(line for line in comments if after < line <= until):
+        comment = comments[number]
+        if comment[2:3].isdigit() or (steps and previous == number - 1):
+            steps.append(indent + comment)
+            previous = number
+    return steps
+
+
+# --- References cut to earlier days, and changed ones ---------------------------------------------
+
+
+def cut_sources(day: Day) -> dict[str, tuple[str, dict[str, int]]]:
+    """For each reference module: its source without the exercises of this and later days, and
+    the days of those that were withheld, by name."""
+    files = dict.fromkeys(file for other in DAYS for file in other.references if (ROOT / file).exists())
+    return {reference(file).module: _cut(reference(file), day) for file in files}
+
+
+def _cut(source: Reference, day: Day) -> tuple[str, dict[str, int]]:
+    lines = source.source.splitlines()
+    withheld: dict[str, int] = {}
+    for name, node in source.definitions.items():
+        home = day_of_definition(source.file, name)
+        if home is not None and home.number >= day.number:
+            withheld[name] = home.number
+            first, last = _span(node)
+            lines[first:last] = [""] * (last - first)
+    return "\n".join(lines) + "\n", withheld
+
+
+def reference_module(day: Day, changed: Mapping[str, str] = MappingProxyType({})) -> ModuleType:
+    """The day's exercises as the reference has them, some of them replaced by another text.
+
+    The other exercises of the day use the changed ones, as those in a learner's own file would.
+    """
+    answer = ModuleType("answer")
+    for file in day.references:
+        home = reference(file)
+        lines = home.source.splitlines()
+        for name, node in reversed(home.definitions.items()):  # from below, so that line numbers stay right
+            if name in changed:
+                first, last = _span(node)
+                lines[first:last] = changed[name].splitlines()
+        built = build_module(home.module, "\n".join(lines) + "\n", f"<the reference of {day.stem}>")
+        vars(answer).update((name, vars(built)[name]) for name in day.exercises if name in vars(built))
+    return answer
+
+
+def build_module(name: str, source: str, filename: str | None = None) -> ModuleType:
+    """A module of the given source, not entered into `sys.modules`; tracebacks can show its lines."""
+    module = ModuleType(name)
+    module.__file__ = filename or f"<{name}>"
+    linecache.cache[module.__file__] = (len(source), None, source.splitlines(keepends=True), module.__file__)
+    exec(compile(source, module.__file__, "exec"), module.__dict__)
+    return module
+
+
+@contextmanager
+def references_cut(cut: dict[str, tuple[str, dict[str, int]]], day: int) -> Iterator[None]:
+    """Within it, importing a reference gives only the definitions of earlier days."""
+    before = {name: sys.modules.get(name) for name in cut}
+    for name, (source, withheld) in cut.items():
+        module = build_module(name, source)
+        module.__dict__["__getattr__"] = functools.partial(_withheld, name, withheld, day)
+        sys.modules[name] = module
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = old
+
+
+def _withheld(module: str, withheld: dict[str, int], day: int, name: str) -> object:
+    if name in withheld:
+        when = "is today's exercise" if withheld[name] == day else f"belongs to day {withheld[name]}, after today"
+        raise ImportError(
+            f"{name} of {module} {when}: it is yours to write, so it cannot be imported here. "
+            "What earlier days wrote can."
+        )
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")

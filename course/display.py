@@ -1,0 +1,211 @@
+"""What people look at: the board, a day's verdict, hints. Everything a learner wrote is shown as mere text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from course.curriculum import DAYS, PARTS, Day, Part
+from course.results import CheckResult, DayResult
+
+THEME = Theme(
+    {
+        "passed": "green",
+        "failed": "red",
+        "error": "red",
+        "in_progress": "yellow",
+        "not_started": "default",
+        "skipped": "cyan",
+        "announced": "bright_black",
+        "quiet": "bright_black",
+        "command": "bold cyan",
+        "markdown.code": "bold cyan",
+    }
+)
+MARKS = {
+    "passed": "✔",
+    "failed": "✘",
+    "error": "✘",
+    "in_progress": "◐",
+    "not_started": "○",
+    "skipped": "–",
+    "announced": "·",
+}
+WIDE_ENOUGH = 92  # columns that three parts need side by side
+MOST_PRINTED_LINES = 12
+
+
+def console(**how: object) -> Console:
+    """A console in the course's colours."""
+    return Console(theme=THEME, highlight=False, soft_wrap=False, **how)  # type: ignore[arg-type]
+
+
+def safe(text: str) -> Text:
+    """Words that may come from anyone: no markup, and control characters made visible."""
+    return Text("".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text))
+
+
+# --- The board ---------------------------------------------------------------------------------------
+
+
+def board(results: dict[int, DayResult], width: int) -> RenderableType:
+    """Forty days in their three parts, what passes, what is next, where the last failure was."""
+    parts = [_part(number, part, results) for number, part in enumerate(PARTS, 1)]
+    if width >= WIDE_ENOUGH:
+        days = Table.grid(expand=True, padding=(0, 2))
+        for _ in parts:
+            days.add_column(ratio=1)
+        days.add_row(*parts)
+    else:
+        days = Table.grid()
+        for part in parts:
+            days.add_row(Padding(part, (0, 0, 1, 0)))
+    return Group(_headline(results, width), "", days, _legend(), "", *_next_steps(results))
+
+
+def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
+    passed = [day for day in DAYS if _status(day, results) == "passed"]
+    cells = max(1, min(len(DAYS), width - 2))
+    done = round(cells * len(passed) / len(DAYS))
+    bar = Text("━" * done, "passed") + Text("━" * (cells - done), "quiet")
+    title = Text("Transformers from scratch", "bold") + Text(f"  {len(passed)} of {len(DAYS)} days", "quiet")
+    return Group(title, bar)
+
+
+def _part(number: int, part: Part, results: dict[int, DayResult]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=1)
+    table.add_column(justify="right", width=2)
+    table.add_column()
+    table.add_row("", "", Text(f"{number} · {part.title}", "bold"))
+    for day in part.days:
+        status = _status(day, results)
+        title = Text(day.title, "bold" if status in ("failed", "error", "in_progress") else "")
+        if status in ("failed", "error", "in_progress"):
+            title += Text(f" {results[day.number].passed}/{results[day.number].total}", status)
+        style = "announced" if status == "announced" else ""
+        table.add_row(Text(MARKS[status], status), Text(str(day.number), "quiet"), title, style=style)
+    return table
+
+
+def _status(day: Day, results: dict[int, DayResult]) -> str:
+    return results[day.number].status if day.number in results else "announced"
+
+
+def _legend() -> Text:
+    legend = Text()
+    for status in ("passed", "in_progress", "failed", "not_started", "announced"):
+        words = "not there yet" if status == "announced" else status.replace("_", " ")
+        legend += Text(f"{MARKS[status]} ", status) + Text(f"{words}   ", "quiet")
+    return legend
+
+
+def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
+    coming = next((r for r in results.values() if r.status != "passed"), None)
+    lines: list[RenderableType] = []
+    if coming is None:
+        lines.append(Text("Every day that is there passes.", "passed"))
+        return lines
+    failure = next((c for r in results.values() for c in r.checks if _went_wrong(c)), None)
+    if failure is not None:
+        day = next(r.day for r in results.values() if failure in r.checks)
+        first = failure.message.splitlines()[0] if failure.message else ""
+        lines += [Text(f"Day {day.number} fails in {failure.name}", "failed"), Padding(safe(first), (0, 0, 1, 2))]
+    day = coming.day
+    lines.append(Text(f"Next: day {day.number} · {day.title}", "bold"))
+    for command, what in (
+        (f"course lesson {day.number}", "read and run the lesson"),
+        (f"course watch {day.number}", f"then fill in exercises/{day.stem}.py: checked at every save"),
+        (f"course hint {day.number}", "when you are stuck"),
+    ):
+        lines.append(Padding(Text(f"{command:<18}", "command") + Text(what), (0, 0, 0, 2)))
+    return lines
+
+
+# --- A day's verdict -----------------------------------------------------------------------------------
+
+
+def verdict(result: DayResult) -> RenderableType:
+    """A day: each exercise with its checks, the first failure of each in full."""
+    day = result.day
+    head = Text(f"Day {day.number} · {day.title}", "bold")
+    head += Text(f"   {result.passed} of {result.total} checks pass", _colour(result.status))
+    lines: list[RenderableType] = [head]
+    if len({check.message for check in result.checks}) == 1 and result.checks[0].message:
+        lines += _same_for_all(result)
+    else:
+        for exercise in day.exercises:
+            checks = [check for check in result.checks if check.exercise == exercise]
+            if checks:
+                lines += _exercise(exercise, checks)
+    if result.printed.strip():
+        lines += _printed(result.printed)
+    return Group(*lines)
+
+
+def _same_for_all(result: DayResult) -> list[RenderableType]:
+    """One thing is wrong with the whole file, or nothing is begun."""
+    status, message = result.checks[0].status, result.checks[0].message
+    return [Padding(Text(f"{MARKS.get(status, '✘')} ", _colour(status)) + safe(message), (0, 0, 0, 2))]
+
+
+def _exercise(exercise: str, checks: Sequence[CheckResult]) -> list[RenderableType]:
+    wrong = [check for check in checks if check.status not in ("passed", "skipped")]
+    passed = sum(check.status == "passed" for check in checks)
+    status = "passed" if not wrong else wrong[0].status
+    head = Text(f"{MARKS.get(status, '✘')} ", _colour(status)) + Text(exercise, "bold")
+    head += Text(f"  {passed} of {len(checks)}", "quiet")
+    lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
+    if wrong:
+        lines.append(Padding(_failure(wrong[0]), (0, 0, 0, 4)))
+    if len(wrong) > 1:
+        others = ", ".join(check.name.removeprefix("test_") for check in wrong[1:])
+        lines.append(Padding(Text(f"not passed either: {others}", "quiet"), (0, 0, 0, 4)))
+    return lines
+
+
+def _failure(check: CheckResult) -> RenderableType:
+    if check.status == "not_started":
+        return safe(check.message)
+    name = Text(check.name, _colour(check.status)) + Text("  ") + Text(check.says)
+    if check.misconception is None:
+        return Group(name, Padding(safe(check.message), (0, 0, 0, 2)))
+    told, _, detail = check.message.partition("\n")
+    box = Panel(safe(told), title=Text(check.misconception.replace("_", " ")), title_align="left", border_style="yellow")
+    return Group(name, box, Padding(safe(detail), (0, 0, 0, 2)))
+
+
+def _printed(printed: str) -> list[RenderableType]:
+    lines = printed.rstrip().splitlines()
+    shown = "\n".join(line[:300] for line in lines[:MOST_PRINTED_LINES])
+    more = len(lines) - MOST_PRINTED_LINES
+    text = safe(shown) + (Text(f"\n… and {more} lines more", "quiet") if more > 0 else Text(""))
+    return [Panel(text, title="your code printed", title_align="left", border_style="quiet")]
+
+
+def _colour(status: str) -> str:
+    return status if status in MARKS else "error"
+
+
+def _went_wrong(check: CheckResult) -> bool:
+    return check.status not in ("passed", "not_started", "skipped")
+
+
+def hint(day: Day, exercise: str, shown: Iterable[str], total: int) -> RenderableType:
+    """The hints given so far, the newest last."""
+    texts = list(shown)
+    blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
+    for number, text in enumerate(texts, 1):
+        blocks += [Text(f"Hint {number} of {total}", "quiet"), Padding(Markdown(text), (0, 0, 1, 2))]
+    if len(texts) < total:
+        blocks.append(Text("Once more for the next one.", "quiet"))
+    else:
+        blocks.append(Text(f"That was the last. The worked answer: course solution {day.number}", "quiet"))
+    return Group(*blocks)

@@ -1,0 +1,162 @@
+"""What the reference sees, and how far from it a right answer may be.
+
+The truth is the reference in float64 on the same inputs. A right answer computed in the inputs' own dtype
+may be off by the largest of three things, each derived and none typed in: a small multiple of what the
+reference itself is off in that dtype; a few roundings of the largest number that the reference meets on
+its way; and what half an ulp of change in the inputs does to the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course.checks import Check, Seen, Transform, check_inputs, map_arrays, see
+from course.observation import Leaf, Observation
+
+# Two right forms of one formula differ by 40 times the better one's error (log-softmax at an offset of
+# 100); the second term takes care of those. These two only cover the order of additions.
+OWN_ERRORS = 4.0
+ROUNDINGS = 8.0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a right answer's observation is compared with."""
+
+    seen: Seen
+    """The reference on the inputs as they are: types, shapes, dtypes, exceptions."""
+    truth: Observation
+    """The reference in float64."""
+    tolerance: dict[str, float]
+    """How far the values of each leaf may be off."""
+    inputs: dict[str, Any]
+
+
+def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expected:
+    """Run the reference, or a known wrong answer, as the thing to compare with."""
+    seen = see(check, reference, seed, device)
+    truth = see(check, reference, seed, device, _upcast).observation
+    largest = _Largest()
+    see(check, reference, seed, device, largest.watch)
+    shaken = [
+        see(check, reference, seed, device, _shaken(np.random.default_rng(round_))).observation
+        for round_ in range(2)
+    ]
+    tolerance = {
+        path: _tolerance(leaf, truth.get(path), [other.get(path) for other in shaken], largest.value)
+        for path, leaf in seen.observation.items()
+    }
+    return Expected(seen, truth, tolerance, check_inputs(check, seed, device))
+
+
+def is_float(leaf: Leaf | None) -> bool:
+    """Whether a leaf holds real numbers, in an array or alone."""
+    if leaf is None or leaf.value is None:
+        return False
+    return leaf.type == "float" or (leaf.is_array and np.asarray(leaf.value).dtype.kind == "f")
+
+
+def _tolerance(leaf: Leaf, truth: Leaf | None, shaken: list[Leaf | None], largest: float) -> float:
+    if not is_float(leaf) or truth is None:
+        return 0.0
+    eps = _eps(leaf)
+    own = OWN_ERRORS * _distance(leaf, truth)
+    rounding = ROUNDINGS * eps * max(largest, _magnitude(truth))
+    conditioning = max(_distance(other, truth) for other in shaken if other is not None)
+    return max(own, rounding, conditioning)
+
+
+def _eps(leaf: Leaf) -> float:
+    if leaf.dtype == "bfloat16":
+        return 2.0**-7
+    return float(np.finfo(leaf.dtype or "float64").eps)
+
+
+def _distance(one: Leaf, other: Leaf) -> float:
+    """The largest finite difference of two leaves; 0 where they cannot be compared."""
+    a, b = np.asarray(one.value, dtype=np.float64), np.asarray(other.value, dtype=np.float64)
+    if a.shape != b.shape:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(a - b)
+    return float(np.max(gaps, initial=0.0, where=np.isfinite(gaps)))
+
+
+def _magnitude(leaf: Leaf) -> float:
+    values = np.abs(np.asarray(leaf.value, dtype=np.float64))
+    return float(np.max(values, initial=0.0, where=np.isfinite(values)))
+
+
+# --- Three ways to look at the same inputs ----------------------------------------------------------
+
+
+def _upcast(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array.copy()
+
+
+def _shaken(random: np.random.Generator) -> Transform:
+    """Inputs in float64, each moved by half an ulp of the dtype it had."""
+
+    def shake(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if array.dtype.kind != "f":
+            return array.copy()
+        with np.errstate(all="ignore"):
+            ulp = np.spacing(np.abs(array)).astype(np.float64)
+        half = np.where(np.isfinite(ulp), ulp / 2, 0.0)
+        if array.dtype == np.float64:
+            half = 2 * half  # half an ulp of float64 itself would be rounded away
+        return array.astype(np.float64) + random.choice([-1.0, 1.0], array.shape) * half
+
+    return shake
+
+
+class _Largest:
+    """The largest finite number that comes up while a NumPy computation runs on watched inputs."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def watch(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        watched = array.copy().view(_Watched)
+        watched.note = self.note
+        return watched
+
+    def note(self, array: Any) -> None:
+        values = np.asarray(array)
+        if values.dtype.kind == "f":
+            limit = np.finfo(values.dtype).max / 2  # a mask's lowest number is no result of arithmetic
+            sizes = np.abs(values)
+            self.value = max(self.value, float(np.max(sizes, initial=0.0, where=sizes < limit)))
+
+
+class _Watched(np.ndarray[Any, Any]):
+    """An array that reports the result of every operation on it, and whose results do likewise."""
+
+    note: Callable[[Any], None] | None = None
+
+    def __array_finalize__(self, parent: Any) -> None:
+        self.note = getattr(parent, "note", None)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        noting = next(x.note for x in (*inputs, *(out or ())) if isinstance(x, _Watched))
+        if out is not None:
+            options["out"] = tuple(_bare(x) for x in out)
+        result = getattr(ufunc, method)(*map(_bare, inputs), **options)
+        if noting is not None:
+            for array in result if isinstance(result, tuple) else (result,):
+                noting(array)
+        if isinstance(result, np.ndarray):
+            result = result.view(_Watched)
+            result.note = noting
+        return result
+
+
+def _bare(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, _Watched) else value
+
+
+__all__ = ["Expected", "expect", "is_float", "map_arrays"]

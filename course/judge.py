@@ -1,0 +1,141 @@
+"""The verdict: what was seen beside what the reference sees, and beside what known wrong answers see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+from course.checks import Check, Seen, load_checks
+from course.comparison import compare
+from course.curriculum import Day
+from course.definitions import reference_module
+from course.expected import Expected, expect
+from course.messages import describe, describe_damage, describe_raised
+from course.misconceptions import Misconception, load_misconceptions
+from course.results import CheckResult
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one check: what was seen, or why nothing could be."""
+
+    seen: Seen | None
+    status: str = ""
+    """Where nothing was seen: error, timed_out, out_of_memory, not_started or skipped."""
+    message: str = ""
+    seconds: float = 0.0
+
+
+class Judge:
+    """The judge of one day, for one seed and device. It remembers what it has computed."""
+
+    def __init__(self, day: Day, seed: int = 0, device: str = "cpu") -> None:
+        self.day = day
+        self.seed = seed
+        self.device = device
+        self.checks = load_checks(day.checks, day.exercises)
+        self._reference = reference_module(day)
+        self._expected: dict[str, Expected] = {}
+        self._misconceptions: list[Misconception] | None = None
+        self._wrong_modules: dict[str, ModuleType] = {}
+        self._wrong: dict[tuple[str, str], Expected] = {}
+
+    @property
+    def misconceptions(self) -> list[Misconception]:
+        if self._misconceptions is None:
+            self._misconceptions = load_misconceptions(self.day)
+        return self._misconceptions
+
+    def expected(self, check: Check) -> Expected:
+        """What the reference sees in this check."""
+        if check.name not in self._expected:
+            self._expected[check.name] = expect(check, self._reference, self.seed, self.device)
+        return self._expected[check.name]
+
+    def passes(self, check: Check, seen: Seen) -> bool:
+        """Whether an observation is the reference's."""
+        return matches(seen, self.expected(check))
+
+    def prepare(self) -> Iterator[None]:
+        """Compute ahead what verdicts will need, then what diagnoses will, a piece at each step."""
+        for check in self.checks:
+            self.expected(check)
+            yield
+        for check in self.checks:
+            for wrong in self.misconceptions:
+                self._expected_wrong(wrong, check)
+                yield
+
+    def results(self, outcomes: dict[str, Outcome]) -> list[CheckResult]:
+        """The verdict on each check, in the order of the checks. `outcomes` are by the check's name."""
+        judged = [self._judge(check, outcomes[check.name]) for check in self._seen(outcomes)]
+        wrong = {result.exercise for result in judged if result.status in ("failed", "error")}
+        told = {exercise: self.diagnose(exercise, outcomes) for exercise in wrong}
+        return [_with_diagnosis(result, told.get(result.exercise)) for result in judged]
+
+    def diagnose(self, exercise: str, outcomes: dict[str, Outcome]) -> Misconception | None:
+        """The known wrong answer whose observations are exactly these, in every check of the exercise."""
+        mine = [check for check in self._seen(outcomes) if check.exercise == exercise]
+        seen = {check.name: outcomes[check.name].seen for check in mine}
+        if any(value is None for value in seen.values()):
+            return None
+        # The checks that fail are the ones that tell wrong answers apart: ask them first.
+        mine.sort(key=lambda check: matches(seen[check.name], self.expected(check)))
+        for wrong in self.misconceptions:
+            if all(matches(seen[check.name], self._expected_wrong(wrong, check)) for check in mine):
+                return wrong
+        return None
+
+    def _seen(self, outcomes: dict[str, Outcome]) -> Iterable[Check]:
+        return [check for check in self.checks if check.name in outcomes]
+
+    def _expected_wrong(self, wrong: Misconception, check: Check) -> Expected:
+        key = wrong.id, check.name
+        if key not in self._wrong:
+            if wrong.id not in self._wrong_modules:
+                self._wrong_modules[wrong.id] = wrong.module(self.day)
+            self._wrong[key] = expect(check, self._wrong_modules[wrong.id], self.seed, self.device)
+        return self._wrong[key]
+
+    def _judge(self, check: Check, outcome: Outcome) -> CheckResult:
+        def result(status: str, message: str = "") -> CheckResult:
+            return CheckResult(
+                check.name, check.exercise, status, message, check.says, None, outcome.seconds, self._device(check)
+            )
+
+        if outcome.seen is None:
+            return result(outcome.status, outcome.message)
+        expected = self.expected(check)
+        raised = outcome.seen.raised
+        if raised is not None:
+            if raised.not_started:
+                return result("not_started", f"`{check.exercise}` is yours to write.")
+            status = "out_of_memory" if raised.kind == "MemoryError" else "error"
+            return result(status, describe_raised(raised, expected.inputs))
+        difference = compare(outcome.seen.observation, expected)
+        if difference is not None:
+            tolerance = expected.tolerance.get(difference.path, 0.0)
+            return result("failed", describe(difference, tolerance, expected.inputs))
+        if outcome.seen.damaged:
+            return result("failed", describe_damage(outcome.seen.damaged, expected.inputs))
+        return result("passed")
+
+    def _device(self, check: Check) -> str:
+        return self.device if "device" in check.function.__code__.co_varnames else "cpu"
+
+
+def _with_diagnosis(result: CheckResult, wrong: Misconception | None) -> CheckResult:
+    if wrong is None or result.status not in ("failed", "error"):
+        return result
+    return replace(result, misconception=wrong.id, message=f"{wrong.tell}\n{result.message}")
+
+
+def matches(seen: Seen | None, expected: Expected) -> bool:
+    """Whether an observation is, to rounding, the expected one, or the same kind of exception."""
+    if seen is None:
+        return False
+    if seen.raised is not None or expected.seen.raised is not None:
+        kinds = [one.raised.kind if one.raised else None for one in (seen, expected.seen)]
+        return kinds[0] == kinds[1]
+    return compare(seen.observation, expected) is None and set(seen.damaged) == set(expected.seen.damaged)

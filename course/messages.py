@@ -1,0 +1,242 @@
+"""What to tell a learner: what differed first, where, by how much, and what that usually means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from course.checks import named_arrays
+from course.comparison import Difference
+from course.expected import is_float
+from course.observation import Leaf, Raised
+
+Array = np.ndarray[Any, Any]
+
+
+def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -> str:
+    """A difference in two or three lines: the first is what and where, the last what went in."""
+    lines = [_STAGES[difference.stage](difference, tolerance), _given(inputs)]
+    return "\n".join(line for line in lines if line)
+
+
+def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
+    """An exception with the learner's own lines of the traceback."""
+    message = raised.message.strip() or "(it says nothing more)"
+    lines = [f"{raised.kind}: {message}"]
+    for line, function, text in raised.frames[-3:]:
+        place = f"line {line}, in {function}" if function and function != "<module>" else f"line {line}"
+        lines.append(f"  {place}: {text}" if text else f"  {place}")
+    return "\n".join(line for line in [*lines, _meaning_of_exception(raised), _given(inputs)] if line)
+
+
+def describe_damage(names: tuple[str, ...], inputs: dict[str, Any]) -> str:
+    """Inputs that were changed in place."""
+    which = " and ".join(f"`{name}`" for name in names)
+    return (
+        f"The result is right, but the input {which} was changed in place.\n"
+        "Whoever called still needs it: `x -= y` and `x[...] = y` write into x; `x - y` makes a new array."
+        f"\n{_given(inputs)}"
+    )
+
+
+def shown(path: str, index: tuple[int, ...] = ()) -> str:
+    """The name of a leaf or of one entry of it."""
+    name = path or "the result"
+    return f"`{name}[{', '.join(map(str, index))}]`" if index else f"`{name}`"
+
+
+# --- A sentence for each stage -----------------------------------------------------------------------
+
+
+def _names(difference: Difference, _: float) -> str:
+    if difference.yours is None:
+        return f"{shown(difference.path)} is missing."
+    return f"{shown(difference.path)} is more than was asked for."
+
+
+def _type(difference: Difference, _: float) -> str:
+    yours, wanted = _pair(difference)
+    if yours.type == "None":
+        return f"{shown(difference.path)} is None; it should be {_a(wanted.type)}. Is a `return` missing?"
+    return f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(wanted.type)}."
+
+
+def _shape(difference: Difference, _: float) -> str:
+    yours, wanted = _pair(difference)
+    text = f"{shown(difference.path)} has shape {yours.shape}; it should be {wanted.shape}."
+    if yours.shape is None or wanted.shape is None:
+        return text
+    if sorted(yours.shape) == sorted(wanted.shape):
+        return f"{text} The sizes are right, the order is not: two axes are swapped."
+    if [s for s in yours.shape if s != 1] == [s for s in wanted.shape if s != 1]:
+        return f"{text} They differ by axes of length 1, which decide how arrays broadcast."
+    if len(yours.shape) != len(wanted.shape):
+        return f"{text} The number of axes differs."
+    return text
+
+
+def _dtype(difference: Difference, _: float) -> str:
+    yours, wanted = _pair(difference)
+    return f"{shown(difference.path)} has dtype {yours.dtype}; it should be {wanted.dtype}."
+
+
+def _device(difference: Difference, _: float) -> str:
+    yours, wanted = _pair(difference)
+    return f"{shown(difference.path)} lies on {yours.device}; it should lie on {wanted.device}, as the inputs do."
+
+
+def _nan(difference: Difference, _: float) -> str:
+    yours, _wanted = _pair(difference)
+    assert difference.wrong is not None
+    index = _first(difference.wrong)
+    if not np.isnan(np.asarray(yours.value, dtype=np.float64)[index]):
+        return f"{shown(difference.path, index)} should be NaN, and is {_number(yours, index)}."
+    return (
+        f"{shown(difference.path, index)} is NaN, {_share(difference.wrong)}. "
+        "NaN comes from ∞ − ∞, ∞ / ∞, 0 / 0, 0 · ∞ or the logarithm of a negative number."
+    )
+
+
+def _values(difference: Difference, tolerance: float) -> str:
+    yours, wanted = _pair(difference)
+    if difference.wrong is None:
+        return f"{shown(difference.path)} is wrong."
+    index = _first(difference.wrong)
+    where = shown(difference.path, index)
+    if not is_float(wanted):
+        text = f"{where} is {_number(yours, index)}; it should be {_number(wanted, index)}"
+        return f"{text} ({_share(difference.wrong)}). {_meaning_of_flags(yours, wanted)}".strip()
+    value, right = _doubles(yours), _doubles(wanted)
+    gap = float(value[index] - right[index])
+    amount = f"too {'large' if gap > 0 else 'small'} by {abs(gap):.3g}" if np.isfinite(gap) else "and should not be"
+    if np.isfinite(value[index]) and not np.isfinite(right[index]):
+        amount = f"and should be {right[index]}"
+    text = f"{where} is {_number(yours, index)}, {amount} ({_share(difference.wrong)})."
+    return f"{text} {_meaning_of_numbers(value, right, tolerance)}".strip()
+
+
+_STAGES = {
+    "names": _names,
+    "type": _type,
+    "shape": _shape,
+    "dtype": _dtype,
+    "device": _device,
+    "nan": _nan,
+    "values": _values,
+}
+
+
+# --- What a kind of difference usually means ----------------------------------------------------------
+
+
+def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
+    finite = np.isfinite(yours) & np.isfinite(right)
+    if not finite.all():
+        return "Infinity comes from an overflow, a division by 0 or the logarithm of 0."
+    gaps = yours - right
+    slack = 10 * tolerance + 1e-9 * float(np.max(np.abs(right), initial=0.0))
+    if not yours.any():
+        return "All of it is 0."
+    if np.ptp(gaps) <= slack:
+        return "Every entry is off by the same amount."
+    if (factor := _common_factor(yours, right, slack)) is not None:
+        return f"Every entry is {factor:.4g} times what it should be."
+    if _is_transposed(yours, right, slack):
+        return "It is transposed: the last two axes are swapped."
+    if np.allclose(np.sort(yours, axis=None), np.sort(right, axis=None), rtol=0, atol=slack):
+        return "All the numbers are there, in another order."
+    worst = float(np.max(np.abs(gaps)))
+    if worst < 1e-3 * max(1.0, float(np.max(np.abs(right)))):
+        times = worst / tolerance if tolerance else float("inf")
+        return f"It is nearly right: the largest error, {worst:.2g}, is {times:.0f} times what rounding explains."
+    return _where_it_starts(np.abs(gaps) > slack)
+
+
+def _common_factor(yours: Array, right: Array, slack: float) -> float | None:
+    weight = float((right * right).sum())
+    if weight == 0 or right.size < 2:
+        return None
+    factor = float((yours * right).sum()) / weight
+    return factor if np.max(np.abs(yours - factor * right)) <= slack * max(1.0, abs(factor)) else None
+
+
+def _is_transposed(yours: Array, right: Array, slack: float) -> bool:
+    if yours.ndim < 2 or yours.shape[-1] != yours.shape[-2]:
+        return False
+    return np.allclose(np.swapaxes(yours, -2, -1), right, rtol=0, atol=slack)
+
+
+def _where_it_starts(wrong: Array) -> str:
+    """Along which axis the first entry is right and a later one is not: the mark of a mixed-up axis."""
+    for axis, size in enumerate(wrong.shape):
+        others = tuple(other for other in range(wrong.ndim) if other != axis)
+        touched = wrong.any(axis=others)
+        if size > 1 and not touched[0] and touched.any():
+            return f"Along axis {axis} it is right up to index {int(np.argmax(touched)) - 1}, and wrong from there."
+    return ""
+
+
+def _meaning_of_flags(yours: Leaf, wanted: Leaf) -> str:
+    a, b = np.asarray(yours.value), np.asarray(wanted.value)
+    if a.dtype != bool or a.shape != b.shape or a.size < 2:
+        return ""
+    if (a != b).all():
+        return "Every entry is the opposite of what it should be: True means *may be attended to*."
+    if a.ndim >= 2 and a.shape[-1] == a.shape[-2] and (np.swapaxes(a, -2, -1) == b).all():
+        return "It is transposed: queries are rows, keys are columns."
+    return ""
+
+
+def _meaning_of_exception(raised: Raised) -> str:
+    if raised.kind == "EOFError":
+        return "Nobody is there to answer `input()` while the checks run: use the arguments."
+    if raised.kind == "SystemExit":
+        return "The code asked Python to stop (`exit` or `sys.exit`). Return the result instead."
+    if raised.kind == "NotImplementedError":
+        return "A method of a base class was reached: is one of yours misspelt or missing?"
+    if raised.kind == "RecursionError":
+        return "A function calls itself without an end."
+    return ""
+
+
+# --- Words -------------------------------------------------------------------------------------------
+
+
+def _pair(difference: Difference) -> tuple[Leaf, Leaf]:
+    assert difference.yours is not None and difference.wanted is not None
+    return difference.yours, difference.wanted
+
+
+def _doubles(leaf: Leaf) -> Array:
+    return np.asarray(leaf.value, dtype=np.float64)
+
+
+def _first(wrong: Array) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+
+
+def _share(wrong: Array) -> str:
+    if wrong.size == 1:
+        return "the only entry"
+    return f"{int(wrong.sum())} of {wrong.size} entries differ"
+
+
+def _number(leaf: Leaf, index: tuple[int, ...]) -> str:
+    value = np.asarray(leaf.value)[index]
+    return f"{value:.5g}" if value.dtype.kind == "f" else repr(value.item())
+
+
+def _a(kind: str) -> str:
+    if kind in ("None", "bool", "int", "float", "str"):
+        return {"None": "None", "bool": "a bool", "int": "an int", "float": "a float", "str": "a str"}[kind]
+    return kind if kind.startswith(("a ", "an ", "something")) else f"a {kind}"
+
+
+def _given(inputs: dict[str, Any]) -> str:
+    """What the check passed in, by shape, so that a learner can do the same."""
+    arrays = [
+        f"{name} {array.shape} {array.dtype}" if array.ndim else f"{name} = {array}"
+        for name, array in named_arrays(inputs)
+    ]
+    return "Inputs: " + ", ".join(arrays) + "." if arrays else ""

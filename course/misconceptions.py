@@ -1,0 +1,67 @@
+"""Known wrong answers, executable: each is the reference with something small changed.
+
+A file in `tests/days/misconceptions/` lists them for a day. The text that an edit replaces must stand in
+its definition exactly once, so a misconception can never drift from the reference unnoticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import ModuleType
+
+from course.checks import load_module
+from course.curriculum import Day
+from course.definitions import definition_text, reference_module
+
+
+class Drifted(ValueError):
+    """An edit whose text no longer stands in the reference exactly once."""
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """One wrong answer that people really give, and what to tell them.
+
+    Attributes:
+        id: a stable name, such as `not_scaled`.
+        definition: the exercise that is changed.
+        tell: what was misunderstood, to the learner, in a sentence or two that do not give the code away.
+        edits: the text to replace and what stands there instead.
+        source: a whole definition, where edits cannot say it.
+    """
+
+    id: str
+    definition: str
+    tell: str
+    edits: dict[str, str] = field(default_factory=dict)
+    source: str | None = None
+
+    def text(self, day: Day) -> str:
+        """The wrong definition.
+
+        Raises:
+            Drifted: a text to replace does not stand in the definition exactly once.
+        """
+        if self.source is not None:
+            return self.source
+        text = definition_text(day, self.definition)
+        for find, put in self.edits.items():
+            if text.count(find) != 1:
+                raise Drifted(
+                    f"{day.stem}: misconception {self.id}: {find!r} stands {text.count(find)} times "
+                    f"in {self.definition}, not once"
+                )
+            text = text.replace(find, put)
+        return text
+
+    def module(self, day: Day) -> ModuleType:
+        """The day's reference with this one definition wrong."""
+        return reference_module(day, {self.definition: self.text(day)})
+
+
+def load_misconceptions(day: Day) -> list[Misconception]:
+    """The known wrong answers of a day, in the order in which they are tried."""
+    if not day.misconceptions.exists():
+        return []
+    found: list[Misconception] = load_module(day.misconceptions).MISCONCEPTIONS
+    return found

@@ -1,0 +1,111 @@
+"""Stubs and solutions written from the references, and told from what someone has begun."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from course.answers import ANSWER_TAG
+from course.curriculum import DAYS, ROOT, Day
+from course.definitions import definition_text, import_lines, sorted_imports, stub_text
+
+WRITTEN = ROOT / "exercises" / "stubs.json"
+"""The digest of every stub as it was written last: a stub that differs from it is someone's work."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A file that no longer is what the reference makes of it, and whether it may be written anew."""
+
+    path: Path
+    what: str
+    theirs: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}: {self.what}"
+
+
+def sync(*, write: bool) -> list[Drift]:
+    """Find every stub and solution that has drifted; with `write`, write those that are nobody's work.
+
+    Returns:
+        What had drifted, and, marked `theirs`, the stubs that someone has begun.
+    """
+    found: list[Drift] = []
+    digests = _written()
+    for day in (day for day in DAYS if day.ready):
+        found += _sync_stub(day, digests, write)
+        found += _sync_solution(day, write)
+    if write:
+        WRITTEN.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def _sync_stub(day: Day, digests: dict[str, str], write: bool) -> Iterator[Drift]:
+    text = stub_text(day)
+    if day.stub.exists():
+        present = day.stub.read_bytes()
+        if present == text.encode():
+            digests[day.stem] = digest(present)
+            return
+        if digest(present) != digests.get(day.stem):
+            yield Drift(day.stub, "begun, and so left alone", theirs=True)
+            return
+    yield Drift(day.stub, "not what the reference makes of it" if day.stub.exists() else "missing")
+    if write:
+        day.stub.write_text(text, encoding="utf-8", newline="\n")
+        digests[day.stem] = digest(text.encode())
+
+
+def digest(data: bytes) -> str:
+    """A short digest of a stub, whatever line ends git or an editor gave it."""
+    return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()[:16]
+
+
+def is_untouched(day: Day, path: Path) -> bool:
+    """Whether a file is the day's stub as it was written."""
+    return digest(path.read_bytes()) in (digest(stub_text(day).encode()), _written().get(day.stem))
+
+
+def _written() -> dict[str, str]:
+    if not WRITTEN.exists():
+        return {}
+    digests: dict[str, str] = json.loads(WRITTEN.read_text(encoding="utf-8"))
+    return digests
+
+
+# --- Solution notebooks ------------------------------------------------------------------------------
+
+
+def answer_cells(day: Day) -> dict[str, str]:
+    """The tagged cells of a solution by their names: the imports, then a cell for each exercise."""
+    cells = {"imports": sorted_imports(import_lines(day)).strip()}
+    return cells | {name: definition_text(day, name).strip() for name in day.exercises}
+
+
+def _sync_solution(day: Day, write: bool) -> Iterator[Drift]:
+    if not day.solution.exists():
+        yield Drift(day.solution, "missing: write the notebook, with a cell tagged `answer` and the name of each exercise")
+        return
+    notebook = nbformat.read(day.solution, as_version=4)
+    cells: dict[str, Any] = {
+        cell.metadata.get("name", ""): cell
+        for cell in notebook.cells
+        if ANSWER_TAG in cell.metadata.get("tags", [])
+    }
+    wanted = answer_cells(day)
+    for name in sorted(set(wanted) ^ set(cells)):
+        why = "has no tagged cell for" if name in wanted else "has a tagged cell for what is no exercise:"
+        yield Drift(day.solution, f"{why} {name or '(a cell without a name)'}")
+    drifted = [name for name in wanted if name in cells and cells[name].source != wanted[name]]
+    for name in drifted:
+        yield Drift(day.solution, f"its cell for {name} is not the reference's definition")
+        cells[name].source = wanted[name]
+    if drifted and write:
+        nbformat.write(notebook, day.solution)

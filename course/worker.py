@@ -1,0 +1,126 @@
+"""The process in which a learner's code runs: started ahead of time, used once.
+
+It imports what takes long, says that it is ready, and waits for one request on standard input. Then it
+loads the answer and runs the checks, and sends what each of them saw, a frame each. It knows no expected
+value and gives no verdict. Standard output is the channel of frames, so whatever the learner prints goes to
+standard error, which the other side reads as mere text.
+
+A frame is eight bytes of length, little-endian, and a safetensors file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np  # noqa: F401  imported ahead of the request, as everything here is
+import pytest  # noqa: F401
+
+from course.answers import Unreadable, begun, build_answer, read_answer
+from course.checks import load_checks, raised, see
+from course.definitions import references_cut
+from course.observation import Observation, from_bytes, to_bytes
+
+LARGEST_FRAME = 64 * 2**20
+LOADING = "loading the file"
+
+
+def write_frame(channel: BinaryIO, data: bytes) -> None:
+    """Send one frame."""
+    channel.write(len(data).to_bytes(8, "little") + data)
+    channel.flush()
+
+
+def read_frame(channel: BinaryIO) -> bytes | None:
+    """Receive one frame; None at the end of the channel, within a frame or between two.
+
+    Raises:
+        ValueError: a frame that claims to be longer than any may be.
+    """
+    head = channel.read(8)
+    if len(head) < 8:
+        return None
+    length = int.from_bytes(head, "little")
+    if length > LARGEST_FRAME:
+        raise ValueError(f"a frame of {length} bytes")
+    data = channel.read(length)
+    return data if len(data) == length else None
+
+
+def main() -> None:
+    """Wait for a request, observe, and end."""
+    requests, replies = _private_channels()
+    write_frame(replies, to_bytes({"ready": True}))
+    request = read_frame(requests)
+    if request is None:
+        return
+    threading.Thread(target=_end_with_parent, args=(requests,), daemon=True).start()
+    _serve(from_bytes(request)[0], replies)
+    sys.stdout.flush()
+    os._exit(0)  # threads and exit handlers that the learner's code left behind have no say
+
+
+def _private_channels() -> tuple[BinaryIO, BinaryIO]:
+    """Keep standard input and output for the frames; give the learner's code an empty and a noisy one."""
+    requests = os.fdopen(os.dup(0), "rb", buffering=0)
+    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    sys.stdin = os.fdopen(0, "r", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", errors="replace", closefd=False, buffering=1)
+    return requests, replies
+
+
+def _end_with_parent(requests: BinaryIO) -> None:
+    """When the other side is gone, nobody waits for an endless loop any more."""
+    requests.read(1)
+    os._exit(1)
+
+
+def _serve(request: dict[str, Any], replies: BinaryIO) -> None:
+    exercises = tuple(request["exercises"])
+
+    def send(message: dict[str, Any], observation: Observation | None = None) -> None:
+        sys.stdout.flush()
+        write_frame(replies, to_bytes(message, observation))
+
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", request["root"])]
+    with references_cut(request["cut"], request["day"]):
+        checks = load_checks(Path(request["checks"]), exercises)
+        answer, message = _load_answer(request, exercises)
+        send(message)
+        if answer is None:
+            return
+        wanted = set(request["names"])
+        for check in checks:
+            if check.name in wanted and all(hasattr(answer, name) for name in check.uses):
+                seen = see(check, answer, request["seed"], request["device"], file=request["shown"])
+                problem = asdict(seen.raised) if seen.raised else None
+                send({"check": check.name, "raised": problem, "damaged": seen.damaged}, seen.observation)
+
+
+def _load_answer(
+    request: dict[str, Any], exercises: tuple[str, ...]
+) -> tuple[ModuleType | None, dict[str, Any]]:
+    """The answer's module, and what to say of it: what is begun, what is missing, why it cannot be used."""
+    shown = request["shown"]
+    try:
+        source = read_answer(Path(request["answer"]))
+        started = begun(source, request["stub"], exercises)
+        answer = build_answer(shown, source)
+    except Unreadable as error:
+        return None, {"unreadable": str(error)}
+    except (Exception, SystemExit) as error:
+        return None, {"raised": asdict(raised(error, shown))}
+    missing = [name for name in exercises if not hasattr(answer, name)]
+    return answer, {"begun": started, "missing": missing}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Starting workers, keeping spares ready, and hearing them out, whatever they do.
+
+Portable on purpose: threads read the pipes, the clock is ours, memory is watched from outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import psutil
+
+from course.curriculum import ROOT
+from course.observation import BadFrame, Observation, from_bytes, to_bytes
+from course.worker import read_frame, write_frame
+
+PATIENCE = 5.0  # seconds a check may take: over ten times what any needs
+STARTING = 60.0  # seconds a worker may take to start; importing torch on a cold disk is slow
+MOST_MEMORY = 4 * 2**30
+MOST_PRINTED = 20_000  # characters kept of what the learner prints
+LOOK = 0.02  # seconds between two looks at the memory
+
+# -P keeps the current folder off the path, where a learner's `random.py` could shadow a library.
+COMMAND = [
+    sys.executable,
+    "-P",
+    "-c",
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from course.worker import main; main()",
+]
+
+
+class WorkerStopped(Exception):
+    """No more is to be heard of this worker. Its text says why, in the learner's words."""
+
+    status = "error"
+
+
+class TimedOut(WorkerStopped):
+    """It took too long and was ended."""
+
+    status = "timed_out"
+
+
+class OutOfMemory(WorkerStopped):
+    """It took too much memory and was ended."""
+
+    status = "out_of_memory"
+
+
+class Worker:
+    """One process that runs the code of one answer."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C at the terminal is ours to handle (ignored on Windows)
+        )
+        self._frames: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=8)
+        self._printed: list[str] = []
+        self._printing = threading.Thread(target=self._read_prints, daemon=True)
+        self._printing.start()
+        threading.Thread(target=self._read_frames, daemon=True).start()
+
+    @property
+    def printed(self) -> str:
+        """What the learner's code printed, cut to a length that can be shown."""
+        self._printing.join(timeout=0.2)
+        return "".join(self._printed)
+
+    def ask(self, request: dict[str, Any]) -> None:
+        """Send the one request, once the worker is ready."""
+        self.hear(STARTING)
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            write_frame(self._process.stdin, to_bytes(request))
+
+    def hear(self, patience: float = PATIENCE) -> tuple[dict[str, Any], Observation]:
+        """The next thing it says.
+
+        Raises:
+            WorkerStopped: it died, spoke gibberish, or (`TimedOut`, `OutOfMemory`) had to be ended.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                frame = self._frames.get(timeout=LOOK)
+            except queue.Empty:
+                self._look_at_memory()
+                if time.monotonic() > deadline:
+                    self.end()
+                    raise TimedOut(f"It was still running after {patience:g} seconds: is there a loop without an end?") from None
+                continue
+            try:
+                if isinstance(frame, bytes):
+                    return from_bytes(frame)
+            except BadFrame:
+                frame = BadFrame()
+            self.end()
+            if isinstance(frame, Exception):
+                raise WorkerStopped("It wrote to the channel that the checks speak through.")
+            raise WorkerStopped(self._last_words())
+
+    def end(self) -> None:
+        """End the process and those it started."""
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(self._process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+        self._process.kill()
+        self._process.wait()
+
+    def _look_at_memory(self) -> None:
+        with contextlib.suppress(psutil.Error):
+            used = psutil.Process(self._process.pid).memory_info().rss
+            if used > MOST_MEMORY:
+                self.end()
+                raise OutOfMemory(f"It took more than {MOST_MEMORY // 2**30} GB of memory: is an array far too large?")
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        if code < 0:
+            return f"It ended the Python process by a crash (signal {-code}). Nothing after that could be checked."
+        return f"It ended the Python process (exit code {code}). Nothing after that could be checked."
+
+    def _read_frames(self) -> None:
+        assert self._process.stdout is not None
+        frame: bytes | Exception | None = b""
+        while isinstance(frame, bytes):
+            try:
+                frame = read_frame(self._process.stdout)
+            except (ValueError, OSError) as error:
+                frame = error
+            self._frames.put(frame)
+
+    def _read_prints(self) -> None:
+        assert self._process.stderr is not None
+        room = MOST_PRINTED
+        while data := self._process.stderr.read1(65536):  # type: ignore[attr-defined]
+            if room > 0:
+                text = data.decode("utf-8", "replace")[:room]
+                room -= len(text)
+                self._printed.append(text if room > 0 else text + "\n… and more\n")
+
+
+class Pool:
+    """Workers that start ahead of time and stand ready."""
+
+    def __init__(self, spares: int) -> None:
+        self._spares: deque[Worker] = deque()
+        self._ahead = spares
+        self.refill()
+
+    def take(self) -> Worker:
+        """A worker, the warmest first. Nothing is started in its place yet: that would slow it down."""
+        return self._spares.popleft() if self._spares else Worker()
+
+    def refill(self) -> None:
+        """Start as many workers as are missing."""
+        while len(self._spares) < self._ahead:
+            self._spares.append(Worker())
+
+    def close(self) -> None:
+        """End the spares."""
+        while self._spares:
+            self._spares.pop().end()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,187 @@
+"""The checks checked: every day's solution, stub, wrong answers, accepted answers, hints, and the checks themselves."""
+
+import ast
+import functools
+
+import numpy as np
+import pytest
+
+from course.answers import ANSWER_TAG, begun, build_answer, read_answer
+from course.checking import check_day
+from course.checks import see
+from course.comparison import compare
+from course.curriculum import DAYS, ROOT
+from course.definitions import cut_sources, reference_module, references_cut, stub_text
+from course.hints import read_hints
+from course.judge import Judge, Outcome
+from course.misconceptions import load_misconceptions
+from course.sync import sync
+from course.workers import Pool
+
+READY = [day for day in DAYS if day.ready]
+SEEDS = range(10)
+
+judge_of = functools.cache(Judge)
+each_day = pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
+
+
+def results_of(judge, answer, file=None):
+    """The verdicts on an answer, made in this process."""
+    return judge.results(
+        {check.name: Outcome(see(check, answer, judge.seed, file=file)) for check in judge.checks}
+    )
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool(spares=1) as pool:
+        yield pool
+
+
+@each_day
+def test_solution_passes(day, pool):
+    """The worked answer passes every check, in a worker, from its tagged cells alone."""
+    result = check_day(judge_of(day), ROOT / "solutions", pool)
+    assert result.status == "passed", [(check.name, check.message) for check in result.checks]
+    assert result.passed == len(judge_of(day).checks)
+
+
+@each_day
+def test_untouched_stub_is_not_started(day, pool, tmp_path):
+    """Every check of a stub says that it is not started, and so does the day."""
+    (tmp_path / f"{day.stem}.py").write_text(stub_text(day), encoding="utf-8")
+    result = check_day(judge_of(day), tmp_path, pool)
+    assert {check.status for check in result.checks} == {"not_started"}
+    assert result.status == "not_started"
+    assert not result.begun
+
+
+@each_day
+def test_stub_has_only_what_a_stub_may_have(day):
+    """Signatures, docstrings and numbered steps are there, and no code of the answer."""
+    for node in ast.parse(stub_text(day)).body:
+        if isinstance(node, ast.FunctionDef):
+            assert ast.get_docstring(node)
+            assert [ast.unparse(line) for line in node.body[1:]] == ["raise NotImplementedError"]
+    for name in day.exercises:
+        assert f"def {name}(" in stub_text(day) or f"class {name}" in stub_text(day)
+    assert stub_text(day).count("# 1. ") >= len(day.exercises)
+
+
+WRONG = [(day, wrong) for day in READY for wrong in load_misconceptions(day)]
+
+
+@pytest.mark.parametrize(("day", "wrong"), WRONG, ids=lambda value: getattr(value, "stem", None) or value.id)
+def test_misconception_is_caught_and_named(day, wrong):
+    """A known wrong answer fails, and is named as itself in every check that it fails and no other."""
+    results = results_of(judge_of(day), wrong.module(day))
+    failed = [result for result in results if result.status in ("failed", "error")]
+    assert failed, "no check fails"
+    of_its_own = [result for result in failed if result.exercise == wrong.definition] or failed
+    assert {result.misconception for result in of_its_own} == {wrong.id}
+    assert {result.misconception for result in failed} <= {wrong.id, None}
+    assert wrong.tell in of_its_own[0].message
+
+
+@pytest.mark.parametrize(("day", "wrong"), WRONG, ids=lambda value: getattr(value, "stem", None) or value.id)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_misconception_is_caught_at_other_seeds(day, wrong, seed):
+    """What tells a wrong answer is no accident of the usual inputs."""
+    judge = judge_of(day, seed)
+    module = wrong.module(day)
+    assert not all(judge.passes(check, see(check, module, seed)) for check in judge.checks)
+
+
+@each_day
+def test_there_are_enough_of_each(day):
+    """At least six misconceptions with ids of their own, three accepted answers, three hints an exercise."""
+    ids = [wrong.id for wrong in load_misconceptions(day)]
+    assert len(ids) >= 6
+    assert len(set(ids)) == len(ids)
+    assert len(list(day.accepted.glob("*.py"))) >= 3
+    hints = read_hints(day)
+    assert list(hints) == list(day.exercises)
+    for texts in hints.values():
+        assert len(texts) >= 3
+        assert all(len(text) > 40 for text in texts)
+
+
+ACCEPTED = [(day, path) for day in READY for path in sorted(day.accepted.glob("*.py"))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("day", "path"), ACCEPTED, ids=lambda v: getattr(v, "stem", None))
+def test_accepted_answer_passes(day, path, seed):
+    """A right answer written differently passes at every seed."""
+    judge = judge_of(day, seed)
+    with references_cut(cut_sources(day), day.number):
+        answer = build_answer(str(path), read_answer(path))
+    wrong = [result for result in results_of(judge, answer, str(path)) if result.status != "passed"]
+    assert not wrong, [(result.name, result.message) for result in wrong]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@each_day
+def test_the_reference_passes(day, seed):
+    """Its own observation in the inputs' dtype lies within the tolerance that was derived from it."""
+    results = results_of(judge_of(day, seed), reference_module(day))
+    assert {result.status for result in results} == {"passed"}
+
+
+@each_day
+def test_checks_observe_something_that_varies(day):
+    """No check returns nothing, and what is the same for every seed is declared so, and never is all of it."""
+    for check in judge_of(day).checks:
+        observations = [see(check, reference_module(day), seed).observation for seed in range(6)]
+        assert observations[0], f"{check.name} returns nothing"
+        values = {
+            path: [repr((o[path].shape, np.asarray(o[path].value).tolist())) for o in observations if path in o]
+            for path, leaf in observations[0].items()
+            if leaf.is_array or leaf.value is not None
+        }
+        same = {path for path, seen in values.items() if len(set(seen)) == 1}
+        assert same == set(check.constant), f"{check.name}: {same} never change, {set(check.constant)} are declared"
+        assert set(values) - same, f"{check.name} observes nothing that varies"
+
+
+@each_day
+def test_each_check_is_failed_by_a_wrong_answer(day):
+    """No check is there in vain: some known wrong answer fails it."""
+    judge = judge_of(day)
+    failed = set()
+    for wrong in load_misconceptions(day):
+        module = wrong.module(day)
+        failed |= {check.name for check in judge.checks if not judge.passes(check, see(check, module, 0))}
+    assert failed == {check.name for check in judge.checks}
+
+
+@each_day
+def test_checks_speak_to_the_learner(day):
+    """Each has a docstring of one sentence, and never makes an array itself."""
+    for check in judge_of(day).checks:
+        assert check.says.endswith("."), check.name
+        assert len(check.says) < 160, check.name
+        used = {name for name in check.function.__code__.co_names if hasattr(np.random, name) or name == "random"}
+        assert not used & {"random", "default_rng", "normal"}, check.name
+
+
+@each_day
+def test_answer_is_not_changed_by_a_shared_state(day):
+    """An observation is the same when it is made twice, in another order."""
+    judge = judge_of(day)
+    reference = reference_module(day)
+    for check in reversed(judge.checks):
+        assert compare(see(check, reference, 0).observation, judge.expected(check)) is None
+
+
+def test_nothing_has_drifted():
+    """Stubs and solutions are what the references make of them (begun stubs aside)."""
+    assert [str(drift) for drift in sync(write=False) if not drift.theirs] == []
+
+
+@each_day
+def test_stub_alone_is_not_begun(day):
+    """The stub differs from itself in nothing, and from the solution in every exercise."""
+    assert begun(stub_text(day), stub_text(day), day.exercises) == []
+    assert begun(read_answer(day.solution), stub_text(day), day.exercises) == list(day.exercises)
+    assert ANSWER_TAG in day.solution.read_text(encoding="utf-8")

@@ -1,0 +1,175 @@
+"""Day 2 · attention(query, key, value, mask=None) → (output, weights)."""
+
+import numpy as np
+import pytest
+
+
+def queries_keys_values(draw, *batch, low=3, high=8, **how):
+    """Inputs in which T_q, T_k, d_k and d_v are all different, so that no swapped axis can hide."""
+    t_q, t_k, d_k, d_v = draw.sizes(low, high, 4)
+    return {
+        "query": draw.normal(*batch, t_q, d_k, **how),
+        "key": draw.normal(*batch, t_k, d_k, **how),
+        "value": draw.normal(*batch, t_k, d_v, **how),
+    }
+
+
+def score_shape(inputs):
+    """(…, T_q, T_k)"""
+    return *inputs["query"].shape[:-1], inputs["key"].shape[-2]
+
+
+@pytest.fixture
+def inputs(draw):
+    """Two batch dimensions."""
+    return queries_keys_values(draw, *draw.sizes(2, 4, 2))
+
+
+@pytest.fixture
+def unbatched(draw):
+    """A single sequence."""
+    return queries_keys_values(draw)
+
+
+@pytest.fixture
+def wide(draw):
+    """Vectors so wide that a wrong scale changes everything."""
+    t_q, t_k, d_v = draw.sizes(2, 5, 3)
+    d_k = draw.size(24, 48)
+    return {
+        "query": draw.normal(2, t_q, d_k),
+        "key": draw.normal(2, t_k, d_k),
+        "value": draw.normal(2, t_k, d_v),
+    }
+
+
+@pytest.fixture
+def large(draw):
+    """Scores of about ±10 000 in float32."""
+    return queries_keys_values(draw, 2, scale=100.0, dtype="float32")
+
+
+@pytest.fixture
+def masked(draw):
+    """A mask of its own for every query, with a key left for each."""
+    inputs = queries_keys_values(draw, 2)
+    return inputs | {"mask": draw.mask(*score_shape(inputs))}
+
+
+@pytest.fixture
+def masked_large(draw):
+    """Scores of about ±10 000, the highest of them hidden."""
+    inputs = queries_keys_values(draw, 2, scale=100.0)
+    scores = inputs["query"] @ np.swapaxes(inputs["key"], -2, -1)
+    return inputs | {"mask": scores < scores.max(axis=-1, keepdims=True)}
+
+
+@pytest.fixture
+def masked_for_all_queries(draw, axes):
+    """One mask over the keys for all queries, with or without axes of length 1 to broadcast."""
+    inputs = queries_keys_values(draw, *draw.sizes(2, 4, 2))
+    t_k = inputs["key"].shape[-2]
+    return inputs | {"mask": draw.mask(*{1: (t_k,), 2: (1, t_k), 4: (inputs["key"].shape[0], 1, 1, t_k)}[axes])}
+
+
+@pytest.fixture
+def nothing_to_attend_to(draw):
+    """A mask that leaves some query without any key."""
+    inputs = queries_keys_values(draw, 2)
+    mask = draw.mask(*score_shape(inputs))
+    mask[0, draw.size(0, mask.shape[1] - 1)] = False
+    mask[1] = False
+    return inputs | {"mask": mask}
+
+
+@pytest.fixture
+def one_key(draw):
+    """A single key: T_k is 1."""
+    d_k, d_v = draw.sizes(2, 5, 2)
+    return {
+        "query": draw.normal(1, draw.size(2, 4), d_k),
+        "key": draw.normal(1, 1, d_k),
+        "value": draw.normal(1, 1, d_v),
+    }
+
+
+@pytest.fixture
+def turned(draw):
+    """Arrays that do not lie in memory row by row."""
+    inputs = queries_keys_values(draw)
+    return {name: np.asfortranarray(array) for name, array in inputs.items()}
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Inputs of one dtype, masked, a query without keys among them."""
+    inputs = queries_keys_values(draw, 2, dtype=dtype)
+    mask = draw.mask(*score_shape(inputs))
+    mask[0, 0] = False
+    return inputs | {"mask": mask}
+
+
+def observe(result):
+    """The pair by its names, if it is a pair; the weights first, for the output follows from them."""
+    if isinstance(result, tuple) and len(result) == 2:
+        return {"weights": result[1], "output": result[0]}
+    return {"result": result}
+
+
+def test_output_and_weights(answer, inputs):
+    """The pair (output, weights), with two batch dimensions and T_q, T_k, d_k, d_v all different."""
+    return observe(answer.attention(**inputs))
+
+
+def test_without_a_batch(answer, unbatched):
+    """A single sequence, with no batch dimension at all."""
+    return observe(answer.attention(**unbatched))
+
+
+def test_scale(answer, wide):
+    """Wide vectors: the scores are divided by √d_k before the softmax."""
+    return observe(answer.attention(**wide))
+
+
+def test_large_scores(answer, large):
+    """Scores of ±10 000 in float32 give weights, not overflow."""
+    return observe(answer.attention(**large))
+
+
+def test_mask(answer, masked):
+    """Where the mask is False the weight is 0, and the weights of what is left sum to 1."""
+    return observe(answer.attention(**masked))
+
+
+def test_mask_hides_the_highest_score(answer, masked_large):
+    """However large a hidden score is, its weight is 0."""
+    return observe(answer.attention(**masked_large))
+
+
+@pytest.mark.parametrize("axes", [1, 2, 4])
+def test_mask_broadcasts(answer, masked_for_all_queries, axes):
+    """A mask over keys alone serves every query."""
+    return observe(answer.attention(**masked_for_all_queries))
+
+
+def test_query_with_no_key(answer, nothing_to_attend_to):
+    """A query that may attend to nothing has weights and output of exactly 0, not NaN."""
+    return observe(answer.attention(**nothing_to_attend_to))
+
+
+@pytest.mark.constant("weights", "the only key gets all the weight, whatever the scores")
+def test_one_key(answer, one_key):
+    """With one key, every query's output is its value."""
+    seen = observe(answer.attention(**one_key))
+    return {name: array[0, 0] for name, array in seen.items()}
+
+
+def test_memory_layout(answer, turned):
+    """Column by column in memory instead of row by row: the same numbers."""
+    return observe(answer.attention(**turned))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dtype(answer, of_dtype, dtype):
+    """The result has the dtype of the inputs."""
+    return observe(answer.attention(**of_dtype))
