@@ -3,7 +3,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-DAYS := $(basename $(notdir $(wildcard lessons/*.ipynb)))
 
 .PHONY: start test lint notebooks mutants clean
 
@@ -21,13 +20,15 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 
 notebooks: $(READY)  ## execute every notebook again, in place
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \
-		--ClearMetadataPreprocessor.enabled=False lessons/*.ipynb solutions/*.ipynb
+		lessons/*.ipynb solutions/*.ipynb
 
 mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY=8` for one day
 	$(BIN)/python tests/mutants.py $(DAY)
 
 # torch comes first and by itself: asked for by another package, its newest build with all of CUDA would come.
 $(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements.txt)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt

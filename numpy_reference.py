@@ -64,8 +64,8 @@ def log_softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray
         axis: the axis along which the weights sum to 1.
 
     Returns:
-        Log-weights of the shape and dtype of `x`, finite wherever `x` is: a score 1000 below the
-        largest has a log-weight near −1000, not −∞.
+        Log-weights of the shape and dtype of `x`. A score 1000 below the largest has a log-weight near
+        −1000, not −∞.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).
@@ -112,6 +112,8 @@ def attention(
     # 1. Compare every query with every key: a dot product each. Divide by √d_k, or the scores of wide
     #    vectors grow so large that the softmax saturates.
     scores = query @ np.swapaxes(key, -2, -1) / math.sqrt(query.shape[-1])  # (…, T_q, T_k)
+    if mask is not None and np.broadcast_shapes(mask.shape, scores.shape) != scores.shape:
+        raise ValueError(f"mask must broadcast to (…, T_q, T_k) = {scores.shape}, and has shape {mask.shape}")
     # 2. Give each forbidden key the lowest score there is, before the softmax.
     if mask is not None:
         scores = np.where(mask, scores, np.finfo(scores.dtype).min)
@@ -196,7 +198,7 @@ def split_heads(x: Float[np.ndarray, "B T d_model"], h: int) -> Float[np.ndarray
     Source: Vaswani et al. 2017, §3.2.2.
     """
     batch, time, d_model = x.shape
-    if d_model % h != 0:
+    if h < 1 or d_model % h != 0:
         raise ValueError(f"h must divide d_model, and {h} does not divide {d_model}")
     # 1. Cut the last axis, d_model, into h pieces of d_k.
     pieces = x.reshape(batch, time, h, d_model // h)  # (B, T, h, d_k)
@@ -249,10 +251,12 @@ def multi_head_attention(
         the output is `b_o`.
 
     Raises:
-        ValueError: h does not divide d_model, or a mask that is not boolean.
+        ValueError: h does not divide d_model, or a mask that is not boolean or has not three axes.
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
+    if mask is not None and mask.ndim != 3:
+        raise ValueError(f"mask must be (1|B, 1|T_q, T_k), and has shape {mask.shape}")
     # 1. Project, then split into heads. Biases are not in the paper's formula, but in every Transformer.
     q = split_heads(query @ params["w_q"] + params["b_q"], h)  # (B, h, T_q, d_k)
     k = split_heads(key @ params["w_k"] + params["b_k"], h)  # (B, h, T_k, d_k)
@@ -270,7 +274,7 @@ def multi_head_attention(
 
 
 def positional_encoding(max_len: int, d_model: int) -> Float[np.ndarray, "max_len d_model"]:
-    """A fingerprint for each position: sines and cosines of wavelengths from 2π to 10000·2π.
+    """A fingerprint for each position: sines and cosines of wavelengths from 2π up towards 10000·2π.
 
         PE(pos, 2i)     = sin(pos / 10000^(2i / d_model))
         PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))

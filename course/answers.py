@@ -45,7 +45,10 @@ def read_answer(path: Path) -> str:
         raise Unreadable(f"{path.name} cannot be read: {error.strerror or error}.") from error
     if "\0" in text:
         raise Unreadable(f"{path.name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8.")
-    return _tagged_cells(text, path.name) if path.suffix == ".ipynb" else text
+    source = _tagged_cells(text, path.name) if path.suffix == ".ipynb" else text
+    if not source.strip():
+        raise Unreadable(f"{path.name} is empty. `course reset` gives the stub again.")
+    return source
 
 
 def _tagged_cells(text: str, name: str) -> str:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from course.answers import find_answer
 from course.checks import Check, Seen
 from course.curriculum import ROOT, Day
-from course.definitions import cut_sources, stub_text
+from course.definitions import RAISE, cut_sources, stub_text
 from course.judge import Judge, Outcome
 from course.messages import describe_raised
 from course.observation import BadFrame, raised_from
-from course.results import DayResult
-from course.workers import Pool, Worker, WorkerStopped
+from course.results import CheckResult, DayResult
+from course.workers import GIBBERISH, Pool, Worker, WorkerStopped
 
 LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
 
@@ -33,8 +34,8 @@ def check_day(judge: Judge, answers: Path, pool: Pool, names: Sequence[str] = ()
     outcomes = run.outcomes()
     return DayResult(
         judge.day,
-        tuple(judge.results(outcomes)),
-        begun=run.begun,
+        tuple(_half_done(result, run.begun) for result in judge.results(outcomes)),
+        begun=bool(run.begun),
         seconds=time.monotonic() - started,
         printed=run.printed,
     )
@@ -44,7 +45,7 @@ class _Run:
     """The observations of one answer, made by as many workers as it takes to get through the checks."""
 
     def __init__(self, judge: Judge, path: Path, checks: list[Check], pool: Pool) -> None:
-        self.begun = True
+        self.begun: list[str] = list(judge.day.exercises)
         self.printed = ""
         self._judge = judge
         self._path = path
@@ -95,9 +96,9 @@ class _Run:
                 problem = raised_from(message["raised"]) if message["raised"] else None
                 damaged = tuple(str(other)[:100] for other in message["damaged"])
             except (BadFrame, KeyError, TypeError) as error:
-                raise WorkerStopped("It wrote to the channel that the checks speak through.") from error
+                raise WorkerStopped(GIBBERISH) from error
             if name not in self._left:
-                raise WorkerStopped("It wrote to the channel that the checks speak through.")
+                raise WorkerStopped(GIBBERISH)
             seen = Seen(observation, problem, damaged)
             self._settle(name, Outcome(seen, seconds=now - since))
             since = now
@@ -110,12 +111,11 @@ class _Run:
             try:
                 problem = raised_from(loaded["raised"])
             except BadFrame as error:
-                raise WorkerStopped("It wrote to the channel that the checks speak through.") from error
+                raise WorkerStopped(GIBBERISH) from error
             self._settle_all("error", f"{self._path.name} cannot be loaded.\n{describe_raised(problem, {})}")
         else:
-            self.begun = bool(loaded.get("begun"))
-            missing = loaded.get("missing")
-            missing = [str(name) for name in missing] if isinstance(missing, list) else []
+            self.begun = _names(loaded.get("begun"))
+            missing = _names(loaded.get("missing"))
             for check in list(self._left.values()):
                 if lacking := sorted(check.uses & set(missing)):
                     self._settle(check.name, Outcome(None, "error", _missing(self._path, lacking)))
@@ -137,6 +137,17 @@ class _Run:
     def _settle_all(self, status: str, message: str) -> None:
         for name in list(self._left):
             self._settle(name, Outcome(None, status, message))
+
+
+def _names(claimed: Any) -> list[str]:
+    return [str(name) for name in claimed] if isinstance(claimed, list) else []
+
+
+def _half_done(result: CheckResult, begun: list[str]) -> CheckResult:
+    """What to say of an exercise in which there is code, but the stub's raise as well."""
+    if result.status != "not_started" or result.exercise not in begun:
+        return result
+    return replace(result, message=f"`{result.exercise}` is begun, and still ends in the stub's `{RAISE}`.")
 
 
 def _missing(path: Path, names: list[str]) -> str:

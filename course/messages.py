@@ -9,7 +9,7 @@ import numpy as np
 from course.checks import named_arrays
 from course.comparison import Difference
 from course.expected import is_float
-from course.observation import Leaf, Raised
+from course.observation import RESULT, Leaf, Raised
 
 Array = np.ndarray[Any, Any]
 
@@ -22,9 +22,9 @@ def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -
 
 def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
     """An exception with the learner's own lines of the traceback."""
-    message = raised.message.strip() or "(it says nothing more)"
-    lines = [f"{raised.kind}: {message}"]
-    for line, function, text in raised.frames[-3:]:
+    message = raised.message.strip()
+    lines = [f"{raised.kind}: {message}" if message not in ("", "None") else raised.kind]
+    for line, function, text in list(dict.fromkeys(raised.frames))[-3:]:
         place = f"line {line}, in {function}" if function and function != "<module>" else f"line {line}"
         lines.append(f"  {place}: {text}" if text else f"  {place}")
     return "\n".join(line for line in [*lines, _meaning_of_exception(raised), _given(inputs)] if line)
@@ -42,8 +42,9 @@ def describe_damage(names: tuple[str, ...], inputs: dict[str, Any]) -> str:
 
 def shown(path: str, index: tuple[int, ...] = ()) -> str:
     """The name of a leaf or of one entry of it."""
-    name = path or "the result"
-    return f"`{name}[{', '.join(map(str, index))}]`" if index else f"`{name}`"
+    if path == RESULT and not index:
+        return "The result"
+    return f"`{path}[{', '.join(map(str, index))}]`" if index else f"`{path}`"
 
 
 # --- A sentence for each stage -----------------------------------------------------------------------
@@ -197,6 +198,8 @@ def _meaning_of_exception(raised: Raised) -> str:
         return "A method of a base class was reached: is one of yours misspelt or missing?"
     if raised.kind == "RecursionError":
         return "A function calls itself without an end."
+    if raised.kind == "TypeError" and not raised.frames and "argument" in raised.message:
+        return "The names and the order of the parameters are part of the exercise: keep the stub's `def` line."
     return ""
 
 

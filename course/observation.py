@@ -61,11 +61,32 @@ class Leaf:
 
 Observation = dict[str, Leaf]
 
+RESULT = "result"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Stands for a container whose items are observed under names of their own."""
+
+    of: object
+
+
+def named(result: object, *names: str) -> dict[str, Any]:
+    """The items of a returned tuple by the names that a learner knows them by.
+
+    What is no tuple of that many is observed as it is, so that the message can say what it is instead.
+    """
+    if isinstance(result, tuple) and len(result) == len(names):
+        return {RESULT: _Kind(result), **dict(zip(names, result, strict=True))}
+    return {RESULT: result}
+
 
 def flatten(value: object, path: str = "", depth: int = 0) -> Observation:
     """Lay a nested value out as leaves, containers before what they hold."""
     if depth > DEEPEST:
         return {path: Leaf("something nested too deep")}
+    if isinstance(value, _Kind):
+        return dict([next(iter(flatten(value.of, path).items()))])
     if isinstance(value, dict):
         seen = {path: Leaf(f"dict of {len(value)}")} if path else {}
         for key, item in value.items():

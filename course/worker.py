@@ -112,8 +112,8 @@ def _load_answer(
     shown = request["shown"]
     try:
         source = read_answer(Path(request["answer"]))
-        started = begun(source, request["stub"], exercises)
         answer = build_answer(shown, source)
+        started = begun(source, request["stub"], exercises)
     except Unreadable as error:
         return None, {"unreadable": str(error)}
     except (Exception, SystemExit) as error:

@@ -35,6 +35,9 @@ COMMAND = [
 ]
 
 
+GIBBERISH = "Your code wrote to the channel that the checks speak through."
+
+
 class WorkerStopped(Exception):
     """No more is to be heard of this worker. Its text says why, in the learner's words."""
 
@@ -97,7 +100,7 @@ class Worker:
                 self._look_at_memory()
                 if time.monotonic() > deadline:
                     self.end()
-                    raise TimedOut(f"It was still running after {patience:g} seconds: is there a loop without an end?") from None
+                    raise TimedOut(f"Your code was still running after {patience:g} seconds: is there a loop without an end?") from None
                 continue
             try:
                 if isinstance(frame, bytes):
@@ -106,7 +109,7 @@ class Worker:
                 frame = BadFrame()
             self.end()
             if isinstance(frame, Exception):
-                raise WorkerStopped("It wrote to the channel that the checks speak through.")
+                raise WorkerStopped(GIBBERISH)
             raise WorkerStopped(self._last_words())
 
     def end(self) -> None:
@@ -123,13 +126,13 @@ class Worker:
             used = psutil.Process(self._process.pid).memory_info().rss
             if used > MOST_MEMORY:
                 self.end()
-                raise OutOfMemory(f"It took more than {MOST_MEMORY // 2**30} GB of memory: is an array far too large?")
+                raise OutOfMemory(f"Your code took more than {MOST_MEMORY // 2**30} GB of memory: is an array far too large?")
 
     def _last_words(self) -> str:
         code = self._process.wait()
         if code < 0:
-            return f"It ended the Python process by a crash (signal {-code}). Nothing after that could be checked."
-        return f"It ended the Python process (exit code {code}). Nothing after that could be checked."
+            return f"Your code crashed the whole Python process (signal {-code})."
+        return f"Your code ended the whole Python process (exit code {code})."
 
     def _read_frames(self) -> None:
         assert self._process.stdout is not None
