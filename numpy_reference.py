@@ -1,8 +1,8 @@
 """Attention in NumPy: the first half of the Transformer before there is any autograd.
 
-Seven small steps, each standing on the one before it, from a softmax to a whole encoder layer and the
-gradients of attention by hand. Every public function is one exercise of days 1 to 7; its numbered
-comments are the steps that the exercise keeps.
+Seven small steps, each standing on the one before it, from a softmax to a whole encoder layer and
+the gradients of attention by hand. Every public function is one exercise of days 1 to 7; its
+numbered comments are the steps that the exercise keeps.
 
 Paper: Vaswani et al. 2017, *Attention Is All You Need*, https://arxiv.org/abs/1706.03762.
 
@@ -45,8 +45,8 @@ def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, ".
 
     Source: Goodfellow, Bengio & Courville 2016, *Deep Learning*, eq. 4.1 and §4.1 (overflow).
     """
-    # 1. Subtract the largest score along the axis. The shift cancels in the fraction, and the largest
-    #    exponential is then exp(0) = 1: nothing overflows.
+    # 1. Subtract the largest score along the axis. The shift cancels in the fraction, and the
+    #    largest exponential is then exp(0) = 1: nothing overflows.
     shifted = x - x.max(axis=axis, keepdims=True)
     # 2. Exponentiate. What underflows becomes 0, which is right.
     exponentials = np.exp(shifted)
@@ -64,8 +64,8 @@ def log_softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray
         axis: the axis along which the weights sum to 1.
 
     Returns:
-        Log-weights of the shape and dtype of `x`. A score 1000 below the largest has a log-weight near
-        −1000, not −∞.
+        Log-weights of the shape and dtype of `x`. A score 1000 below the largest has a log-weight
+        near −1000, not −∞.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).
@@ -98,9 +98,9 @@ def attention(
         mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`.
 
     Returns:
-        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs' dtype.
-        The weights of a query sum to 1 over the keys. A query that may attend to nothing has weights
-        and output of exactly 0, never NaN.
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
+        dtype. The weights of a query sum to 1 over the keys. A query that may attend to nothing has
+        weights and output of exactly 0, never NaN.
 
     Raises:
         ValueError: shapes that do not fit each other, or a mask that is not boolean.
@@ -109,11 +109,13 @@ def attention(
     """
     if mask is not None and mask.dtype != bool:
         raise ValueError(f"mask must be boolean (True = may be attended to), not {mask.dtype}")
-    # 1. Compare every query with every key: a dot product each. Divide by √d_k, or the scores of wide
-    #    vectors grow so large that the softmax saturates.
+    # 1. Compare every query with every key: a dot product each. Divide by √d_k, or the scores of
+    #    wide vectors grow so large that the softmax saturates.
     scores = query @ np.swapaxes(key, -2, -1) / math.sqrt(query.shape[-1])  # (…, T_q, T_k)
     if mask is not None and np.broadcast_shapes(mask.shape, scores.shape) != scores.shape:
-        raise ValueError(f"mask must broadcast to (…, T_q, T_k) = {scores.shape}, and has shape {mask.shape}")
+        raise ValueError(
+            f"mask must broadcast to (…, T_q, T_k) = {scores.shape}, and has shape {mask.shape}"
+        )
     # 2. Give each forbidden key the lowest score there is, before the softmax.
     if mask is not None:
         scores = np.where(mask, scores, np.finfo(scores.dtype).min)
@@ -156,8 +158,8 @@ def subsequent_mask(size: int) -> Bool[np.ndarray, "1 T T"]:
     Returns:
         Boolean `(1, T, T)`: row i (a query) is True in its first i + 1 columns (keys).
 
-    Source: Vaswani et al. 2017, §3.1 (decoder: "masking … ensures that the predictions for position i
-    can depend only on the known outputs at positions less than i") and §3.2.3.
+    Source: Vaswani et al. 2017, §3.1 (decoder: "masking … ensures that the predictions for position
+    i can depend only on the known outputs at positions less than i") and §3.2.3.
     """
     # 1. Keep the lower triangle of a square of True, diagonal included; the batch axis broadcasts.
     return np.tril(np.ones((1, size, size), dtype=bool))  # (1, T, T)
@@ -171,7 +173,7 @@ def target_mask(tokens: Int[np.ndarray, "B T"], pad: int = 0) -> Bool[np.ndarray
         pad: the id that stands for padding.
 
     Returns:
-        Boolean `(B, T, T)`. It hides keys only: a padded query still sees the real tokens before it.
+        Boolean `(B, T, T)`. It hides keys only: a padded query still sees its real earlier keys.
 
     Source: Vaswani et al. 2017, §3.2.3.
     """
@@ -241,14 +243,15 @@ def multi_head_attention(
         query: `(B, T_q, d_model)`.
         key: `(B, T_k, d_model)`.
         value: `(B, T_k, d_model)`.
-        params: `w_q w_k w_v w_o`, `(d_model, d_model)` each, and `b_q b_k b_v b_o`, `(d_model,)` each.
-            The h matrices Wᵢ of the paper lie side by side in one: head i owns columns i·d_k … (i+1)·d_k.
+        params: `w_q w_k w_v w_o`, `(d_model, d_model)` each, and `b_q b_k b_v b_o`, `(d_model,)`
+            each. The h matrices Wᵢ of the paper lie side by side in one: head i, counted from 0,
+            owns columns i·d_k to (i+1)·d_k − 1.
         h: the number of heads; it divides d_model.
         mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, the same for every head.
 
     Returns:
-        The output only, `(B, T_q, d_model)`. Where a query may attend to nothing the heads give 0, so
-        the output is `b_o`.
+        The output only, `(B, T_q, d_model)`. Where a query may attend to nothing the heads give 0,
+        so the output is `b_o`.
 
     Raises:
         ValueError: h does not divide d_model, or a mask that is not boolean or has not three axes.
@@ -257,7 +260,8 @@ def multi_head_attention(
     """
     if mask is not None and mask.ndim != 3:
         raise ValueError(f"mask must be (1|B, 1|T_q, T_k), and has shape {mask.shape}")
-    # 1. Project, then split into heads. Biases are not in the paper's formula, but in every Transformer.
+    # 1. Project, then split into heads. Biases are not in the paper's formula, but in every
+    #    Transformer.
     q = split_heads(query @ params["w_q"] + params["b_q"], h)  # (B, h, T_q, d_k)
     k = split_heads(key @ params["w_k"] + params["b_k"], h)  # (B, h, T_k, d_k)
     v = split_heads(value @ params["w_v"] + params["b_v"], h)  # (B, h, T_k, d_k)
@@ -274,7 +278,9 @@ def multi_head_attention(
 
 
 def positional_encoding(max_len: int, d_model: int) -> Float[np.ndarray, "max_len d_model"]:
-    """A fingerprint for each position: sines and cosines of wavelengths from 2π up towards 10000·2π.
+    """A fingerprint for each position: sines and cosines, each pair slower than the one before.
+
+    The wavelengths grow from 2π towards 10000·2π.
 
         PE(pos, 2i)     = sin(pos / 10000^(2i / d_model))
         PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
@@ -292,8 +298,8 @@ def positional_encoding(max_len: int, d_model: int) -> Float[np.ndarray, "max_le
     position = np.arange(max_len)[:, np.newaxis]  # (max_len, 1)
     even = np.arange(0, d_model, 2)  # (⌈d_model / 2⌉,), the paper's 2i
     angles = position / 10000 ** (even / d_model)  # (max_len, ⌈d_model / 2⌉)
-    # 2. Interleave: sines in columns 0, 2, 4 …, cosines in columns 1, 3, 5 … An odd d_model ends on a
-    #    sine and has one cosine less.
+    # 2. Interleave: sines in columns 0, 2, 4 …, cosines in columns 1, 3, 5 … An odd d_model ends on
+    #    a sine and has one cosine less.
     table = np.empty((max_len, d_model))
     table[:, 0::2] = np.sin(angles)
     table[:, 1::2] = np.cos(angles[:, : d_model // 2])
@@ -324,7 +330,8 @@ def layer_norm(
         The shape and dtype of `x`. μ and σ² are taken over the last axis, σ² with the divisor
         n (biased), each vector by itself.
 
-    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 4, https://arxiv.org/abs/1607.06450.
+    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 4,
+    https://arxiv.org/abs/1607.06450.
     """
     # 1. Centre each vector by its own mean, over the features.
     centred = x - x.mean(axis=-1, keepdims=True)
@@ -369,28 +376,32 @@ def encoder_layer(
     h: int,
     mask: Bool[np.ndarray, "#B #T T"] | None = None,
 ) -> Float[np.ndarray, "B T d_model"]:
-    """One layer of the encoder: look around, then think; each with a shortcut around it and a norm after.
+    """One layer of the encoder: look around, then think; each with a shortcut around it and a norm
+    after.
 
         x ← LN(x + MultiHead(x, x, x))
         x ← LN(x + FFN(x))
 
     Args:
         x: token vectors, `(B, T, d_model)`.
-        params: those of `multi_head_attention` (`w_q w_k w_v w_o b_q b_k b_v b_o`), of `feed_forward`
-            (`w_1 b_1 w_2 b_2`) and of the two layer norms (`gain_1 bias_1` after attention,
-            `gain_2 bias_2` after the feed-forward network).
+        params: those of `multi_head_attention` (`w_q w_k w_v w_o b_q b_k b_v b_o`), of
+            `feed_forward` (`w_1 b_1 w_2 b_2`) and of the two layer norms (`gain_1 bias_1` after
+            attention, `gain_2 bias_2` after the feed-forward network).
         h: the number of heads.
         mask: True where a query may attend to a key, `(1|B, 1|T, T)`.
 
     Returns:
-        The output only, `(B, T, d_model)`, normed as the paper has it: after the addition (post-norm).
+        The output only, `(B, T, d_model)`, normed as the paper has it: after the addition
+        (post-norm).
 
     Source: Vaswani et al. 2017, §3.1 (LayerNorm(x + Sublayer(x))) and figure 1.
     """
-    # 1. Self-attention: queries, keys and values are the same tokens. Add what it found to x, then norm.
+    # 1. Self-attention: queries, keys and values are the same tokens. Add what it found to x, then
+    #    norm.
     attended = multi_head_attention(x, x, x, params, h, mask)
     x = layer_norm(x + attended, params["gain_1"], params["bias_1"])
-    # 2. The feed-forward network works on the normed sum, and is added to that same sum. Norm again.
+    # 2. The feed-forward network works on the normed sum, and is added to that same sum. Norm
+    #    again.
     transformed = feed_forward(x, params["w_1"], params["b_1"], params["w_2"], params["b_2"])
     return layer_norm(x + transformed, params["gain_2"], params["bias_2"])
 
@@ -410,14 +421,16 @@ def softmax_backward(
         weights: w = softmax(s), `(…, T_k)`, as the forward pass computed them.
 
     Returns:
-        ∂L/∂s, `(…, T_k)`. It sums to 0 along the last axis, for a common shift of the scores changes
-        nothing. Where a weight is 0 it is 0.
+        ∂L/∂s, `(…, T_k)`. It sums to 0 along the last axis, for a common shift of the scores
+        changes nothing. Where a weight is 0 it is 0.
 
-    Source: the chain rule with ∂wⱼ/∂sᵢ = wⱼ (δᵢⱼ − wᵢ); Dao et al. 2022, *FlashAttention*, appendix B.2.
+    Source: the chain rule with ∂wⱼ/∂sᵢ = wⱼ (δᵢⱼ − wᵢ); Dao et al. 2022, *FlashAttention*, appendix
+    B.2.
     """
     # 1. The mean of the incoming gradient, weighted by the weights: what a common shift would earn.
     mean = (weights * grad_weights).sum(axis=-1, keepdims=True)
-    # 2. A score gains as far as its weight's gradient exceeds that mean, in proportion to its weight.
+    # 2. A score gains as far as its weight's gradient exceeds that mean, in proportion to its
+    #    weight.
     return weights * (grad_weights - mean)
 
 
@@ -441,7 +454,8 @@ def attention_backward(
 
     Args:
         grad_output: ∂L/∂output, `(…, T_q, d_v)`.
-        query: as given to `attention`, `(…, T_q, d_k)`, with the same leading dimensions as the rest.
+        query: as given to `attention`, `(…, T_q, d_k)`, with the same leading dimensions as the
+            rest.
         key: likewise, `(…, T_k, d_k)`.
         value: likewise, `(…, T_k, d_v)`.
         weights: as `attention` returned them, `(…, T_q, T_k)`; taken as given. A mask needs no care
@@ -456,7 +470,9 @@ def attention_backward(
     grad_value = np.swapaxes(weights, -2, -1) @ grad_output  # (…, T_k, d_v)
     grad_weights = grad_output @ np.swapaxes(value, -2, -1)  # (…, T_q, T_k)
     # 2. Back through the softmax, then through the division by √d_k.
-    grad_scores = softmax_backward(grad_weights, weights) / math.sqrt(query.shape[-1])  # (…, T_q, T_k)
+    grad_scores = softmax_backward(grad_weights, weights) / math.sqrt(
+        query.shape[-1]
+    )  # (…, T_q, T_k)
     # 3. The scores are query @ keyᵀ: again each factor gets the other one.
     grad_query = grad_scores @ key  # (…, T_q, d_k)
     grad_key = np.swapaxes(grad_scores, -2, -1) @ query  # (…, T_k, d_k)

@@ -35,7 +35,9 @@ def read_answer(path: Path) -> str:
     """
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise Unreadable(f"{path.name} is larger than {LARGEST_FILE // 1_000_000} MB: is it the right file?")
+            raise Unreadable(
+                f"{path.name} is larger than {LARGEST_FILE // 1_000_000} MB: is it the right file?"
+            )
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Unreadable(
@@ -44,7 +46,9 @@ def read_answer(path: Path) -> str:
     except OSError as error:
         raise Unreadable(f"{path.name} cannot be read: {error.strerror or error}.") from error
     if "\0" in text:
-        raise Unreadable(f"{path.name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8.")
+        raise Unreadable(
+            f"{path.name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8."
+        )
     source = _tagged_cells(text, path.name) if path.suffix == ".ipynb" else text
     if not source.strip():
         raise Unreadable(f"{path.name} is empty. `course reset` gives the stub again.")

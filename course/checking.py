@@ -10,7 +10,7 @@ from typing import Any
 
 from course.answers import find_answer
 from course.checks import Check, Seen
-from course.curriculum import ROOT, Day
+from course.curriculum import ROOT
 from course.definitions import RAISE, cut_sources, stub_text
 from course.judge import Judge, Outcome
 from course.messages import describe_raised
@@ -27,7 +27,8 @@ def check_day(judge: Judge, answers: Path, pool: Pool, names: Sequence[str] = ()
     checks = [check for check in judge.checks if not names or check.name in names]
     path = find_answer(judge.day, answers)
     if path is None:
-        missing = f"{answers / judge.day.stem}.py is not there. `course reset {judge.day.number}` makes it anew."
+        remedy = f"`course reset {judge.day.number}` makes it anew."
+        missing = f"{answers / judge.day.stem}.py is not there. {remedy}"
         outcomes = {check.name: Outcome(None, "not_started", missing) for check in checks}
         return DayResult(judge.day, tuple(judge.results(outcomes)), begun=False)
     run = _Run(judge, path, checks, pool)
@@ -112,7 +113,9 @@ class _Run:
                 problem = raised_from(loaded["raised"])
             except BadFrame as error:
                 raise WorkerStopped(GIBBERISH) from error
-            self._settle_all("error", f"{self._path.name} cannot be loaded.\n{describe_raised(problem, {})}")
+            self._settle_all(
+                "error", f"{self._path.name} cannot be loaded.\n{describe_raised(problem, {})}"
+            )
         else:
             self.begun = _names(loaded.get("begun"))
             missing = _names(loaded.get("missing"))
@@ -126,7 +129,9 @@ class _Run:
         self._settle(name, Outcome(None, stop.status, str(stop)))
         self._waits[check.exercise] = self._waits.get(check.exercise, 0) + 1
         if self._waits[check.exercise] >= LONGEST_WAITS:
-            for other in [other for other in self._left.values() if other.exercise == check.exercise]:
+            for other in [
+                other for other in self._left.values() if other.exercise == check.exercise
+            ]:
                 why = f"Not run: {LONGEST_WAITS} checks of `{check.exercise}` before it ended so. {stop}"
                 self._settle(other.name, Outcome(None, stop.status, why))
 
@@ -147,9 +152,12 @@ def _half_done(result: CheckResult, begun: list[str]) -> CheckResult:
     """What to say of an exercise in which there is code, but the stub's raise as well."""
     if result.status != "not_started" or result.exercise not in begun:
         return result
-    return replace(result, message=f"`{result.exercise}` is begun, and still ends in the stub's `{RAISE}`.")
+    return replace(
+        result, message=f"`{result.exercise}` is begun, and still ends in the stub's `{RAISE}`."
+    )
 
 
 def _missing(path: Path, names: list[str]) -> str:
     which = " and ".join(f"`{name}`" for name in names)
-    return f"{path.name} defines no {which}. The name must be exactly that; `course reset` gives the stub again."
+    remedy = "The name must be exactly that; `course reset` gives the stub again."
+    return f"{path.name} defines no {which}. {remedy}"

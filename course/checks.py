@@ -1,9 +1,9 @@
 """The hidden checks, read and run.
 
-A check is a plain pytest function in `tests/days/`: it takes the learner's module as `answer`, uses it,
-and returns what it saw. Its other arguments are fixtures of its file. pytest is not needed to run one: a
-worker calls it directly, so that a verdict takes milliseconds, and the same check can be run on inputs
-that were transformed first (`see(…, transform)`).
+A check is a plain pytest function in `tests/days/`: it takes the learner's module as `answer`, uses
+it, and returns what it saw. Its other arguments are fixtures of its file. pytest is not needed to
+run one: a worker calls it directly, so that a verdict takes milliseconds, and the same check can be
+run on inputs that were transformed first (`see(…, transform)`).
 """
 
 from __future__ import annotations
@@ -85,9 +85,14 @@ def load_checks(path: Path, exercises: tuple[str, ...]) -> list[Check]:
             uses = _definitions_used(function, exercises)
             if not uses:
                 raise ValueError(f"{path.name}: {name} uses none of {', '.join(exercises)}")
-            # A check of several exercises counts for the last: what comes later stands on what came before.
+            # A check of several exercises counts for the last: what comes later stands on what came
+            # before.
             exercise = max(uses, key=exercises.index)
-            constant = {leaf: mark.args[-1] for mark in _marks(function, "constant") for leaf in mark.args[:-1]}
+            constant = {
+                leaf: mark.args[-1]
+                for mark in _marks(function, "constant")
+                for leaf in mark.args[:-1]
+            }
             for suffix, parameters in _parameter_sets(function):
                 checks.append(
                     Check(name + suffix, exercise, uses, function, parameters, module, constant)
@@ -100,7 +105,9 @@ def _definitions_used(function: Callable[..., Any], exercises: tuple[str, ...]) 
     names = {
         node.attr
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "answer"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "answer"
     }
     return frozenset(name for name in exercises if name in names)
 
@@ -117,7 +124,10 @@ def _parameter_sets(function: Callable[..., Any]) -> Iterator[tuple[str, dict[st
         return
     for values in itertools.product(*(mark.args[1] for mark in reversed(marks))):
         names = [mark.args[0] for mark in reversed(marks)]
-        yield f"[{'-'.join(str(value) for value in reversed(values))}]", dict(zip(names, values, strict=True))
+        yield (
+            f"[{'-'.join(str(value) for value in reversed(values))}]",
+            dict(zip(names, values, strict=True)),
+        )
 
 
 # --- Running one ----------------------------------------------------------------------------------
@@ -165,7 +175,9 @@ def _fixture(check: Check, name: str, known: dict[str, Any]) -> Any:
     if name not in known:
         definition = getattr(check.module, name, None)
         if definition is None:
-            raise LookupError(f"{check.name} asks for '{name}', which {check.module.__file__} does not define")
+            raise LookupError(
+                f"{check.name} asks for '{name}', which {check.module.__file__} does not define"
+            )
         function = inspect.unwrap(definition)
         wanted = inspect.signature(function).parameters
         arguments = {other: _fixture(check, other, known) for other in wanted if other != "draw"}
@@ -203,7 +215,8 @@ def _differing(before: Any, after: Any) -> Iterator[str]:
             yield name
 
 
-# --- Exceptions as data ----------------------------------------------------------------------------
+# --- Exceptions as data
+# ----------------------------------------------------------------------------
 
 
 def raised(error: BaseException, file: str | None) -> Raised:
@@ -216,8 +229,16 @@ def raised(error: BaseException, file: str | None) -> Raised:
     if isinstance(error, SyntaxError) and error.filename == file:
         frames.append((error.lineno or 0, "", (error.text or "").strip()))
     message = error.msg if isinstance(error, SyntaxError) else str(error)
-    kind = "MemoryError" if isinstance(error, MemoryError) else type(error).__name__
+    kind = "MemoryError" if _is_out_of_memory(error) else type(error).__name__
     return Raised(kind, message, frames, _is_stubs_own(error, file))
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """NumPy and torch have kinds of their own for it, and torch on the CPU has only words."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"MemoryError", "OutOfMemoryError"}) or "can't allocate memory" in str(
+        error
+    )
 
 
 def _is_stubs_own(error: BaseException, file: str | None) -> bool:

@@ -47,11 +47,16 @@ def day_argument(asked: str) -> Day:
         raise typer.BadParameter(str(error)) from error
     if not day.ready:
         last = [other.number for other in DAYS if other.ready][-1]
-        raise typer.BadParameter(f"Day {day.number} ({day.title}) is not there yet: days 1 to {last} are.")
+        raise typer.BadParameter(
+            f"Day {day.number} ({day.title}) is not there yet: days 1 to {last} are."
+        )
     return day
 
 
-OneDay = Annotated[Day, typer.Argument(parser=day_argument, metavar="DAY", help="8, day08 or a topic such as decoder")]
+OneDay = Annotated[
+    Day,
+    typer.Argument(parser=day_argument, metavar="DAY", help="8, day08 or a topic such as decoder"),
+]
 Answers = Annotated[
     Path,
     typer.Option(
@@ -64,7 +69,9 @@ Answers = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Where the inputs of the checks come from.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One object on standard output, and nothing else there.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -79,7 +86,11 @@ def board(context: typer.Context) -> None:
 def check(
     days: Annotated[
         list[Day] | None,
-        typer.Argument(parser=day_argument, metavar="[DAY]...", help="8, day08 or a topic such as decoder; all if left out"),
+        typer.Argument(
+            parser=day_argument,
+            metavar="[DAY]...",
+            help="8, day08 or a topic such as decoder; all if left out",
+        ),
     ] = None,
     answers: Answers = EXERCISES,
     device: Annotated[Device, typer.Option(help="Where PyTorch days are checked.")] = Device.cpu,
@@ -115,7 +126,11 @@ def check(
 def watch(
     day: Annotated[
         Day | None,
-        typer.Argument(parser=day_argument, metavar="[DAY]", help="8, day08 or a topic; the next that does not pass if left out"),
+        typer.Argument(
+            parser=day_argument,
+            metavar="[DAY]",
+            help="8, day08 or a topic; the next that does not pass if left out",
+        ),
     ] = None,
     answers: Answers = EXERCISES,
     seed: Seed = 0,
@@ -130,18 +145,24 @@ def watch(
 @app.command()
 def hint(
     day: OneDay,
-    exercise: Annotated[str | None, typer.Argument(help="Which exercise of the day; the first if left out.")] = None,
+    exercise: Annotated[
+        str | None, typer.Argument(help="Which exercise of the day; the first if left out.")
+    ] = None,
 ) -> None:
     """One more hint each time; the last is nearly the answer."""
     from course.hints import next_hint
 
     if exercise is not None and exercise not in day.exercises:
-        raise typer.BadParameter(f"Day {day.number} has no exercise '{exercise}': it has {', '.join(day.exercises)}.")
+        raise typer.BadParameter(
+            f"Day {day.number} has no exercise '{exercise}': it has {', '.join(day.exercises)}."
+        )
     chosen = exercise or day.exercises[0]
     display.console().print(display.hint(day, chosen, *next_hint(day, chosen)))
     others = [name for name in day.exercises if name != chosen]
     if exercise is None and others:
-        display.console().print(Text(f"Other exercises: course hint {day.number} {' | '.join(others)}", "quiet"))
+        display.console().print(
+            Text(f"Other exercises: course hint {day.number} {' | '.join(others)}", "quiet")
+        )
 
 
 @app.command()
@@ -156,7 +177,10 @@ def reset(day: OneDay) -> None:
         return
     kept = _keep_aside(day.stub) if day.stub.exists() else None
     _write(lambda: day.stub.write_text(stub_text(day), encoding="utf-8", newline="\n"), day.stub)
-    console.print(f"{_shown(day.stub)} is the stub again." + (f" Your file is kept as {_shown(kept)}." if kept else ""))
+    console.print(
+        f"{_shown(day.stub)} is the stub again."
+        + (f" Your file is kept as {_shown(kept)}." if kept else "")
+    )
 
 
 @app.command()
@@ -180,17 +204,26 @@ def doctor() -> None:
     missing = 0
     for finding in findings():
         missing += finding.fine is False
-        mark = {True: Text("✔", "passed"), False: Text("✘", "failed"), None: Text("·", "quiet")}[finding.fine]
+        mark = {True: Text("✔", "passed"), False: Text("✘", "failed"), None: Text("·", "quiet")}[
+            finding.fine
+        ]
         table.add_row(mark, finding.what, display.safe(finding.found))
     console = display.console()
     console.print(table)
-    console.print(Text("All that is needed is there." if not missing else f"{missing} missing, marked ✘.", "bold"))
+    console.print(
+        Text(
+            "All that is needed is there." if not missing else f"{missing} missing, marked ✘.",
+            "bold",
+        )
+    )
     raise typer.Exit(1 if missing else 0)
 
 
 @app.command()
 def sync(
-    only_check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if something has drifted.")] = False,
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 if something has drifted.")
+    ] = False,
 ) -> None:
     """Write stubs and solution cells from the references; what someone has begun is left alone."""
     from course.sync import sync as run
@@ -198,14 +231,17 @@ def sync(
     console = display.console()
     found = run(write=not only_check)
     for drift in found:
-        console.print(Text("left alone  " if drift.theirs else "drifted     " if only_check else "written     ", "quiet") + Text(str(drift)))
+        mended = "drifted" if only_check else "by hand" if drift.by_hand else "written"
+        console.print(Text(f"{'left alone' if drift.theirs else mended:<12}", "quiet") + str(drift))
     drifted = [drift for drift in found if not drift.theirs]
     if not drifted:
         console.print("Stubs and solutions are what the references make of them.")
-    raise typer.Exit(1 if only_check and drifted else 0)
+    left = drifted if only_check else [drift for drift in drifted if drift.by_hand]
+    raise typer.Exit(1 if left else 0)
 
 
-# --- What several commands need ----------------------------------------------------------------------
+# --- What several commands need
+# ----------------------------------------------------------------------
 
 
 def _all_results() -> dict[int, DayResult]:
@@ -286,7 +322,9 @@ def _open_copy(notebook: Path) -> None:
     if not copy.exists():
         _write(make, copy)
     elif copy.read_bytes() != notebook.read_bytes():
-        console.print(f"This is the copy you have worked in. To begin anew, delete it: {_shown(copy)}")
+        console.print(
+            f"This is the copy you have worked in. To begin anew, delete it: {_shown(copy)}"
+        )
     console.print(f"Your copy: {_shown(copy)}")
     if sys.stdout.isatty() and "COURSE_NO_BROWSER" not in os.environ:
         console.print(Text("Ctrl-C here ends it.", "quiet"))

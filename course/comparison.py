@@ -32,12 +32,14 @@ STAGES = ("type", "names", "shape", "dtype", "device", "nan", "values")
 def compare(seen: Observation, expected: Expected) -> Difference | None:
     """The first difference of an observation from the expected one; None if there is none.
 
-    Leaves are taken in the order in which the check returned them. Within a leaf the stages follow one
-    another, so that a wrong shape is never reported as wrong values.
+    Leaves are taken in the order in which the check returned them. Within a leaf the stages follow
+    one another, so that a wrong shape is never reported as wrong values.
     """
     for path, wanted in expected.seen.observation.items():
         yours = seen.get(path)
-        difference = _compare_leaf(path, yours, wanted, expected.truth[path], expected.tolerance[path])
+        difference = _compare_leaf(
+            path, yours, wanted, expected.truth[path], expected.tolerance[path]
+        )
         if difference is not None:
             return difference
     for path, yours in seen.items():
@@ -73,7 +75,8 @@ def _compare_numbers(
         return Difference("nan", path, yours, wanted, odd)
     exact = _doubles(truth)
     with np.errstate(invalid="ignore"):
-        # What overflows in the inputs' own dtype, and only there, is compared with what it gives there.
+        # What overflows in the inputs' own dtype, and only there, is compared with what it gives
+        # there.
         target = np.where(np.isfinite(right), exact, right)
         near = np.abs(values - target) <= tolerance
         wrong = ~(near | (values == target) | np.isnan(right))

@@ -153,8 +153,20 @@ PARTS = (
             "linear_attention sliding_window_mask",
             "variants/linear.py variants/sliding_window.py",
         ),
-        (35, "mixture_of_experts", "Mixture of experts", "TopKRouter MixtureOfExperts", "variants/moe.py"),
-        (36, "depth", "Depth", "ParallelBlock MixtureOfDepths", "variants/parallel.py variants/depths.py"),
+        (
+            35,
+            "mixture_of_experts",
+            "Mixture of experts",
+            "TopKRouter MixtureOfExperts",
+            "variants/moe.py",
+        ),
+        (
+            36,
+            "depth",
+            "Depth",
+            "ParallelBlock MixtureOfDepths",
+            "variants/parallel.py variants/depths.py",
+        ),
         (37, "mamba", "Mamba", "selective_scan Mamba", "variants/mamba.py"),
         (38, "efficient_training", "Efficient training", "train_step", "variants/efficient.py"),
         (39, "many_gpus", "Many GPUs", "average_gradients", "variants/parallelism.py"),
@@ -187,7 +199,9 @@ def find_day(asked: str) -> Day:
             raise NoSuchDay(f"There is no day {number}: the days are 1 to {len(DAYS)}.")
         return DAYS[number - 1]
     word = asked.strip().lower().replace("-", "_").replace(" ", "_")
-    fitting = [day for day in DAYS if word == day.stem] or [day for day in DAYS if word and word in day.stem]
+    fitting = [day for day in DAYS if word == day.stem] or [
+        day for day in DAYS if word and word in day.stem
+    ]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:

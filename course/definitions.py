@@ -1,9 +1,10 @@
-"""The references read as text: definitions, the stubs made from them, and references cut to earlier days.
+"""The references read as text: definitions, the stubs made from them, and references cut to earlier
+days.
 
 The reference is the only truth. Everything that repeats it is written from here: a stub keeps a
-definition's imports, signature, docstring and numbered steps and loses its code; a solution's cells are
-the definitions to the letter; a worker gets the reference without today's and later definitions; a wrong
-answer is the reference with one definition changed.
+definition's imports, signature, docstring and numbered steps and loses its code; a solution's cells
+are the definitions to the letter; a worker gets the reference without today's and later
+definitions; a wrong answer is the reference with one definition changed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Reference:
     @property
     def definitions(self) -> dict[str, Definition]:
         return {
-            node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            node.name: node
+            for node in self.tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
         }
 
     def text(self, node: ast.stmt) -> str:
@@ -84,11 +87,10 @@ def _span(node: ast.stmt) -> tuple[int, int]:
 # --- Imports that a definition needs -------------------------------------------------------------
 
 
-def import_lines(day: Day, names: tuple[str, ...] | None = None) -> str:
-    """The imports that a file with only these exercises of the day needs, the reference's earlier parts last."""
-    names = names or day.exercises
+def import_lines(day: Day) -> str:
+    """The imports that the day's exercises need, the reference's earlier parts included."""
     wanted: set[str] = set()
-    for name in names:
+    for name in day.exercises:
         wanted |= _names_used(_home(day, name).definitions[name])
     kept: list[str] = []
     earlier: list[str] = []
@@ -96,7 +98,9 @@ def import_lines(day: Day, names: tuple[str, ...] | None = None) -> str:
         for node in reference(file).tree.body:
             kept += _import_of(node, wanted)
         found = [
-            name for name in reference(file).definitions if name in wanted and name not in day.exercises
+            name
+            for name in reference(file).definitions
+            if name in wanted and name not in day.exercises
         ]
         if found:
             earlier.append(f"from {reference(file).module} import {', '.join(sorted(found))}\n")
@@ -104,14 +108,18 @@ def import_lines(day: Day, names: tuple[str, ...] | None = None) -> str:
 
 
 def _names_used(definition: Definition) -> set[str]:
-    return {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)} - set(dir(builtins))
+    return {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)} - set(
+        dir(builtins)
+    )
 
 
 def _import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
     """The part of an import statement that binds wanted names, as lines; nothing for other statements."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return []
-    aliases = [alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in wanted]
+    aliases = [
+        alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in wanted
+    ]
     if not aliases:
         return []
     if isinstance(node, ast.Import):
@@ -138,12 +146,18 @@ def stub_text(day: Day) -> str:
         """
         ''')
     bodies = [_stub_of(definition_text(day, name)) for name in day.exercises]
-    return head + "\n" + sorted_imports(import_lines(day)) + "".join(f"\n\n{body}" for body in bodies)
+    return (
+        head + "\n" + sorted_imports(import_lines(day)) + "".join(f"\n\n{body}" for body in bodies)
+    )
 
 
 def sorted_imports(lines: str) -> str:
     """Import lines in ruff's order: standard library, other packages, our own references."""
-    ours = {reference_file.split("/")[0].removesuffix(".py") for day in DAYS for reference_file in day.references}
+    ours = {
+        reference_file.split("/")[0].removesuffix(".py")
+        for day in DAYS
+        for reference_file in day.references
+    }
 
     def group(line: str) -> int:
         package = line.split()[1].split(".")[0]
@@ -166,7 +180,11 @@ def _stub_of(text: str) -> str:
     position = 0
     for function in _innermost_functions(tree):
         body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-        signature_end = function.body[0].end_lineno if body is not function.body else function.body[0].lineno - 1
+        signature_end = (
+            function.body[0].end_lineno
+            if body is not function.body
+            else function.body[0].lineno - 1
+        )
         assert signature_end is not None and function.end_lineno is not None
         kept += lines[position:signature_end]
         indent = " " * function.body[0].col_offset
@@ -218,7 +236,9 @@ def _steps(comments: dict[int, str], after: int, until: int, indent: str) -> lis
 def cut_sources(day: Day) -> dict[str, tuple[str, dict[str, int]]]:
     """For each reference module: its source without the exercises of this and later days, and
     the days of those that were withheld, by name."""
-    files = dict.fromkeys(file for other in DAYS for file in other.references if (ROOT / file).exists())
+    files = dict.fromkeys(
+        file for other in DAYS for file in other.references if (ROOT / file).exists()
+    )
     return {reference(file).module: _cut(reference(file), day) for file in files}
 
 
@@ -243,12 +263,16 @@ def reference_module(day: Day, changed: Mapping[str, str] = MappingProxyType({})
     for file in day.references:
         home = reference(file)
         lines = home.source.splitlines()
-        for name, node in reversed(home.definitions.items()):  # from below, so that line numbers stay right
+        for name, node in reversed(
+            home.definitions.items()
+        ):  # from below, so that line numbers stay right
             if name in changed:
                 first, last = _span(node)
                 lines[first:last] = changed[name].splitlines()
         built = build_module(home.module, "\n".join(lines) + "\n", f"<the reference of {day.stem}>")
-        vars(answer).update((name, vars(built)[name]) for name in day.exercises if name in vars(built))
+        vars(answer).update(
+            (name, vars(built)[name]) for name in day.exercises if name in vars(built)
+        )
     return answer
 
 
@@ -256,7 +280,12 @@ def build_module(name: str, source: str, filename: str | None = None) -> ModuleT
     """A module of the given source, not entered into `sys.modules`; tracebacks can show its lines."""
     module = ModuleType(name)
     module.__file__ = filename or f"<{name}>"
-    linecache.cache[module.__file__] = (len(source), None, source.splitlines(keepends=True), module.__file__)
+    linecache.cache[module.__file__] = (
+        len(source),
+        None,
+        source.splitlines(keepends=True),
+        module.__file__,
+    )
     exec(compile(source, module.__file__, "exec"), module.__dict__)
     return module
 
@@ -281,7 +310,11 @@ def references_cut(cut: dict[str, tuple[str, dict[str, int]]], day: int) -> Iter
 
 def _withheld(module: str, withheld: dict[str, int], day: int, name: str) -> object:
     if name in withheld:
-        when = "is today's exercise" if withheld[name] == day else f"belongs to day {withheld[name]}, after today"
+        when = (
+            "is today's exercise"
+            if withheld[name] == day
+            else f"belongs to day {withheld[name]}, after today"
+        )
         raise ImportError(
             f"{name} of {module} {when}: it is yours to write, so it cannot be imported here. "
             "What earlier days wrote can."

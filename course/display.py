@@ -1,4 +1,7 @@
-"""What people look at: the board, a day's verdict, hints. Everything a learner wrote is shown as mere text."""
+"""What people look at: the board, a day's verdict, hints.
+
+Whatever a learner wrote is shown as mere text.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,8 @@ def safe(text: str) -> Text:
     return Text("".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text))
 
 
-# --- The board ---------------------------------------------------------------------------------------
+# --- The board
+# ---------------------------------------------------------------------------------------
 
 
 def board(results: dict[int, DayResult], width: int) -> RenderableType:
@@ -75,7 +79,9 @@ def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
     cells = max(1, min(len(DAYS), width - 2))
     done = round(cells * len(passed) / len(DAYS))
     bar = Text("━" * done, "passed") + Text("━" * (cells - done), "quiet")
-    title = Text("Transformers from scratch", "bold") + Text(f"  {len(passed)} of {len(DAYS)} days", "quiet")
+    title = Text("Transformers from scratch", "bold") + Text(
+        f"  {len(passed)} of {len(DAYS)} days", "quiet"
+    )
     return Group(title, bar)
 
 
@@ -91,7 +97,9 @@ def _part(number: int, part: Part, results: dict[int, DayResult]) -> Table:
         if status in ("failed", "error", "in_progress"):
             title += Text(f" {results[day.number].passed}/{results[day.number].total}", status)
         style = "announced" if status == "announced" else ""
-        table.add_row(Text(MARKS[status], status), Text(str(day.number), "quiet"), title, style=style)
+        table.add_row(
+            Text(MARKS[status], status), Text(str(day.number), "quiet"), title, style=style
+        )
     return table
 
 
@@ -117,19 +125,26 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
     if failure is not None:
         day = next(r.day for r in results.values() if failure in r.checks)
         first = failure.message.splitlines()[0] if failure.message else ""
-        lines += [Text(f"Day {day.number} fails in {failure.name}", "failed"), Padding(safe(first), (0, 0, 1, 2))]
+        lines += [
+            Text(f"Day {day.number} fails in {failure.name}", "failed"),
+            Padding(safe(first), (0, 0, 1, 2)),
+        ]
     day = coming.day
     lines.append(Text(f"Next: day {day.number} · {day.title}", "bold"))
     for command, what in (
         (f"course lesson {day.number}", "read and run the lesson"),
-        (f"course watch {day.number}", f"then fill in exercises/{day.stem}.py: checked at every save"),
+        (
+            f"course watch {day.number}",
+            f"then fill in exercises/{day.stem}.py: checked at every save",
+        ),
         (f"course hint {day.number}", "when you are stuck"),
     ):
         lines.append(Padding(Text(f"{command:<18}", "command") + Text(what), (0, 0, 0, 2)))
     return lines
 
 
-# --- A day's verdict -----------------------------------------------------------------------------------
+# --- A day's verdict
+# -----------------------------------------------------------------------------------
 
 
 def verdict(result: DayResult) -> RenderableType:
@@ -153,7 +168,9 @@ def verdict(result: DayResult) -> RenderableType:
 def _same_for_all(result: DayResult) -> list[RenderableType]:
     """One thing is wrong with the whole file, or nothing is begun."""
     status, message = result.checks[0].status, result.checks[0].message
-    return [Padding(Text(f"{MARKS.get(status, '✘')} ", _colour(status)) + safe(message), (0, 0, 0, 2))]
+    return [
+        Padding(Text(f"{MARKS.get(status, '✘')} ", _colour(status)) + safe(message), (0, 0, 0, 2))
+    ]
 
 
 def _exercise(exercise: str, checks: Sequence[CheckResult]) -> list[RenderableType]:
@@ -178,7 +195,12 @@ def _failure(check: CheckResult) -> RenderableType:
     if check.misconception is None:
         return Group(name, Padding(safe(check.message), (0, 0, 0, 2)))
     told, _, detail = check.message.partition("\n")
-    box = Panel(safe(told), title=Text(check.misconception.replace("_", " ")), title_align="left", border_style="yellow")
+    box = Panel(
+        safe(told),
+        title=Text(check.misconception.replace("_", " ")),
+        title_align="left",
+        border_style="yellow",
+    )
     return Group(name, box, Padding(safe(detail), (0, 0, 0, 2)))
 
 
@@ -203,9 +225,14 @@ def hint(day: Day, exercise: str, shown: Iterable[str], total: int) -> Renderabl
     texts = list(shown)
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
     for number, text in enumerate(texts, 1):
-        blocks += [Text(f"Hint {number} of {total}", "quiet"), Padding(Markdown(text), (0, 0, 1, 2))]
+        blocks += [
+            Text(f"Hint {number} of {total}", "quiet"),
+            Padding(Markdown(text), (0, 0, 1, 2)),
+        ]
     if len(texts) < total:
         blocks.append(Text("Once more for the next one.", "quiet"))
     else:
-        blocks.append(Text(f"That was the last. The worked answer: course solution {day.number}", "quiet"))
+        blocks.append(
+            Text(f"That was the last. The worked answer: course solution {day.number}", "quiet")
+        )
     return Group(*blocks)

@@ -18,7 +18,16 @@ from course.state import FOLDER
 from course.workers import STARTING, Worker, WorkerStopped
 
 OLDEST_PYTHON = (3, 11)
-NEEDED = ("numpy", "torch", "jaxtyping", "safetensors", "pytest", "jupyter", "matplotlib", "watchfiles")
+NEEDED = (
+    "numpy",
+    "torch",
+    "jaxtyping",
+    "safetensors",
+    "pytest",
+    "jupyter",
+    "matplotlib",
+    "watchfiles",
+)
 ENOUGH_MEMORY = 2 * 2**30
 
 
@@ -36,7 +45,9 @@ def findings() -> Iterator[Finding]:
     version = platform.python_version()
     fine = sys.version_info >= OLDEST_PYTHON
     yield Finding("Python", version if fine else f"{version}, and 3.11 or newer is needed", fine)
-    yield Finding("System", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", None)
+    yield Finding(
+        "System", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", None
+    )
     memory = psutil.virtual_memory()
     free = f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GB free"
     yield Finding("Memory", free, memory.available > ENOUGH_MEMORY)
@@ -48,11 +59,17 @@ def findings() -> Iterator[Finding]:
     stubs = f"{len(ready)} days ready" + (f"; missing: {', '.join(missing)}" if missing else "")
     yield Finding("Exercises", stubs, not missing)
     writable = os.access(FOLDER if FOLDER.exists() else ROOT, os.W_OK)
-    words = "kept in .course/" if writable else "this folder is read-only: the board forgets, all else works"
+    words = (
+        "kept in .course/"
+        if writable
+        else "this folder is read-only: the board forgets, all else works"
+    )
     yield Finding("Memory of the board", words, writable or None)
     yield _accelerator()
     bubblewrap = shutil.which("bwrap")
-    yield Finding("Sandbox", bubblewrap or "no bubblewrap: only needed to grade other people's work", None)
+    yield Finding(
+        "Sandbox", bubblewrap or "no bubblewrap: only needed to grade other people's work", None
+    )
 
 
 def _package(name: str) -> Finding:

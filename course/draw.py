@@ -31,7 +31,9 @@ class Draw:
         """One of the items."""
         return items[self.size(0, len(items) - 1)]
 
-    def normal(self, *shape: int, scale: float = 1.0, mean: float = 0.0, dtype: str = "float64") -> Array:
+    def normal(
+        self, *shape: int, scale: float = 1.0, mean: float = 0.0, dtype: str = "float64"
+    ) -> Array:
         """Normal numbers of the given deviation and mean."""
         return (mean + scale * self._random.standard_normal(shape)).astype(dtype)
 
@@ -42,15 +44,16 @@ class Draw:
     def weights(self, *shape: int, dtype: str = "float64") -> Array:
         """Positive numbers that sum to 1 along the last axis."""
         exponentials = self._random.exponential(size=shape)
-        return (exponentials / exponentials.sum(axis=-1, keepdims=True)).astype(dtype)
+        shares: Array = exponentials / exponentials.sum(axis=-1, keepdims=True)
+        return shares.astype(dtype)
 
     def integers(self, low: int, high: int, *shape: int) -> Array:
         """Integers from `low` to `high`, both included."""
         return self._random.integers(low, high + 1, shape)
 
     def mask(self, *shape: int, keep: float = 0.6) -> Array:
-        """A boolean mask in which each row of the last axis keeps at least one True and, where it is
-        longer than 1, loses at least one."""
+        """A boolean mask in which each row of the last axis keeps at least one True and, where it
+        is longer than 1, loses at least one."""
         mask = self._random.random(shape) < keep
         last = shape[-1]
         rows = mask.reshape(-1, last)

@@ -1,9 +1,9 @@
 """What the reference sees, and how far from it a right answer may be.
 
-The truth is the reference in float64 on the same inputs. A right answer computed in the inputs' own dtype
-may be off by the largest of three things, each derived and none typed in: a small multiple of what the
-reference itself is off in that dtype; a few roundings of the largest number that the reference meets on
-its way; and what half an ulp of change in the inputs does to the result.
+The truth is the reference in float64 on the same inputs. A right answer computed in the inputs' own
+dtype may be off by the largest of three things, each derived and none typed in: a small multiple of
+what the reference itself is off in that dtype; a few roundings of the largest number that the
+reference meets on its way; and what half an ulp of change in the inputs does to the result.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from course.checks import Check, Seen, Transform, check_inputs, map_arrays, see
+from course.checks import Check, Seen, Transform, check_inputs, see
 from course.observation import Leaf, Observation
 
-# Two right forms of one formula differ by 40 times the better one's error (log-softmax at an offset of
-# 100); the second term takes care of those. These two only cover the order of additions.
+Array = np.ndarray[Any, Any]
+
+# Two right forms of one formula differ by 40 times the better one's error (log-softmax at an offset
+# of 100); the second term takes care of those. These two only cover the order of additions.
 OWN_ERRORS = 4.0
 ROUNDINGS = 8.0
 
@@ -47,7 +49,9 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
         for round_ in range(2)
     ]
     tolerance = {
-        path: _tolerance(leaf, truth.get(path), [other.get(path) for other in shaken], largest.value)
+        path: _tolerance(
+            leaf, truth.get(path), [other.get(path) for other in shaken], largest.value
+        )
         for path, leaf in seen.observation.items()
     }
     return Expected(seen, truth, tolerance, check_inputs(check, seed, device))
@@ -91,17 +95,18 @@ def _magnitude(leaf: Leaf) -> float:
     return float(np.max(values, initial=0.0, where=np.isfinite(values)))
 
 
-# --- Three ways to look at the same inputs ----------------------------------------------------------
+# --- Three ways to look at the same inputs
+# ----------------------------------------------------------
 
 
-def _upcast(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _upcast(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype.kind == "f" else array.copy()
 
 
 def _shaken(random: np.random.Generator) -> Transform:
     """Inputs in float64, each moved by half an ulp of the dtype it had."""
 
-    def shake(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def shake(array: Array) -> Array:
         if array.dtype.kind != "f":
             return array.copy()
         with np.errstate(all="ignore"):
@@ -109,7 +114,8 @@ def _shaken(random: np.random.Generator) -> Transform:
         half = np.where(np.isfinite(ulp), ulp / 2, 0.0)
         if array.dtype == np.float64:
             half = 2 * half  # half an ulp of float64 itself would be rounded away
-        return array.astype(np.float64) + random.choice([-1.0, 1.0], array.shape) * half
+        moved: Array = array.astype(np.float64) + random.choice([-1.0, 1.0], array.shape) * half
+        return moved
 
     return shake
 
@@ -120,7 +126,7 @@ class _Largest:
     def __init__(self) -> None:
         self.value = 0.0
 
-    def watch(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def watch(self, array: Array) -> Array:
         watched = array.copy().view(_Watched)
         watched.note = self.note
         return watched
@@ -128,7 +134,9 @@ class _Largest:
     def note(self, array: Any) -> None:
         values = np.asarray(array)
         if values.dtype.kind == "f":
-            limit = np.finfo(values.dtype).max / 2  # a mask's lowest number is no result of arithmetic
+            limit = (
+                np.finfo(values.dtype).max / 2
+            )  # a mask's lowest number is no result of arithmetic
             sizes = np.abs(values)
             self.value = max(self.value, float(np.max(sizes, initial=0.0, where=sizes < limit)))
 
@@ -141,7 +149,9 @@ class _Watched(np.ndarray[Any, Any]):
     def __array_finalize__(self, parent: Any) -> None:
         self.note = getattr(parent, "note", None)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any
+    ) -> Any:
         noting = next(x.note for x in (*inputs, *(out or ())) if isinstance(x, _Watched))
         if out is not None:
             options["out"] = tuple(_bare(x) for x in out)
@@ -150,13 +160,11 @@ class _Watched(np.ndarray[Any, Any]):
             for array in result if isinstance(result, tuple) else (result,):
                 noting(array)
         if isinstance(result, np.ndarray):
-            result = result.view(_Watched)
-            result.note = noting
+            watched = result.view(_Watched)
+            watched.note = noting
+            return watched
         return result
 
 
 def _bare(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, _Watched) else value
-
-
-__all__ = ["Expected", "expect", "is_float", "map_arrays"]

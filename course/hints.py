@@ -1,7 +1,7 @@
 """Hints, one more each time.
 
-A day's hints are a Markdown file: a heading `## exercise` for each exercise, and under it `### 1`, `### 2` …
-from a nudge to nearly the answer.
+A day's hints are a Markdown file: a heading `## exercise` for each exercise, and under it `### 1`,
+`### 2` … from a nudge to nearly the answer.
 """
 
 from __future__ import annotations

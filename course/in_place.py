@@ -21,7 +21,10 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     answer = SimpleNamespace(**dict(zip(names, definitions, strict=True)))
     judge = _judge(day)
     checks = [check for check in judge.checks if check.uses <= set(names)]
-    outcomes = {check.name: Outcome(see(check, answer, judge.seed, file=_file(answer, check))) for check in checks}
+    outcomes = {
+        check.name: Outcome(see(check, answer, judge.seed, file=_file(answer, check)))
+        for check in checks
+    }
     print(_report(DayResult(day, tuple(judge.results(outcomes)))))
 
 
@@ -48,14 +51,17 @@ def _day_of(names: Sequence[str], number: int | None) -> Day:
     what = " and ".join(names)
     if asking:
         days = " and ".join(str(day.number) for day in asking)
-        raise ValueError(f"days {days} all ask for {what}: say which, check({names[0]}, day={asking[0].number})")
-    day = next((day for day in DAYS if day.number == number), None)
-    wanted = f"; day {number} asks for {', '.join(day.exercises)}" if day else ""
-    raise ValueError(f"{'this day' if number else 'no day'} does not ask for {what}{wanted}" if number else f"no day asks for {what}")
+        raise ValueError(
+            f"days {days} all ask for {what}: say which, check({names[0]}, day={asking[0].number})"
+        )
+    if number is None:
+        raise ValueError(f"no day asks for {what}")
+    wanted = next((", ".join(day.exercises) for day in DAYS if day.number == number), "nothing")
+    raise ValueError(f"day {number} does not ask for {what}, but for {wanted}")
 
 
 def _report(result: DayResult) -> str:
-    """The verdict in plain text, the first failure of each exercise in full. No times: they differ at each run."""
+    """The verdict in plain text, the first failure of each exercise in full, without times."""
     day = result.day
     lines = [f"Day {day.number} · {day.title}: {result.passed} of {result.total} checks pass"]
     told: set[str] = set()

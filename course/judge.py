@@ -101,7 +101,14 @@ class Judge:
     def _judge(self, check: Check, outcome: Outcome) -> CheckResult:
         def result(status: str, message: str = "") -> CheckResult:
             return CheckResult(
-                check.name, check.exercise, status, message, check.says, None, outcome.seconds, self._device(check)
+                check.name,
+                check.exercise,
+                status,
+                message,
+                check.says,
+                None,
+                outcome.seconds,
+                self._device(check),
             )
 
         if outcome.seen is None:
@@ -138,4 +145,6 @@ def matches(seen: Seen | None, expected: Expected) -> bool:
     if seen.raised is not None or expected.seen.raised is not None:
         kinds = [one.raised.kind if one.raised else None for one in (seen, expected.seen)]
         return kinds[0] == kinds[1]
-    return compare(seen.observation, expected) is None and set(seen.damaged) == set(expected.seen.damaged)
+    return compare(seen.observation, expected) is None and set(seen.damaged) == set(
+        expected.seen.damaged
+    )

@@ -25,9 +25,13 @@ def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
     message = raised.message.strip()
     lines = [f"{raised.kind}: {message}" if message not in ("", "None") else raised.kind]
     for line, function, text in list(dict.fromkeys(raised.frames))[-3:]:
-        place = f"line {line}, in {function}" if function and function != "<module>" else f"line {line}"
+        place = (
+            f"line {line}, in {function}" if function and function != "<module>" else f"line {line}"
+        )
         lines.append(f"  {place}: {text}" if text else f"  {place}")
-    return "\n".join(line for line in [*lines, _meaning_of_exception(raised), _given(inputs)] if line)
+    return "\n".join(
+        line for line in [*lines, _meaning_of_exception(raised), _given(inputs)] if line
+    )
 
 
 def describe_damage(names: tuple[str, ...], inputs: dict[str, Any]) -> str:
@@ -47,7 +51,8 @@ def shown(path: str, index: tuple[int, ...] = ()) -> str:
     return f"`{path}[{', '.join(map(str, index))}]`" if index else f"`{path}`"
 
 
-# --- A sentence for each stage -----------------------------------------------------------------------
+# --- A sentence for each stage
+# -----------------------------------------------------------------------
 
 
 def _names(difference: Difference, _: float) -> str:
@@ -84,7 +89,8 @@ def _dtype(difference: Difference, _: float) -> str:
 
 def _device(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
-    return f"{shown(difference.path)} lies on {yours.device}; it should lie on {wanted.device}, as the inputs do."
+    where = f"it should lie on {wanted.device}, as the inputs do"
+    return f"{shown(difference.path)} lies on {yours.device}; {where}."
 
 
 def _nan(difference: Difference, _: float) -> str:
@@ -110,7 +116,11 @@ def _values(difference: Difference, tolerance: float) -> str:
         return f"{text} ({_share(difference.wrong)}). {_meaning_of_flags(yours, wanted)}".strip()
     value, right = _doubles(yours), _doubles(wanted)
     gap = float(value[index] - right[index])
-    amount = f"too {'large' if gap > 0 else 'small'} by {abs(gap):.3g}" if np.isfinite(gap) else "and should not be"
+    amount = (
+        f"too {'large' if gap > 0 else 'small'} by {abs(gap):.3g}"
+        if np.isfinite(gap)
+        else "and should not be"
+    )
     if np.isfinite(value[index]) and not np.isfinite(right[index]):
         amount = f"and should be {right[index]}"
     text = f"{where} is {_number(yours, index)}, {amount} ({_share(difference.wrong)})."
@@ -128,7 +138,8 @@ _STAGES = {
 }
 
 
-# --- What a kind of difference usually means ----------------------------------------------------------
+# --- What a kind of difference usually means
+# ----------------------------------------------------------
 
 
 def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
@@ -150,7 +161,8 @@ def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
     worst = float(np.max(np.abs(gaps)))
     if worst < 1e-3 * max(1.0, float(np.max(np.abs(right)))):
         times = worst / tolerance if tolerance else float("inf")
-        return f"It is nearly right: the largest error, {worst:.2g}, is {times:.0f} times what rounding explains."
+        much = f"the largest error, {worst:.2g}, is {times:.0f} times what rounding explains"
+        return f"It is nearly right: {much}."
     return _where_it_starts(np.abs(gaps) > slack)
 
 
@@ -159,7 +171,9 @@ def _common_factor(yours: Array, right: Array, slack: float) -> float | None:
     if weight == 0 or right.size < 2:
         return None
     factor = float((yours * right).sum()) / weight
-    return factor if np.max(np.abs(yours - factor * right)) <= slack * max(1.0, abs(factor)) else None
+    return (
+        factor if np.max(np.abs(yours - factor * right)) <= slack * max(1.0, abs(factor)) else None
+    )
 
 
 def _is_transposed(yours: Array, right: Array, slack: float) -> bool:
@@ -172,9 +186,10 @@ def _where_it_starts(wrong: Array) -> str:
     """Along which axis the first entry is right and a later one is not: the mark of a mixed-up axis."""
     for axis, size in enumerate(wrong.shape):
         others = tuple(other for other in range(wrong.ndim) if other != axis)
-        touched = wrong.any(axis=others)
-        if size > 1 and not touched[0] and touched.any():
-            return f"Along axis {axis} it is right up to index {int(np.argmax(touched)) - 1}, and wrong from there."
+        touched = np.asarray(wrong.any(axis=others))
+        if size > 1 and touched.any() and not touched.flat[0]:
+            right = int(np.argmax(touched)) - 1
+            return f"Along axis {axis} it is right up to index {right}, and wrong from there."
     return ""
 
 
@@ -199,11 +214,14 @@ def _meaning_of_exception(raised: Raised) -> str:
     if raised.kind == "RecursionError":
         return "A function calls itself without an end."
     if raised.kind == "TypeError" and not raised.frames and "argument" in raised.message:
-        return "The names and the order of the parameters are part of the exercise: keep the stub's `def` line."
+        return (
+            "The parameters' names and order are part of the exercise: keep the stub's `def` line."
+        )
     return ""
 
 
-# --- Words -------------------------------------------------------------------------------------------
+# --- Words
+# -------------------------------------------------------------------------------------------
 
 
 def _pair(difference: Difference) -> tuple[Leaf, Leaf]:
@@ -232,7 +250,13 @@ def _number(leaf: Leaf, index: tuple[int, ...]) -> str:
 
 def _a(kind: str) -> str:
     if kind in ("None", "bool", "int", "float", "str"):
-        return {"None": "None", "bool": "a bool", "int": "an int", "float": "a float", "str": "a str"}[kind]
+        return {
+            "None": "None",
+            "bool": "a bool",
+            "int": "an int",
+            "float": "a float",
+            "str": "a str",
+        }[kind]
     return kind if kind.startswith(("a ", "an ", "something")) else f"a {kind}"
 
 

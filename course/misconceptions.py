@@ -1,7 +1,8 @@
 """Known wrong answers, executable: each is the reference with something small changed.
 
-A file in `tests/days/misconceptions/` lists them for a day. The text that an edit replaces must stand in
-its definition exactly once, so a misconception can never drift from the reference unnoticed.
+A file in `tests/days/misconceptions/` lists them for a day. The text that an edit replaces must
+stand in its definition exactly once, so a misconception can never drift from the reference
+unnoticed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Misconception:
     Attributes:
         id: a stable name, such as `not_scaled`.
         definition: the exercise that is changed.
-        tell: what was misunderstood, to the learner, in a sentence or two that do not give the code away.
+        tell: what was misunderstood, to the learner, in a sentence or two that do not give the code
+            away.
         edits: the text to replace and what stands there instead.
         source: a whole definition, where edits cannot say it.
     """

@@ -1,8 +1,8 @@
 """What a check saw, as data: flat, typed leaves that travel between processes without any pickle.
 
-A check returns whatever it saw, nested as it likes. `flatten` turns that into an ordered map from a path
-such as `output` or `gradients.query[0]` to a `Leaf`. `to_bytes` and `from_bytes` carry it as one
-safetensors file whose metadata holds everything that is no array.
+A check returns whatever it saw, nested as it likes. `flatten` turns that into an ordered map from a
+path such as `output` or `gradients.query[0]` to a `Leaf`. `to_bytes` and `from_bytes` carry it as
+one safetensors file whose metadata holds everything that is no array.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class _Kind:
 def named(result: object, *names: str) -> dict[str, Any]:
     """The items of a returned tuple by the names that a learner knows them by.
 
-    What is no tuple of that many is observed as it is, so that the message can say what it is instead.
+    What is no tuple of that many is observed as it is, so that the message can say what it is
+    instead.
     """
     if isinstance(result, tuple) and len(result) == len(names):
         return {RESULT: _Kind(result), **dict(zip(names, result, strict=True))}
@@ -137,10 +138,15 @@ def _tensor_leaf(tensor: Any) -> Leaf:
 
 def _type_name(value: object) -> str:
     kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
-# --- As bytes --------------------------------------------------------------------------------------
+# --- As bytes
+# --------------------------------------------------------------------------------------
 
 
 def to_bytes(message: dict[str, Any], observation: Observation | None = None) -> bytes:
@@ -169,7 +175,14 @@ def from_bytes(data: bytes) -> tuple[dict[str, Any], Observation]:
         if not isinstance(message, dict) or not isinstance(leaves, list):
             raise BadFrame("not a message")
         return message, dict(_read_leaf(str(n), entry, arrays) for n, entry in enumerate(leaves))
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+    except (
+        SafetensorError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+        AttributeError,
+    ) as error:
         raise BadFrame(f"not an observation ({type(error).__name__})") from error
 
 
@@ -200,7 +213,8 @@ def raised_from(entry: Any) -> Raised:
     """
     try:
         frames = [
-            (int(line), str(name)[:200], str(text)[:500]) for line, name, text in entry["frames"][:50]
+            (int(line), str(name)[:200], str(text)[:500])
+            for line, name, text in entry["frames"][:50]
         ]
         return Raised(
             str(entry["kind"])[:200],

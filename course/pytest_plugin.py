@@ -1,7 +1,7 @@
 """The hidden checks under pytest: `pytest tests/days --answers exercises` grades one's own work.
 
-A check returns an observation, and only this plugin makes a verdict of it: without it there is no `answer`
-to be had, and every check fails. Without `--answers` the checks are run on the solutions.
+A check returns an observation, and only this plugin makes a verdict of it: without it there is no
+`answer` to be had, and every check fails. Without `--answers` the checks are run on the solutions.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ DAY = pytest.StashKey[Day]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("course")
-    group.addoption("--answers", type=Path, default=ROOT / "solutions", help="the folder of answers to check")
+    group.addoption(
+        "--answers", type=Path, default=ROOT / "solutions", help="the folder of answers to check"
+    )
     group.addoption("--seed", type=int, default=0, help="where the inputs of the checks come from")
     group.addoption("--device", default="cpu", help="where the inputs of the checks lie")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "constant(leaf, …, why): leaves that are the same for every seed, and why")
+    config.addinivalue_line(
+        "markers", "constant(leaf, …, why): leaves that are the same for every seed, and why"
+    )
 
 
 @pytest.fixture
@@ -65,7 +69,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     outcomes = {check.name: Outcome(seen)}
     if not judge.passes(check, seen):  # a diagnosis rests on all that the exercise's checks see
         others = [other for other in judge.checks if other.exercise == check.exercise]
-        outcomes = {other.name: Outcome(see(other, module, judge.seed, judge.device, file=file)) for other in others}
+        outcomes = {
+            other.name: Outcome(see(other, module, judge.seed, judge.device, file=file))
+            for other in others
+        }
     [result] = [result for result in judge.results(outcomes) if result.name == check.name]
     if result.status == "not_started":
         pytest.skip(f"not started: {result.message}")

@@ -1,7 +1,8 @@
-"""What the tool remembers between two runs: the last verdict on each file, and the hints already given.
+"""What the tool remembers between two runs: the last verdict on each file, and the hints already
+given.
 
-It lies in `.course/`, which git ignores. It may be deleted at any time, and a folder that cannot be written
-to only makes the tool forgetful.
+It lies in `.course/`, which git ignores. It may be deleted at any time, and a folder that cannot be
+written to only makes the tool forgetful.
 """
 
 from __future__ import annotations
@@ -59,7 +60,13 @@ def kept_result(day: Day, mark: str) -> DayResult | None:
         return None
     try:
         checks = tuple(
-            CheckResult(c["name"], c["exercise"], c["status"], c["message"], misconception=c["misconception"])
+            CheckResult(
+                c["name"],
+                c["exercise"],
+                c["status"],
+                c["message"],
+                misconception=c["misconception"],
+            )
             for c in entry["checks"]
         )
         return DayResult(day, checks, begun=entry["begun"])

@@ -21,18 +21,25 @@ WRITTEN = ROOT / "exercises" / "stubs.json"
 
 @dataclass(frozen=True)
 class Drift:
-    """A file that no longer is what the reference makes of it, and whether it may be written anew."""
+    """A file that no longer is what the reference makes of it.
+
+    Attributes:
+        theirs: someone has begun it, so it is left alone.
+        by_hand: only a person can mend it.
+    """
 
     path: Path
     what: str
     theirs: bool = False
+    by_hand: bool = False
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(ROOT)}: {self.what}"
 
 
 def sync(*, write: bool) -> list[Drift]:
-    """Find every stub and solution that has drifted; with `write`, write those that are nobody's work.
+    """Find every stub and solution that has drifted; with `write`, write those that are nobody's
+    work.
 
     Returns:
         What had drifted, and, marked `theirs`, the stubs that someone has begun.
@@ -80,7 +87,8 @@ def _written() -> dict[str, str]:
     return digests
 
 
-# --- Solution notebooks ------------------------------------------------------------------------------
+# --- Solution notebooks
+# ------------------------------------------------------------------------------
 
 
 def answer_cells(day: Day) -> dict[str, str]:
@@ -91,9 +99,10 @@ def answer_cells(day: Day) -> dict[str, str]:
 
 def _sync_solution(day: Day, write: bool) -> Iterator[Drift]:
     if not day.solution.exists():
-        yield Drift(day.solution, "missing: write the notebook, with a cell tagged `answer` and the name of each exercise")
+        words = "missing: a notebook with a cell tagged `answer` for the imports and each exercise"
+        yield Drift(day.solution, words, by_hand=True)
         return
-    notebook = nbformat.read(day.solution, as_version=4)
+    notebook = nbformat.read(day.solution, as_version=4)  # type: ignore[no-untyped-call]
     cells: dict[str, Any] = {
         cell.metadata.get("name", ""): cell
         for cell in notebook.cells
@@ -101,11 +110,11 @@ def _sync_solution(day: Day, write: bool) -> Iterator[Drift]:
     }
     wanted = answer_cells(day)
     for name in sorted(set(wanted) ^ set(cells)):
-        why = "has no tagged cell for" if name in wanted else "has a tagged cell for what is no exercise:"
-        yield Drift(day.solution, f"{why} {name or '(a cell without a name)'}")
+        why = "no tagged cell is named" if name in wanted else "a tagged cell is no exercise:"
+        yield Drift(day.solution, f"{why} {name or '(no name)'}", by_hand=True)
     drifted = [name for name in wanted if name in cells and cells[name].source != wanted[name]]
     for name in drifted:
         yield Drift(day.solution, f"its cell for {name} is not the reference's definition")
         cells[name].source = wanted[name]
     if drifted and write:
-        nbformat.write(notebook, day.solution)
+        nbformat.write(notebook, day.solution)  # type: ignore[no-untyped-call]

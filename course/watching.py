@@ -112,15 +112,26 @@ class Watch:
             self._console.clear()
         self._console.print(verdict(result))
         where = self._answers / f"{result.day.stem}.py"
-        after = "Passed: n goes on to the next day." if result.status == "passed" else f"Watching {where}."
+        after = (
+            "Passed: n goes on to the next day."
+            if result.status == "passed"
+            else f"Watching {where}."
+        )
         timing = f"{time.strftime('%H:%M:%S')}, {result.seconds:.2f} s"
-        self._console.print(Text(f"\n{after} ", "passed" if result.status == "passed" else "") + Text(timing, "quiet"))
+        self._console.print(
+            Text(f"\n{after} ", "passed" if result.status == "passed" else "")
+            + Text(timing, "quiet")
+        )
         if has_keys:
             self._console.print(Text(KEYS, "quiet"))
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""
-        open_ = [check.exercise for check in self._last.checks if check.status != "passed"] if self._last else []
+        open_ = (
+            [check.exercise for check in self._last.checks if check.status != "passed"]
+            if self._last
+            else []
+        )
         exercise = open_[0] if open_ else self._day.exercises[0]
         self._console.print(hint(self._day, exercise, *next_hint(self._day, exercise)))
 
@@ -146,8 +157,9 @@ def saves(
 ) -> Iterator[None]:
     """Yield whenever the day's file in the folder was saved, made, replaced or removed.
 
-    The file system is asked for events. Where a change is found and no event came with it, there are none to
-    be had (network and shared folders): from then on the folder is polled, and `say` is told.
+    The file system is asked for events. Where a change is found and no event came with it, there
+    are none to be had (network and shared folders): from then on the folder is polled, and `say` is
+    told.
     """
     last = day(), _signature(day(), folder)
     polling = suspicious = False
@@ -175,7 +187,9 @@ def saves(
             elif suspicious:
                 # Twice in a row a change without an event: this file system sends none.
                 polling = True
-                say(f"This file system reports no changes, so the file is looked at every {POLL} ms instead.")
+                say(
+                    f"This file system reports no changes, so the file is looked at every {POLL} ms instead."
+                )
                 break
             else:
                 suspicious = changed
@@ -188,4 +202,3 @@ def _signature(day: Day, folder: Path) -> Signature:
     except OSError:
         return None
     return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None
-

@@ -1,9 +1,9 @@
 """The process in which a learner's code runs: started ahead of time, used once.
 
-It imports what takes long, says that it is ready, and waits for one request on standard input. Then it
-loads the answer and runs the checks, and sends what each of them saw, a frame each. It knows no expected
-value and gives no verdict. Standard output is the channel of frames, so whatever the learner prints goes to
-standard error, which the other side reads as mere text.
+It imports what takes long, says that it is ready, and waits for one request on standard input. Then
+it loads the answer and runs the checks, and sends what each of them saw, a frame each. It knows no
+expected value and gives no verdict. Standard output is the channel of frames, so whatever the
+learner prints goes to standard error, which the other side reads as mere text.
 
 A frame is eight bytes of length, little-endian, and a safetensors file.
 """
@@ -16,7 +16,7 @@ import threading
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np  # noqa: F401  imported ahead of the request, as everything here is
 import pytest  # noqa: F401
@@ -27,16 +27,16 @@ from course.definitions import references_cut
 from course.observation import Observation, from_bytes, to_bytes
 
 LARGEST_FRAME = 64 * 2**20
-LOADING = "loading the file"
+MOST_MEMORY = 4 * 2**30
 
 
-def write_frame(channel: BinaryIO, data: bytes) -> None:
+def write_frame(channel: IO[bytes], data: bytes) -> None:
     """Send one frame."""
     channel.write(len(data).to_bytes(8, "little") + data)
     channel.flush()
 
 
-def read_frame(channel: BinaryIO) -> bytes | None:
+def read_frame(channel: IO[bytes]) -> bytes | None:
     """Receive one frame; None at the end of the channel, within a frame or between two.
 
     Raises:
@@ -60,12 +60,13 @@ def main() -> None:
     if request is None:
         return
     threading.Thread(target=_end_with_parent, args=(requests,), daemon=True).start()
+    _limit_memory()
     _serve(from_bytes(request)[0], replies)
     sys.stdout.flush()
     os._exit(0)  # threads and exit handlers that the learner's code left behind have no say
 
 
-def _private_channels() -> tuple[BinaryIO, BinaryIO]:
+def _private_channels() -> tuple[IO[bytes], IO[bytes]]:
     """Keep standard input and output for the frames; give the learner's code an empty and a noisy one."""
     requests = os.fdopen(os.dup(0), "rb", buffering=0)
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -77,13 +78,25 @@ def _private_channels() -> tuple[BinaryIO, BinaryIO]:
     return requests, replies
 
 
-def _end_with_parent(requests: BinaryIO) -> None:
+def _end_with_parent(requests: IO[bytes]) -> None:
     """When the other side is gone, nobody waits for an endless loop any more."""
     requests.read(1)
     os._exit(1)
 
 
-def _serve(request: dict[str, Any], replies: BinaryIO) -> None:
+def _limit_memory() -> None:
+    """Have the system refuse what is too much, where it can: then Python names the line.
+
+    Elsewhere the other side watches, and ends the process.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, hard))
+
+
+def _serve(request: dict[str, Any], replies: IO[bytes]) -> None:
     exercises = tuple(request["exercises"])
 
     def send(message: dict[str, Any], observation: Observation | None = None) -> None:
@@ -102,7 +115,10 @@ def _serve(request: dict[str, Any], replies: BinaryIO) -> None:
             if check.name in wanted and all(hasattr(answer, name) for name in check.uses):
                 seen = see(check, answer, request["seed"], request["device"], file=request["shown"])
                 problem = asdict(seen.raised) if seen.raised else None
-                send({"check": check.name, "raised": problem, "damaged": seen.damaged}, seen.observation)
+                send(
+                    {"check": check.name, "raised": problem, "damaged": seen.damaged},
+                    seen.observation,
+                )
 
 
 def _load_answer(

@@ -18,11 +18,10 @@ import psutil
 
 from course.curriculum import ROOT
 from course.observation import BadFrame, Observation, from_bytes, to_bytes
-from course.worker import read_frame, write_frame
+from course.worker import MOST_MEMORY, read_frame, write_frame
 
 PATIENCE = 5.0  # seconds a check may take: over ten times what any needs
 STARTING = 60.0  # seconds a worker may take to start; importing torch on a cold disk is slow
-MOST_MEMORY = 4 * 2**30
 MOST_PRINTED = 20_000  # characters kept of what the learner prints
 LOOK = 0.02  # seconds between two looks at the memory
 
@@ -100,7 +99,9 @@ class Worker:
                 self._look_at_memory()
                 if time.monotonic() > deadline:
                     self.end()
-                    raise TimedOut(f"Your code was still running after {patience:g} seconds: is there a loop without an end?") from None
+                    raise TimedOut(
+                        f"Your code was still running after {patience:g} seconds: is there an endless loop?"
+                    ) from None
                 continue
             try:
                 if isinstance(frame, bytes):
@@ -126,7 +127,9 @@ class Worker:
             used = psutil.Process(self._process.pid).memory_info().rss
             if used > MOST_MEMORY:
                 self.end()
-                raise OutOfMemory(f"Your code took more than {MOST_MEMORY // 2**30} GB of memory: is an array far too large?")
+                raise OutOfMemory(
+                    f"Your code took over {MOST_MEMORY // 2**30} GB of memory: is an array far too large?"
+                )
 
     def _last_words(self) -> str:
         code = self._process.wait()

@@ -33,17 +33,17 @@ def attention(
         mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`.
 
     Returns:
-        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs' dtype.
-        The weights of a query sum to 1 over the keys. A query that may attend to nothing has weights
-        and output of exactly 0, never NaN.
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
+        dtype. The weights of a query sum to 1 over the keys. A query that may attend to nothing has
+        weights and output of exactly 0, never NaN.
 
     Raises:
         ValueError: shapes that do not fit each other, or a mask that is not boolean.
 
     Source: Vaswani et al. 2017, §3.2.1, eq. 1.
     """
-    # 1. Compare every query with every key: a dot product each. Divide by √d_k, or the scores of wide
-    #    vectors grow so large that the softmax saturates.
+    # 1. Compare every query with every key: a dot product each. Divide by √d_k, or the scores of
+    #    wide vectors grow so large that the softmax saturates.
     # 2. Give each forbidden key the lowest score there is, before the softmax.
     # 3. Turn each query's scores into weights over the keys.
     # 4. Set forbidden weights to exactly 0. Only a query with no key at all needs this: its scores

@@ -1,4 +1,4 @@
-"""The checks checked: every day's solution, stub, wrong answers, accepted answers, hints, and the checks themselves."""
+"""The checks checked: solutions, stubs, wrong answers, accepted answers, hints, for every day."""
 
 import ast
 import functools
@@ -71,7 +71,9 @@ def test_stub_has_only_what_a_stub_may_have(day):
 WRONG = [(day, wrong) for day in READY for wrong in load_misconceptions(day)]
 
 
-@pytest.mark.parametrize(("day", "wrong"), WRONG, ids=lambda value: getattr(value, "stem", None) or value.id)
+@pytest.mark.parametrize(
+    ("day", "wrong"), WRONG, ids=lambda value: getattr(value, "stem", None) or value.id
+)
 def test_misconception_is_caught_and_named(day, wrong):
     """A known wrong answer fails, and is named as itself in every check that it fails and no other."""
     results = results_of(judge_of(day), wrong.module(day))
@@ -83,7 +85,9 @@ def test_misconception_is_caught_and_named(day, wrong):
     assert wrong.tell in of_its_own[0].message
 
 
-@pytest.mark.parametrize(("day", "wrong"), WRONG, ids=lambda value: getattr(value, "stem", None) or value.id)
+@pytest.mark.parametrize(
+    ("day", "wrong"), WRONG, ids=lambda value: getattr(value, "stem", None) or value.id
+)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_misconception_is_caught_at_other_seeds(day, wrong, seed):
     """What tells a wrong answer is no accident of the usual inputs."""
@@ -130,17 +134,23 @@ def test_the_reference_passes(day, seed):
 
 @each_day
 def test_checks_observe_something_that_varies(day):
-    """No check returns nothing, and what is the same for every seed is declared so, and never is all of it."""
+    """No check returns nothing; what is the same for every seed is declared, and never is all of it."""
     for check in judge_of(day).checks:
         observations = [see(check, reference_module(day), seed).observation for seed in range(6)]
         assert observations[0], f"{check.name} returns nothing"
         values = {
-            path: [repr((o[path].shape, np.asarray(o[path].value).tolist())) for o in observations if path in o]
+            path: [
+                repr((o[path].shape, np.asarray(o[path].value).tolist()))
+                for o in observations
+                if path in o
+            ]
             for path, leaf in observations[0].items()
             if leaf.is_array or leaf.value is not None
         }
         same = {path for path, seen in values.items() if len(set(seen)) == 1}
-        assert same == set(check.constant), f"{check.name}: {same} never change, {set(check.constant)} are declared"
+        assert same == set(check.constant), (
+            f"{check.name}: {same} never change, {set(check.constant)} are declared"
+        )
         assert set(values) - same, f"{check.name} observes nothing that varies"
 
 
@@ -151,7 +161,9 @@ def test_each_check_is_failed_by_a_wrong_answer(day):
     failed = set()
     for wrong in load_misconceptions(day):
         module = wrong.module(day)
-        failed |= {check.name for check in judge.checks if not judge.passes(check, see(check, module, 0))}
+        failed |= {
+            check.name for check in judge.checks if not judge.passes(check, see(check, module, 0))
+        }
     assert failed == {check.name for check in judge.checks}
 
 
@@ -161,7 +173,11 @@ def test_checks_speak_to_the_learner(day):
     for check in judge_of(day).checks:
         assert check.says.endswith("."), check.name
         assert len(check.says) < 160, check.name
-        used = {name for name in check.function.__code__.co_names if hasattr(np.random, name) or name == "random"}
+        used = {
+            name
+            for name in check.function.__code__.co_names
+            if hasattr(np.random, name) or name == "random"
+        }
         assert not used & {"random", "default_rng", "normal"}, check.name
 
 

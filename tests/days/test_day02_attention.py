@@ -71,7 +71,9 @@ def masked_for_all_queries(draw, axes):
     """One mask over the keys for all queries, with or without axes of length 1 to broadcast."""
     inputs = queries_keys_values(draw, *draw.sizes(2, 4, 2))
     t_k = inputs["key"].shape[-2]
-    return inputs | {"mask": draw.mask(*{1: (t_k,), 2: (1, t_k), 4: (inputs["key"].shape[0], 1, 1, t_k)}[axes])}
+    return inputs | {
+        "mask": draw.mask(*{1: (t_k,), 2: (1, t_k), 4: (inputs["key"].shape[0], 1, 1, t_k)}[axes])
+    }
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """`numpy_reference.py` against SciPy, PyTorch and plain loops, never against itself.
 
-Float64 has to agree to 1e-10, float32 to what its rounding allows. Inputs are read-only, and every test
-runs with overflow, division by zero and invalid operations as errors: a reference that writes into its
-inputs, or that warns on the way to a right answer, fails here.
+Float64 has to agree to 1e-10, float32 to what its rounding allows. Inputs are read-only, and every
+test runs with overflow, division by zero and invalid operations as errors: a reference that writes
+into its inputs, or that warns on the way to a right answer, fails here.
 """
 
 import itertools
@@ -22,7 +22,9 @@ import numpy_reference as ref
 
 TOLERANCE = {np.float64: 1e-10, np.float32: 2e-5}
 DTYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
-BATCHES = pytest.mark.parametrize("batch", [(), (2,), (2, 3), (2, 3, 2)], ids=["0d", "1d", "2d", "3d"])
+BATCHES = pytest.mark.parametrize(
+    "batch", [(), (2,), (2, 3), (2, 3, 2)], ids=["0d", "1d", "2d", "3d"]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +64,9 @@ def assert_close(actual, expected, dtype=np.float64, tolerance=None):
 # --- Day 1 · Softmax -----------------------------------------------------------------------------
 
 EVERY_AXIS = [
-    (shape, axis) for shape in [(1,), (6,), (3, 5), (4, 1, 3)] for axis in range(-len(shape), len(shape))
+    (shape, axis)
+    for shape in [(1,), (6,), (3, 5), (4, 1, 3)]
+    for axis in range(-len(shape), len(shape))
 ]
 ORACLES = pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 
@@ -73,7 +77,9 @@ ORACLES = pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_along_every_axis(rng, name, shape, axis, dtype):
     """Softmax and log-softmax are SciPy's along every axis."""
     x = normal(rng, *shape, dtype=dtype)
-    assert_close(getattr(ref, name)(x, axis), getattr(scipy.special, name)(x.astype(np.float64), axis), dtype)
+    assert_close(
+        getattr(ref, name)(x, axis), getattr(scipy.special, name)(x.astype(np.float64), axis), dtype
+    )
 
 
 @ORACLES
@@ -132,7 +138,9 @@ def test_softmax_refuses_an_axis_that_is_not_there(name, axis):
 # --- Day 2 · Attention ---------------------------------------------------------------------------
 
 T_Q, T_K, D_K, D_V = 5, 7, 4, 3
-MASKS = pytest.mark.parametrize("mask_shape", [None, (T_K,), (1, T_K), (T_Q, 1), (T_Q, T_K), "full"], ids=str)
+MASKS = pytest.mark.parametrize(
+    "mask_shape", [None, (T_K,), (1, T_K), (T_Q, 1), (T_Q, T_K), "full"], ids=str
+)
 
 
 def draw_mask(rng, shape, batch=()):
@@ -146,7 +154,9 @@ def draw_mask(rng, shape, batch=()):
 
 
 def draw_attention(rng, batch=(), dtype=np.float64):
-    return [normal(rng, *batch, *shape, dtype=dtype) for shape in [(T_Q, D_K), (T_K, D_K), (T_K, D_V)]]
+    return [
+        normal(rng, *batch, *shape, dtype=dtype) for shape in [(T_Q, D_K), (T_K, D_K), (T_K, D_V)]
+    ]
 
 
 def torch_attention(query, key, value, mask):
@@ -154,7 +164,9 @@ def torch_attention(query, key, value, mask):
     if mask is not None:
         mask = torch.tensor(np.broadcast_to(mask, (*query.shape[:-1], key.size(-2))))
     one_hot = torch.eye(key.size(-2), dtype=key.dtype).expand(*key.shape[:-1], -1)
-    return tuple(F.scaled_dot_product_attention(query, key, v, attn_mask=mask) for v in (value, one_hot))
+    return tuple(
+        F.scaled_dot_product_attention(query, key, v, attn_mask=mask) for v in (value, one_hot)
+    )
 
 
 @DTYPES
@@ -181,7 +193,9 @@ def test_attention_of_one_token(rng, t_q, t_k):
 
 def test_attention_takes_strided_inputs(rng):
     """Inputs that do not lie in one block of memory give the same answer."""
-    query, key, value = (read_only(np.moveaxis(rng.normal(size=(4, 2, 6)), 0, -1)[:, ::2]) for _ in range(3))
+    query, key, value = (
+        read_only(np.moveaxis(rng.normal(size=(4, 2, 6)), 0, -1)[:, ::2]) for _ in range(3)
+    )
     output, _ = ref.attention(query, key, value)
     assert_close(output, F.scaled_dot_product_attention(*map(tensor, (query, key, value))))
 
@@ -231,7 +245,9 @@ def test_attention_with_scores_of_ten_thousand(dtype):
     assert output.tolist() == [[1, 2], [1, 2]]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint8], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize(
+    "dtype", [np.float64, np.int64, np.uint8], ids=lambda dtype: dtype.__name__
+)
 @pytest.mark.parametrize("name", ["attention", "multi_head_attention", "encoder_layer"])
 def test_a_mask_that_is_not_boolean_is_refused(rng, name, dtype):
     """Zeros and ones are no mask: a ValueError names the mask and the dtype it came in."""
@@ -255,7 +271,9 @@ def test_a_mask_that_is_not_boolean_is_refused(rng, name, dtype):
 def test_attention_refuses_shapes_that_do_not_fit(query, key, value, mask):
     """Widths, lengths, batches or masks that do not fit each other are a ValueError."""
     with pytest.raises(ValueError, match=r"mismatch|broadcast"):
-        ref.attention(*map(np.zeros, (query, key, value)), None if mask is None else np.ones(mask, bool))
+        ref.attention(
+            *map(np.zeros, (query, key, value)), None if mask is None else np.ones(mask, bool)
+        )
 
 
 # --- Day 3 · Masks -------------------------------------------------------------------------------
@@ -303,9 +321,16 @@ def draw_params(rng, d_model, d_ff=None, dtype=np.float64):
     shapes = {f"w_{name}": (d_model, d_model) for name in "qkvo"}
     shapes |= {f"b_{name}": (d_model,) for name in "qkvo"}
     if d_ff:
-        shapes |= {"w_1": (d_model, d_ff), "b_1": (d_ff,), "w_2": (d_ff, d_model), "b_2": (d_model,)}
+        shapes |= {
+            "w_1": (d_model, d_ff),
+            "b_1": (d_ff,),
+            "w_2": (d_ff, d_model),
+            "b_2": (d_model,),
+        }
         shapes |= {f"{name}_{i}": (d_model,) for name in ("gain", "bias") for i in (1, 2)}
-    return MappingProxyType({name: normal(rng, *shape, dtype=dtype) for name, shape in shapes.items()})
+    return MappingProxyType(
+        {name: normal(rng, *shape, dtype=dtype) for name, shape in shapes.items()}
+    )
 
 
 def copy_attention(params, layer):
@@ -361,7 +386,9 @@ def test_multi_head_attention_of_a_query_without_keys_is_the_output_bias(rng, dt
     mask[0, 2] = False
     output = ref.multi_head_attention(x, x, x, params, 3, mask)
     empty = ~mask.any(axis=-1)
-    np.testing.assert_array_equal(output[empty], np.broadcast_to(params["b_o"], output[empty].shape))
+    np.testing.assert_array_equal(
+        output[empty], np.broadcast_to(params["b_o"], output[empty].shape)
+    )
     assert (output[~empty] != params["b_o"]).any(axis=-1).all()
 
 
@@ -390,7 +417,9 @@ def test_positional_encoding_is_a_scalar_loop(max_len, d_model):
     expected = np.empty((max_len, d_model))
     for position, column in itertools.product(range(max_len), range(d_model)):
         wave = math.sin if column % 2 == 0 else math.cos
-        expected[position, column] = wave(position / math.pow(10000, (column - column % 2) / d_model))
+        expected[position, column] = wave(
+            position / math.pow(10000, (column - column % 2) / d_model)
+        )
     assert_close(ref.positional_encoding(max_len, d_model), expected)
 
 
@@ -412,7 +441,9 @@ def test_layer_norm_is_torchs(rng, batch, eps, scale, dtype):
 def test_layer_norm_has_torchs_default_eps(rng):
     """Without `eps` it is 1e-5: seen best where the variance is about that."""
     x, gain, bias = normal(rng, 3, 6) * 3e-3, normal(rng, 6), normal(rng, 6)
-    assert_close(ref.layer_norm(x, gain, bias), F.layer_norm(tensor(x), (6,), tensor(gain), tensor(bias)))
+    assert_close(
+        ref.layer_norm(x, gain, bias), F.layer_norm(tensor(x), (6,), tensor(gain), tensor(bias))
+    )
 
 
 def test_layer_norm_survives_a_mean_that_dwarfs_the_deviation(rng):
@@ -439,7 +470,9 @@ def test_feed_forward_is_torchs(rng, batch, dtype):
         normal(rng, *shape, dtype=dtype) for shape in [(*batch, 4), (4, 9), (9,), (9, 4), (4,)]
     )
     hidden = F.relu(F.linear(tensor(x), tensor(w_1).T, tensor(b_1)))
-    assert_close(ref.feed_forward(x, w_1, b_1, w_2, b_2), F.linear(hidden, tensor(w_2).T, tensor(b_2)), dtype)
+    assert_close(
+        ref.feed_forward(x, w_1, b_1, w_2, b_2), F.linear(hidden, tensor(w_2).T, tensor(b_2)), dtype
+    )
 
 
 @DTYPES
@@ -448,7 +481,9 @@ def test_feed_forward_is_torchs(rng, batch, dtype):
 def test_encoder_layer_is_torchs(rng, mask_name, h, dtype):
     """A post-norm nn.TransformerEncoderLayer with the weights copied over, with and without masks."""
     x, params = normal(rng, 4, 4, 8, dtype=dtype), draw_params(rng, 8, 10, dtype=dtype)
-    argument = 4 if mask_name == "subsequent_mask" else TOKENS  # one sequence of TOKENS is only padding
+    argument = (
+        4 if mask_name == "subsequent_mask" else TOKENS
+    )  # one sequence of TOKENS is only padding
     mask = getattr(ref, mask_name)(argument) if mask_name else None
     layer = torch.nn.TransformerEncoderLayer(
         8, h, 10, dropout=0, activation="relu", batch_first=True
@@ -496,7 +531,9 @@ def test_softmax_backward_is_autograds(rng, batch, dtype):
 def test_softmax_backward_is_finite_differences(rng):
     """What SciPy's softmax does when each score is moved a little, weights near 0 and near 1 included."""
     scores, grad_weights = normal(rng, 3, 5) * np.array([[0.1], [1], [10]]), normal(rng, 3, 5)
-    expected = central_differences(lambda s: (scipy.special.softmax(s, -1) * grad_weights).sum(), scores)
+    expected = central_differences(
+        lambda s: (scipy.special.softmax(s, -1) * grad_weights).sum(), scores
+    )
     weights = read_only(scipy.special.softmax(scores, -1))
     assert_close(ref.softmax_backward(grad_weights, weights), expected)
 
@@ -521,14 +558,20 @@ def test_attention_backward_is_autograds(rng, batch, mask_shape, dtype):
     output, weights = torch_attention(*tensors, mask)
     expected = torch.autograd.grad(output, tensors, tensor(grad_output))
     weights = read_only(weights.detach().numpy().astype(dtype))
-    for actual, gradient in zip(ref.attention_backward(grad_output, *inputs, weights), expected, strict=True):
+    for actual, gradient in zip(
+        ref.attention_backward(grad_output, *inputs, weights), expected, strict=True
+    ):
         assert_close(actual, gradient, dtype)
 
 
 @MASKS
 def test_attention_backward_is_finite_differences(rng, mask_shape):
     """What the output does when each input of `attention` is moved a little, with a mask and an empty row."""
-    inputs, mask, grad_output = draw_attention(rng), draw_mask(rng, mask_shape), normal(rng, T_Q, D_V)
+    inputs, mask, grad_output = (
+        draw_attention(rng),
+        draw_mask(rng, mask_shape),
+        normal(rng, T_Q, D_V),
+    )
     _, weights = ref.attention(*inputs, mask)
     for i, actual in enumerate(ref.attention_backward(grad_output, *inputs, read_only(weights))):
 
@@ -549,7 +592,9 @@ def test_attention_backward_of_a_query_without_keys_is_exactly_zero(rng):
     assert not grad_query[2].any()
     louder = grad_output.copy()
     louder[2] = 1e4
-    for before, after in zip(others, ref.attention_backward(louder, *inputs, weights)[1:], strict=True):
+    for before, after in zip(
+        others, ref.attention_backward(louder, *inputs, weights)[1:], strict=True
+    ):
         np.testing.assert_array_equal(before, after)
 
 
@@ -575,7 +620,9 @@ def every_call(rng, dtype):
     }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize(
+    "dtype", [np.float64, np.float32, np.float16], ids=lambda dtype: dtype.__name__
+)
 @pytest.mark.parametrize("name", every_call(np.random.default_rng(0), np.float64))
 def test_the_result_has_the_inputs_dtype(rng, name, dtype):
     """What goes in as float16, float32 or float64 comes out as it."""
@@ -587,7 +634,9 @@ def test_the_result_has_the_inputs_dtype(rng, name, dtype):
 @pytest.mark.parametrize("name", every_call(np.random.default_rng(0), np.float64))
 def test_inputs_stay_as_they_were(rng, name):
     """Arrays that may be written to are the same to the bit after the call, those in `params` too."""
-    arguments = [dict(a) if isinstance(a, MappingProxyType) else a for a in every_call(rng, np.float64)[name]]
+    arguments = [
+        dict(a) if isinstance(a, MappingProxyType) else a for a in every_call(rng, np.float64)[name]
+    ]
     params = next((a for a in arguments if isinstance(a, dict)), {})
     all_of_them = {**params, **{i: a for i, a in enumerate(arguments) if isinstance(a, np.ndarray)}}
     for array in all_of_them.values():
@@ -601,6 +650,10 @@ def test_inputs_stay_as_they_were(rng, name):
 
 def test_every_function_is_tested():
     """A function added to the reference has to be added here."""
-    public = {name for name, value in vars(ref).items() if getattr(value, "__module__", "") == ref.__name__}
+    public = {
+        name
+        for name, value in vars(ref).items()
+        if getattr(value, "__module__", "") == ref.__name__
+    }
     others = {"padding_mask", "subsequent_mask", "target_mask", "positional_encoding"}
     assert public == {*every_call(np.random.default_rng(0), np.float64), *others}

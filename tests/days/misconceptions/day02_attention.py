@@ -73,7 +73,10 @@ MISCONCEPTIONS = [
         "mask_inverted",
         "attention",
         "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
-        {"np.where(mask, scores": "np.where(~mask, scores", "np.where(mask, weights": "np.where(~mask, weights"},
+        {
+            "np.where(mask, scores": "np.where(~mask, scores",
+            "np.where(mask, weights": "np.where(~mask, weights",
+        },
     ),
     Misconception(
         "mask_after_softmax",

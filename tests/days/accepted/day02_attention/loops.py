@@ -14,7 +14,9 @@ def attention(query, key, value, mask=None):
         keep = np.flatnonzero(allowed[place])
         if len(keep) == 0:
             continue
-        scores = np.array([query[place] @ key[place[:-1]][k] for k in keep]) / math.sqrt(query.shape[-1])
+        scores = np.array([query[place] @ key[place[:-1]][k] for k in keep]) / math.sqrt(
+            query.shape[-1]
+        )
         exponentials = np.exp(scores - scores.max())
         weights[place][keep] = exponentials / exponentials.sum()
         for k in keep:

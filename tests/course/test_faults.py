@@ -1,0 +1,171 @@
+"""Whatever a learner's file does, there is a clear message, the right status, and the tool lives."""
+
+import json
+
+import pytest
+
+FIRST = "    scaled = "
+LAST = "    return np.matmul(weights, value), weights"
+ENDLESS = "    while True:\n        pass\n"
+
+# What is done to a right answer, the status of the first check that then does not pass, and words
+# that its message must hold.
+FAULTS = {
+    "syntax error": (("scores = np.matmul(", "scores = np.matmul(("), "error", "SyntaxError", "scores = np.matmul(("),
+    "missing definition": (("def attention", "def atention"), "error", "defines no `attention`"),
+    "wrong signature": (("query, key, value, mask=None", "q, k"), "error", "keep the stub's `def` line"),
+    "wrong type": ((LAST, LAST.replace("weights, value)", "weights, value).tolist()", 1)), "failed", "list of"),
+    "wrong shape": ((LAST, LAST.replace("value)", "value)[..., :1]")), "failed", "has shape"),
+    "wrong dtype": ((LAST, LAST.replace("value)", "value).astype('float16')")), "failed", "float16"),
+    "nothing returned": ((LAST, "    pass"), "failed", "Is a `return` missing?"),
+    "not a number": ((LAST, LAST.replace("value)", "value) * np.nan")), "failed", "is NaN"),
+    "infinity": ((LAST, LAST.replace("value)", "value) + np.inf")), "failed", "overflow"),
+    "exception": ((FIRST, "    [][3]\n" + FIRST), "error", ", in attention: [][3]"),
+    "input": ((FIRST, "    input('?')\n" + FIRST), "error", "`input()`"),
+    "sys.exit": ((FIRST, "    raise SystemExit(0)\n" + FIRST), "error", "asked Python to stop"),
+    "exit at the top": (("import math", "exit()\nimport math"), "error", "asked Python to stop"),
+    "os._exit": ((FIRST, "    import os; os._exit(0)\n" + FIRST), "error", "exit code 0"),
+    "segfault": ((FIRST, "    import ctypes; ctypes.string_at(0)\n" + FIRST), "error", "whole Python process"),
+    "too large an array": ((FIRST, "    np.ones(10**15)\n" + FIRST), "out_of_memory", "Unable to allocate"),
+    "memory bit by bit": (
+        (FIRST, "    kept = [np.zeros(2**27) for _ in range(30)]\n" + FIRST),
+        "out_of_memory",
+        "MemoryError",
+    ),
+    "endless recursion": ((FIRST, "    attention(query, key, value)\n" + FIRST), "error", "without an end"),
+    "changed input": ((FIRST, "    query *= 2\n    query /= 2.5\n" + FIRST), "failed", ""),
+    "today's reference": (
+        ("import math", "import math\nfrom numpy_reference import attention"),
+        "error",
+        "today's exercise: it is yours to write",
+    ),
+    "a later day's reference": (
+        ("import math", "import math\nimport numpy_reference\nnumpy_reference.padding_mask"),
+        "error",
+        "belongs to day 3",
+    ),
+    "the channel of frames": (
+        (FIRST, "    import os\n    for fd in range(3, 20):\n        try: os.write(fd, b'x' * 99)\n"
+         "        except OSError: pass\n" + FIRST),
+        "error",
+        "the channel",
+    ),
+    "a base class's method": (
+        (FIRST, "    import torch; torch.nn.Module()(1)\n" + FIRST),
+        "error",
+        "misspelt",
+    ),
+}  # fmt: skip
+
+
+def spoil(answer, edit):
+    find, put = edit
+    assert answer.count(find) == 1
+    return answer.replace(find, put)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault(project, answer, fault):
+    """One way to go wrong: the status, and words that name it."""
+    edit, status, *words = FAULTS[fault]
+    project.exercise.write_text(spoil(answer, edit), encoding="utf-8")
+    day = project.check()
+    first = next(check for check in day["checks"] if check["status"] != "passed")
+    assert first["status"] == status
+    for word in words:
+        assert word in first["message"]
+    assert day["status"] == ("failed" if status == "failed" else "error")
+    assert str(project.root) not in first["message"]
+    assert "course/" not in first["message"]  # the traceback is cut to the learner's own file
+
+
+def test_endless_loop_is_timed_out(project, answer):
+    """After five seconds, and checks that do not reach the loop still count."""
+    late = spoil(
+        answer,
+        (
+            "    if mask is not None:\n        scores",
+            f"    if mask is not None:\n    {ENDLESS.replace(chr(10), chr(10) + '    ')}    scores",
+        ),
+    )
+    project.exercise.write_text(late, encoding="utf-8")
+    day = project.check()
+    statuses = {check["name"]: check["status"] for check in day["checks"]}
+    assert statuses["test_scale"] == "passed"
+    assert statuses["test_mask"] == "timed_out"
+    assert all(check["seconds"] < 8 for check in day["checks"])
+    slowest = max(check["seconds"] for check in day["checks"] if check["status"] == "passed")
+    assert slowest < 0.5  # the limit is ten times what a check needs
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "is empty"),
+        (b"# caf\xe9\n", "not UTF-8: byte 5"),
+        (b"\xff\xfei\x00m\x00", "not UTF-8"),
+        (b"a = 1\0\n", "NUL"),
+        (b"def attention(query, key, va", "SyntaxError"),
+        (b"(" * 5000, "cannot be loaded"),
+        (b"#" * 3_000_000, "larger than 2 MB"),
+    ],
+    ids=["empty", "latin-1", "utf-16", "nul", "half-saved", "nested", "huge"],
+)
+def test_unreadable_file(project, data, words):
+    """Bytes that are no answer: a sentence that says why."""
+    project.exercise.write_bytes(data)
+    day = project.check()
+    assert day["status"] == "error"
+    assert {check["status"] for check in day["checks"]} == {"error"}
+    assert words in day["checks"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t], ids=["crlf", "bom"]
+)
+def test_editors_of_other_systems(project, answer, change):
+    """CRLF line ends and a byte order mark are no mistake."""
+    project.exercise.write_bytes(change(answer).encode("utf-8"))
+    assert project.check()["status"] == "passed"
+
+
+def test_half_done_stub(project):
+    """Code before the stub's raise: in progress, and told which line to take out."""
+    text = project.exercise.read_text(encoding="utf-8")
+    project.exercise.write_text(
+        text.replace("    raise NotImpl", "    scores = query\n    raise NotImpl"), encoding="utf-8"
+    )
+    day = project.check()
+    assert day["status"] == "in_progress"
+    assert "still ends in the stub's `raise NotImplementedError`" in day["checks"][0]["message"]
+
+
+def test_a_raise_of_ones_own_is_an_error(project, answer):
+    """Only the stub's unchanged line is *not started*."""
+    project.exercise.write_text(
+        spoil(answer, (LAST, '    raise NotImplementedError("later")')), encoding="utf-8"
+    )
+    assert project.check()["status"] == "error"
+
+
+def test_flood_of_prints(project, answer):
+    """Millions of characters do no harm; the first lines are shown, as mere text."""
+    flood = (
+        "    print('\\x1b[31m[bold]spam' * 10 + '\\n', end='')\n" * 3 + "    print('x' * 10**7)\n"
+    )
+    project.exercise.write_text(spoil(answer, (FIRST, flood + FIRST)), encoding="utf-8")
+    done = project.course("check", "2")
+    assert done.returncode == 0
+    assert "your code printed" in done.stdout
+    assert "\\x1b[31m[bold]spam" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert len(done.stdout) < 20_000
+    assert json.loads(project.course("check", "2", "--json").stdout)["passed"] > 0
+
+
+def test_missing_file(project):
+    """A file that is gone is not started, and the message says how to get it back."""
+    project.exercise.unlink()
+    day = project.check()
+    assert day["status"] == "not_started"
+    assert "`course reset 2`" in day["checks"][0]["message"]

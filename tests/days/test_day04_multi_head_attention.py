@@ -1,0 +1,292 @@
+"""Day 4 · split_heads(x, h), join_heads(x), multi_head_attention(query, key, value, params, h, mask=None)."""
+
+import numpy as np
+import pytest
+
+EDGES = ["B=1", "T=1", "h=1", "d_k=1"]
+
+
+def sizes_at(draw, edge):
+    """B, T, h and d_k, all different, or one of them 1."""
+    sizes = dict(zip(["B", "T", "h", "d_k"], draw.sizes(2, 6, 4), strict=True))
+    return sizes | {edge.split("=")[0]: 1} if edge else sizes
+
+
+def projections(draw, d_model, **how):
+    """The four projections with their biases, none of them small."""
+    matrices = {name: draw.normal(d_model, d_model, scale=d_model**-0.5, **how) for name in ("w_q", "w_k", "w_v", "w_o")}
+    return matrices | {name: draw.normal(d_model, **how) for name in ("b_q", "b_k", "b_v", "b_o")}
+
+
+def arguments(draw, batch, t_q, t_k, h, d_k, **how):
+    """Query, key and value, three different things, with everything else that multi_head_attention takes."""
+    d_model = h * d_k
+    return {
+        "query": draw.normal(batch, t_q, d_model, **how),
+        "key": draw.normal(batch, t_k, d_model, **how),
+        "value": draw.normal(batch, t_k, d_model, **how),
+        "params": projections(draw, d_model, **how),
+        "h": h,
+    }
+
+
+def mask_shape(inputs):
+    """(B, T_q, T_k)"""
+    return *inputs["query"].shape[:2], inputs["key"].shape[1]
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokens(draw):
+    """Token vectors and a number of heads."""
+    size = sizes_at(draw, "")
+    return {"x": draw.normal(size["B"], size["T"], size["h"] * size["d_k"]), "h": size["h"]}
+
+
+@pytest.fixture
+def tokens_at_the_edge(draw, edge):
+    """The same where one of B, T, h and d_k is 1."""
+    size = sizes_at(draw, edge)
+    return {"x": draw.normal(size["B"], size["T"], size["h"] * size["d_k"]), "h": size["h"]}
+
+
+@pytest.fixture
+def tokens_of_dtype(draw, dtype):
+    """The same, of one dtype."""
+    size = sizes_at(draw, "")
+    return {"x": draw.normal(size["B"], size["T"], size["h"] * size["d_k"], dtype=dtype), "h": size["h"]}
+
+
+@pytest.fixture
+def turned_tokens(draw):
+    """The same, not row by row in memory."""
+    size = sizes_at(draw, "")
+    return {"x": np.asfortranarray(draw.normal(size["B"], size["T"], size["h"] * size["d_k"])), "h": size["h"]}
+
+
+@pytest.fixture
+def heads(draw):
+    """One vector a head and token."""
+    size = sizes_at(draw, "")
+    return {"x": draw.normal(size["B"], size["h"], size["T"], size["d_k"])}
+
+
+@pytest.fixture
+def heads_at_the_edge(draw, edge):
+    """The same where one of B, T, h and d_k is 1."""
+    size = sizes_at(draw, edge)
+    return {"x": draw.normal(size["B"], size["h"], size["T"], size["d_k"])}
+
+
+@pytest.fixture
+def heads_of_dtype(draw, dtype):
+    """The same, of one dtype."""
+    size = sizes_at(draw, "")
+    return {"x": draw.normal(size["B"], size["h"], size["T"], size["d_k"], dtype=dtype)}
+
+
+@pytest.fixture
+def turned_heads(draw):
+    """The same, not row by row in memory."""
+    size = sizes_at(draw, "")
+    return {"x": np.asfortranarray(draw.normal(size["B"], size["h"], size["T"], size["d_k"]))}
+
+
+@pytest.fixture
+def itself(draw):
+    """A sequence that is query, key and value at once."""
+    batch, time, h, d_k = draw.sizes(2, 6, 4)
+    inputs = arguments(draw, batch, time, time, h, d_k)
+    return inputs | {"key": inputs["query"], "value": inputs["query"]}
+
+
+@pytest.fixture
+def three(draw):
+    """Query, key and value differ, and are equally long."""
+    batch, time, h, d_k = draw.sizes(2, 6, 4)
+    return arguments(draw, batch, time, time, h, d_k)
+
+
+@pytest.fixture
+def inputs(draw):
+    """T_q differs from T_k, and everything from everything else."""
+    return arguments(draw, *draw.sizes(2, 6, 5))
+
+
+@pytest.fixture
+def smallest(draw):
+    """One token, one head."""
+    return arguments(draw, 1, 1, 1, 1, draw.size(2, 5))
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """One size is 1; a mask of its own for every query."""
+    names = ["B", "T_q", "T_k", "h", "d_k"]
+    sizes = dict(zip(names, draw.sizes(2, 6, 5), strict=True)) | {edge.split("=")[0]: 1}
+    inputs = arguments(draw, *sizes.values())
+    return inputs | {"mask": draw.mask(*mask_shape(inputs))}
+
+
+@pytest.fixture
+def masked(draw, batch, queries):
+    """A mask with or without an axis of its own for the batch and for the queries."""
+    inputs = arguments(draw, *draw.sizes(2, 6, 5))
+    all_batches, t_q, t_k = mask_shape(inputs)
+    return inputs | {"mask": draw.mask(all_batches if batch == "B" else 1, t_q if queries == "T_q" else 1, t_k)}
+
+
+@pytest.fixture
+def as_many_sequences_as_heads(draw):
+    """B equals h: a mask whose axes lie wrong still fits."""
+    t_q, t_k, h, d_k = draw.sizes(2, 6, 4)
+    inputs = arguments(draw, h, t_q, t_k, h, d_k)
+    return inputs | {"mask": draw.mask(*mask_shape(inputs))}
+
+
+@pytest.fixture
+def as_many_queries_as_heads(draw):
+    """T_q equals h: a mask whose axes lie wrong still fits."""
+    batch, t_k, h, d_k = draw.sizes(2, 6, 4)
+    inputs = arguments(draw, batch, h, t_k, h, d_k)
+    return inputs | {"mask": draw.mask(*mask_shape(inputs))}
+
+
+@pytest.fixture
+def nothing_to_attend_to(draw):
+    """A query without any key, and a sequence of such queries."""
+    inputs = arguments(draw, *draw.sizes(2, 6, 5))
+    mask = draw.mask(*mask_shape(inputs))
+    mask[0, draw.size(0, mask.shape[1] - 1)] = False
+    mask[1] = False
+    return inputs | {"mask": mask}
+
+
+@pytest.fixture
+def turned(draw):
+    """Arrays that do not lie in memory row by row."""
+    inputs = arguments(draw, *draw.sizes(2, 6, 5))
+    return inputs | {name: np.asfortranarray(inputs[name]) for name in ("query", "key", "value")}
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Everything of one dtype, masked, a query without keys among them."""
+    inputs = arguments(draw, *draw.sizes(2, 6, 5), dtype=dtype)
+    mask = draw.mask(*mask_shape(inputs))
+    mask[0, 0] = False
+    return inputs | {"mask": mask}
+
+
+# --- split_heads ----------------------------------------------------------------------------------
+
+
+def test_split_heads(answer, tokens):
+    """Each token's vector is cut into h pieces of d_k neighbours, and heads come before time."""
+    return {"heads": answer.split_heads(**tokens)}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_split_heads_at_the_edge(answer, tokens_at_the_edge, edge):
+    """One sequence, one token, one head, or heads of width 1: four axes all the same."""
+    return {"heads": answer.split_heads(**tokens_at_the_edge)}
+
+
+def test_split_heads_memory_layout(answer, turned_tokens):
+    """Column by column in memory instead of row by row: the same heads."""
+    return {"heads": answer.split_heads(**turned_tokens)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_split_heads_dtype(answer, tokens_of_dtype, dtype):
+    """The heads have the dtype of the tokens."""
+    return {"heads": answer.split_heads(**tokens_of_dtype)}
+
+
+# --- join_heads -----------------------------------------------------------------------------------
+
+
+def test_join_heads(answer, heads):
+    """A token's pieces lie side by side again, those of head 0 first."""
+    return {"joined": answer.join_heads(**heads)}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_join_heads_at_the_edge(answer, heads_at_the_edge, edge):
+    """One sequence, one token, one head, or heads of width 1: three axes all the same."""
+    return {"joined": answer.join_heads(**heads_at_the_edge)}
+
+
+def test_join_heads_memory_layout(answer, turned_heads):
+    """Column by column in memory instead of row by row: the same vectors."""
+    return {"joined": answer.join_heads(**turned_heads)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_join_heads_dtype(answer, heads_of_dtype, dtype):
+    """The result has the dtype of the heads."""
+    return {"joined": answer.join_heads(**heads_of_dtype)}
+
+
+# --- multi_head_attention -------------------------------------------------------------------------
+
+
+def test_self_attention(answer, itself):
+    """One sequence as query, key and value: project, split, attend, join, project."""
+    return {"output": answer.multi_head_attention(**itself)}
+
+
+def test_three_roles(answer, three):
+    """Query, key and value are three different things, each with a matrix and a bias of its own."""
+    return {"output": answer.multi_head_attention(**three)}
+
+
+def test_as_many_keys_as_there_are(answer, inputs):
+    """T_k need not be T_q."""
+    return {"output": answer.multi_head_attention(**inputs)}
+
+
+@pytest.mark.parametrize("queries", ["T_q", "1"])
+@pytest.mark.parametrize("batch", ["B", "1"])
+def test_mask(answer, masked, batch, queries):
+    """A mask (1|B, 1|T_q, T_k) holds for every head alike."""
+    return {"output": answer.multi_head_attention(**masked)}
+
+
+def test_mask_with_as_many_sequences_as_heads(answer, as_many_sequences_as_heads):
+    """Where B equals h, each sequence still has its own mask, in every head."""
+    return {"output": answer.multi_head_attention(**as_many_sequences_as_heads)}
+
+
+def test_mask_with_as_many_queries_as_heads(answer, as_many_queries_as_heads):
+    """Where T_q equals h, each query still has its own row of the mask, in every head."""
+    return {"output": answer.multi_head_attention(**as_many_queries_as_heads)}
+
+
+def test_smallest(answer, smallest):
+    """One token and one head: all that is left are the projections of the value."""
+    return {"output": answer.multi_head_attention(**smallest)}
+
+
+@pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "h=1", "d_k=1"])
+def test_at_the_edge(answer, at_the_edge, edge):
+    """One sequence, one query, one key, one head, or heads of width 1, with a mask."""
+    return {"output": answer.multi_head_attention(**at_the_edge)}
+
+
+def test_query_with_no_key(answer, nothing_to_attend_to):
+    """Where a query may attend to nothing, the heads give 0 and the output is b_o."""
+    return {"output": answer.multi_head_attention(**nothing_to_attend_to)}
+
+
+def test_memory_layout(answer, turned):
+    """Column by column in memory instead of row by row: the same numbers."""
+    return {"output": answer.multi_head_attention(**turned)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dtype(answer, of_dtype, dtype):
+    """The output has the dtype of the inputs."""
+    return {"output": answer.multi_head_attention(**of_dtype)}

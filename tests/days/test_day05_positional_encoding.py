@@ -1,0 +1,110 @@
+"""Day 5 · positional_encoding(max_len, d_model) → table."""
+
+import numpy as np
+import pytest
+
+
+def sizes_of(max_len, d_model):
+    """Both sizes as arrays without axes, so that a message can show them."""
+    return {"max_len": np.array(max_len), "d_model": np.array(d_model)}
+
+
+@pytest.fixture
+def even(draw):
+    """A table with as many sines as cosines, and more columns than rows or fewer."""
+    max_len, half = draw.sizes(3, 8, 2)
+    return sizes_of(max_len, 2 * half)
+
+
+@pytest.fixture
+def odd(draw):
+    """A table with one sine more than cosines."""
+    max_len, half = draw.sizes(3, 8, 2)
+    return sizes_of(max_len, 2 * half + 1)
+
+
+@pytest.fixture
+def square(draw):
+    """As many positions as columns."""
+    size = 2 * draw.size(2, 5)
+    return sizes_of(size, size)
+
+
+@pytest.fixture
+def one_position(draw):
+    """The first position alone."""
+    return sizes_of(1, 2 * draw.size(1, 6))
+
+
+@pytest.fixture
+def one_column(draw):
+    """The narrowest table there is."""
+    return sizes_of(draw.size(3, 12), 1)
+
+
+@pytest.fixture
+def two_columns(draw):
+    """A single pair."""
+    return sizes_of(draw.size(3, 12), 2)
+
+
+@pytest.fixture
+def wide(draw):
+    """A width that models have, with very slow waves at its right end."""
+    return sizes_of(draw.size(20, 40), 2 * draw.size(100, 256))
+
+
+@pytest.fixture
+def long(draw):
+    """So many positions that every rounding of a frequency shows."""
+    return sizes_of(draw.size(4000, 5000), 2 * draw.size(2, 3))
+
+
+def plain(sizes):
+    """The two sizes as the ints that an answer expects.
+
+    The division is there to be seen: the largest angle is about max_len, and a right answer may be off by
+    a few roundings of the largest number that comes up (course/expected.py).
+    """
+    np.divide(sizes["max_len"], 10000**0)
+    return int(sizes["max_len"]), int(sizes["d_model"])
+
+
+def test_two_columns(answer, two_columns):
+    """With d_model 2 a row is the sine and the cosine of the position itself, counted from 0."""
+    return {"table": answer.positional_encoding(*plain(two_columns))}
+
+
+def test_table(answer, even):
+    """Sines in the even columns, cosines in the odd ones, each pair of columns with its own wavelength."""
+    return {"table": answer.positional_encoding(*plain(even))}
+
+
+def test_odd_width(answer, odd):
+    """An odd d_model ends on a sine whose cosine has no column."""
+    return {"table": answer.positional_encoding(*plain(odd))}
+
+
+def test_one_column(answer, one_column):
+    """With d_model 1 there is a single sine, and no cosine at all."""
+    return {"table": answer.positional_encoding(*plain(one_column))}
+
+
+def test_one_position(answer, one_position):
+    """With max_len 1 there is position 0 alone, and the table still has two axes."""
+    return {"table": answer.positional_encoding(*plain(one_position))}
+
+
+def test_square(answer, square):
+    """As many positions as columns: rows are positions, columns are features."""
+    return {"table": answer.positional_encoding(*plain(square))}
+
+
+def test_wide_table(answer, wide):
+    """Hundreds of columns: the wavelengths grow from 2π towards 10000 · 2π."""
+    return {"table": answer.positional_encoding(*plain(wide))}
+
+
+def test_long_table(answer, long):
+    """Thousands of positions, in the full precision of float64."""
+    return {"table": answer.positional_encoding(*plain(long))}
