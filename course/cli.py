@@ -79,7 +79,7 @@ def board(context: typer.Context) -> None:
     """Forty days from a softmax to a Transformer. Without a command: the board."""
     if context.invoked_subcommand is None:
         console = display.console()
-        console.print(display.board(_all_results(), console.width))
+        console.print(display.board(_all_results(), console))
 
 
 @app.command()

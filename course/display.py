@@ -5,7 +5,7 @@ Whatever a learner wrote is shown as mere text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.markdown import Markdown
@@ -41,7 +41,6 @@ MARKS = {
     "skipped": "–",
     "announced": "·",
 }
-WIDE_ENOUGH = 92  # columns that three parts need side by side
 MOST_PRINTED_LINES = 12
 
 
@@ -59,19 +58,28 @@ def safe(text: str) -> Text:
 # ---------------------------------------------------------------------------------------
 
 
-def board(results: dict[int, DayResult], width: int) -> RenderableType:
+def board(results: dict[int, DayResult], to: Console) -> RenderableType:
     """Forty days in their three parts, what passes, what is next, where the last failure was."""
     parts = [_part(number, part, results) for number, part in enumerate(PARTS, 1)]
-    if width >= WIDE_ENOUGH:
-        days = Table.grid(expand=True, padding=(0, 2))
-        for _ in parts:
-            days.add_column(ratio=1)
-        days.add_row(*parts)
-    else:
-        days = Table.grid()
-        for part in parts:
-            days.add_row(Padding(part, (0, 0, 1, 0)))
-    return Group(_headline(results, width), "", days, _legend(), "", *_next_steps(results))
+    days = next(table for table in _arrangements(parts) if _fits(table, to))
+    return Group(_headline(results, to.width), "", days, _legend(), "", *_next_steps(results))
+
+
+def _arrangements(parts: Sequence[Table]) -> Iterator[Table]:
+    """The parts side by side, then with the first two above each other, then all in one column."""
+    for columns in ([parts[:1], parts[1:2], parts[2:]], [parts[:2], parts[2:]], [parts]):
+        table = Table.grid(padding=(0, 3, 0, 0))
+        table.add_row(
+            *(Group(*(Padding(part, (0, 0, 1, 0)) for part in column)) for column in columns)
+        )
+        yield table
+
+
+def _fits(table: Table, to: Console) -> bool:
+    return (
+        len(table.columns) == 1
+        or to.measure(table, options=to.options.update(width=1000)).maximum <= to.width
+    )
 
 
 def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
@@ -168,9 +176,9 @@ def verdict(result: DayResult) -> RenderableType:
 def _same_for_all(result: DayResult) -> list[RenderableType]:
     """One thing is wrong with the whole file, or nothing is begun."""
     status, message = result.checks[0].status, result.checks[0].message
-    return [
-        Padding(Text(f"{MARKS.get(status, '✘')} ", _colour(status)) + safe(message), (0, 0, 0, 2))
-    ]
+    line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_row(Text(MARKS.get(status, "✘"), _colour(status)), safe(message))
+    return [Padding(line, (0, 0, 0, 2))]
 
 
 def _exercise(exercise: str, checks: Sequence[CheckResult]) -> list[RenderableType]:
@@ -197,7 +205,7 @@ def _failure(check: CheckResult) -> RenderableType:
     told, _, detail = check.message.partition("\n")
     box = Panel(
         safe(told),
-        title=Text(check.misconception.replace("_", " ")),
+        title=Text(check.misconception),
         title_align="left",
         border_style="yellow",
     )

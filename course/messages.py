@@ -158,6 +158,8 @@ def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
         return "It is transposed: the last two axes are swapped."
     if np.allclose(np.sort(yours, axis=None), np.sort(right, axis=None), rtol=0, atol=slack):
         return "All the numbers are there, in another order."
+    if sums := _sums_that_should_be_1(yours, right):
+        return sums
     worst = float(np.max(np.abs(gaps)))
     if worst < 1e-3 * max(1.0, float(np.max(np.abs(right)))):
         times = worst / tolerance if tolerance else float("inf")
@@ -180,6 +182,18 @@ def _is_transposed(yours: Array, right: Array, slack: float) -> bool:
     if yours.ndim < 2 or yours.shape[-1] != yours.shape[-2]:
         return False
     return np.allclose(np.swapaxes(yours, -2, -1), right, rtol=0, atol=slack)
+
+
+def _sums_that_should_be_1(yours: Array, right: Array) -> str:
+    """Weights whose rows do not sum to 1, though those of the right ones do."""
+    if right.ndim < 1 or right.shape[-1] < 2 or (right < 0).any():
+        return ""
+    sums, wanted = yours.sum(axis=-1), right.sum(axis=-1)
+    ones = np.isclose(wanted, 1, atol=1e-6)
+    off = ones & ~np.isclose(sums, 1, atol=1e-6)
+    if not off.any():
+        return ""
+    return f"Along the last axis it should sum to 1; here it sums to {sums[off].flat[0]:.3g}."
 
 
 def _where_it_starts(wrong: Array) -> str:

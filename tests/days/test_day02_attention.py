@@ -114,8 +114,9 @@ def of_dtype(draw, dtype):
 
 
 def observe(result):
-    """The pair by its names."""
-    return named(result, "output", "weights")
+    """The pair by its names; the weights before the output, which follows from them."""
+    seen = named(result, "output", "weights")
+    return {name: seen[name] for name in ("result", "weights", "output") if name in seen}
 
 
 def test_output_and_weights(answer, inputs):

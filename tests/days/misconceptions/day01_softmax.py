@@ -302,6 +302,24 @@ MISCONCEPTIONS = [
         {LOG_STEPS: "np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))"},
     ),
     Misconception(
+        "log_of_largest_of_everything",
+        "log_softmax",
+        "Your log-weights are logarithms of weights from which the largest score of the *whole* array was subtracted: "
+        "in a row far below it everything became 0. Each row needs its own largest score, and no weight that may be 0 "
+        "belongs under a logarithm.",
+        {
+            SHIFT: "x - x.max()",
+            LOG_STEPS: "np.log(np.exp(shifted) / np.exp(shifted).sum(axis=axis, keepdims=True))",
+        },
+    ),
+    Misconception(
+        "log_of_one_sum_for_everything",
+        "log_softmax",
+        "Your log-weights are logarithms of weights that share out a single 1 over the whole array. Each row shares out "
+        "a 1 of its own, along `axis`; and a weight that became 0 has the logarithm −∞.",
+        {SHIFT: "x - x.max()", LOG_STEPS: "np.log(np.exp(shifted) / np.exp(shifted).sum())"},
+    ),
+    Misconception(
         "log_overflows",
         "log_softmax",
         "Your formula is right and overflows: the exponentials of large scores are ∞, and those of very negative ones "

@@ -170,6 +170,23 @@ MISCONCEPTIONS = [
         {ANGLES: "angles = position * np.exp(-10000 * even / d_model)"},
     ),
     Misconception(
+        "pairs_from_one",
+        "positional_encoding",
+        "Your first pair of columns has the exponent 2 / d_model, so the pairs seem to be counted from 1. The paper's i "
+        "starts at 0: the first hand turns by one radian at each position, and the last exponent stays below 1.",
+        {"np.arange(0, d_model, 2)": "np.arange(2, d_model + 2, 2)"},
+    ),
+    Misconception(
+        "sines_in_even_rows",
+        "positional_encoding",
+        "Your rows alternate: sines at even positions, cosines at odd ones. In PE(pos, 2i) the 2i is a column, so it is "
+        "the columns that alternate, at every position.",
+        {
+            SINES: "angles = position / 10000 ** ((np.arange(d_model) - np.arange(d_model) % 2) / d_model)",
+            COSINES: "table[0::2], table[1::2] = np.sin(angles[0::2]), np.cos(angles[1::2])",
+        },
+    ),
+    Misconception(
         "positions_from_one",
         "positional_encoding",
         "Your positions start at 1. The first one is 0, with the row 0, 1, 0, 1 …",

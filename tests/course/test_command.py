@@ -1,0 +1,257 @@
+"""The `course` command through its real command line."""
+
+import json
+import shutil
+
+import jsonschema
+import pytest
+
+from course.curriculum import DAYS, NoSuchDay, find_day
+from tests.course.conftest import ROOT
+
+TEXT = {"type": "string"}
+SECONDS = {"type": "number", "minimum": 0}
+BROKEN = ["error", "timed_out", "out_of_memory"]
+
+
+def thing(**properties):
+    """A JSON object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+CHECK = thing(
+    name=TEXT,
+    exercise=TEXT,
+    device={"enum": ["cpu", "cuda", "mps"]},
+    status={"enum": ["passed", "failed", "not_started", "skipped", *BROKEN]},
+    message=TEXT,
+    misconception={"type": ["string", "null"]},
+    seconds=SECONDS,
+)
+DAY = thing(
+    day={"type": "integer", "minimum": 1, "maximum": 40},
+    stem=TEXT,
+    status={"enum": ["passed", "failed", "error", "not_started", "in_progress", "skipped"]},
+    seconds=SECONDS,
+    checks={"type": "array", "items": CHECK, "minItems": 1},
+)
+COUNT = {"type": "integer", "minimum": 0}
+REPORT = thing(
+    version={"const": 1}, passed=COUNT, total=COUNT, days={"type": "array", "items": DAY}
+)
+
+
+def test_json_follows_the_schema(project, answer):
+    """One object on standard output and nothing else there, whatever the verdict."""
+    for text in (answer, answer.replace("math.sqrt", ""), "import"):
+        project.exercise.write_text(text, encoding="utf-8")
+        done = project.course("check", "1", "2", "--json")
+        report = json.loads(done.stdout)
+        jsonschema.validate(report, REPORT)
+        assert [day["day"] for day in report["days"]] == [1, 2]
+        assert report["total"] == sum(len(day["checks"]) for day in report["days"])
+        assert done.returncode == 1
+
+
+def test_solutions_pass_from_the_command_line(project):
+    """`course check --answers solutions` passes everything there is."""
+    done = project.course("check", "--answers", "solutions", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert {day["status"] for day in report["days"]} == {"passed"}
+    assert report["passed"] == report["total"] > 0
+
+
+def test_another_seed_gives_other_inputs(project, answer):
+    """A seed changes what is drawn, and a right answer passes at any."""
+    wrong = answer.replace("math.sqrt(query.shape[-1])", "1")
+    project.exercise.write_text(wrong, encoding="utf-8")
+    messages = {project.check("2", "--seed", seed)["checks"][0]["message"] for seed in ("0", "1")}
+    assert len(messages) == 2
+    project.exercise.write_text(answer, encoding="utf-8")
+    assert project.check("2", "--seed", "12345")["status"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "99"], "the days are 1 to 40"),
+        (["check", "0"], "the days are 1 to 40"),
+        (["check", "unicorn"], "No day is called 'unicorn'"),
+        (["check", "attention"], "2 (day02_attention)"),
+        (["check", "40"], "is not there yet"),
+        (["check", "2", "--answers", "nowhere"], "nowhere"),
+        (["check", "2", "--seed", "-1"], "greater than or equal to 0"),
+        (["check", "2", "--device", "toaster"], "toaster"),
+        (["hint", "2", "softmax"], "it has attention"),
+        (["watch", "unicorn"], "unicorn"),
+        (["fly"], "fly"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_usage_errors_exit_2(project, arguments, words):
+    """What cannot be asked is named, with what can, on standard error."""
+    done = project.course(*arguments, COLUMNS="300")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_days_are_found_by_number_name_and_topic():
+    """`8`, `day08`, the stem, or a topic that fits one day."""
+    assert find_day("8") is find_day("day08") is find_day("08") is find_day("day08_attention")
+    assert find_day("decoder").number == 13
+    assert find_day("label smoothing").number == 16
+    assert [find_day(day.stem) for day in DAYS] == list(DAYS)
+    with pytest.raises(NoSuchDay, match=r"2 \(day02_attention\).*34"):
+        find_day("attention")
+
+
+def test_board_of_a_fresh_clone(project):
+    """Forty days, nothing started, and what to do next."""
+    done = project.course()
+    assert done.returncode == 0
+    for day in DAYS:
+        assert f"{day.number} {day.title}" in done.stdout
+    assert "0 of 40 days" in done.stdout
+    assert "Next: day 1 · Softmax" in done.stdout
+    assert "course watch 1" in done.stdout
+
+
+def test_board_shows_what_passes_and_where_it_failed(project, answer):
+    """A passed day, the next one, and the last failure with its place."""
+    project.exercise.write_text(answer, encoding="utf-8")
+    assert "1 of 40 days" in project.course().stdout
+    project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
+    board = project.course().stdout
+    assert "0 of 40 days" in board
+    assert "Day 2 fails in test_output_and_weights" in board
+    assert "Your scores are divided by d_k itself" in board
+
+
+def test_board_remembers_and_forgives(project, answer):
+    """The memory may be broken or impossible: the board is only slower."""
+    project.exercise.write_text(answer, encoding="utf-8")
+    first = project.course().stdout
+    memory = project.root / ".course" / "results.json"
+    assert "day02_attention" in memory.read_text(encoding="utf-8")
+    memory.write_text('{"day02_attention": 7, "x": [', encoding="utf-8")
+    assert project.course().stdout == first
+    shutil.rmtree(memory.parent)
+    memory.parent.write_text("a file where the folder should be", encoding="utf-8")
+    assert project.course().stdout == first
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_every_width_of_terminal(project, answer, width):
+    """Nothing is cut off or sticks out, from 40 columns up."""
+    project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
+    for arguments in ((), ("check", "2"), ("hint", "2"), ("doctor",)):
+        done = project.course(*arguments, COLUMNS=str(width))
+        assert max(map(len, done.stdout.splitlines())) <= width
+        assert "…" not in done.stdout.replace("(…", "")
+    board = " ".join(project.course(COLUMNS=str(width)).stdout.split())
+    for day in DAYS:
+        assert day.title.split()[0] in board
+
+
+def test_no_colour(project, answer):
+    """With NO_COLOR, and without a terminal, not a single escape sequence is printed."""
+    project.exercise.write_text(answer, encoding="utf-8")
+    for arguments in ((), ("check", "2"), ("hint", "2")):
+        assert "\x1b" not in project.course(*arguments, TERM="xterm-256color").stdout
+
+
+def test_hints_come_one_by_one(project):
+    """One more each time, up to the last, which says where the answer is."""
+    counts = [project.course("hint", "2").stdout.count("Hint ") for _ in range(6)]
+    assert counts == [1, 2, 3, 4, 5, 5]
+    assert "course solution 2" in project.course("hint", "2", "attention").stdout
+
+
+def test_reset_keeps_the_old_file(project, answer):
+    """The stub again; the old file is named and holds every byte; twice in a second as well."""
+    stub = project.exercise.read_bytes()
+    for text in (answer, answer + "# second"):
+        project.exercise.write_text(text, encoding="utf-8")
+        done = project.course("reset", "2")
+        assert done.returncode == 0
+        assert project.exercise.read_bytes() == stub
+        kept = project.root / done.stdout.split("kept as ")[1].split()[0].rstrip(".")
+        assert kept.read_text(encoding="utf-8") == text
+    assert len(list((project.root / "my" / "kept").iterdir())) == 2
+    assert "is the stub already" in project.course("reset", "2").stdout
+
+
+def test_reset_where_nothing_can_be_written(project, answer):
+    """Where the old file cannot be kept, it is left where it is."""
+    project.exercise.write_text(answer, encoding="utf-8")
+    (project.root / "my").write_text("a file where the folder should be", encoding="utf-8")
+    done = project.course("reset", "2")
+    assert done.returncode == 1
+    assert "Nothing was changed" in done.stderr
+    assert project.exercise.read_text(encoding="utf-8") == answer
+
+
+def test_lesson_and_solution_open_copies(project):
+    """A copy under my/, made once and never overwritten."""
+    for command, folder in (("lesson", "lessons"), ("solution", "solutions")):
+        done = project.course(command, "2")
+        assert done.returncode == 0
+        copy = project.root / "my" / folder / "day02_attention.ipynb"
+        assert f"my/{folder}/day02_attention.ipynb" in done.stdout
+        copy.write_text("mine", encoding="utf-8")
+        assert "the copy you have worked in" in project.course(command, "2").stdout
+        assert copy.read_text(encoding="utf-8") == "mine"
+
+
+def test_sync_leaves_begun_work_alone(project, answer):
+    """A begun stub is named and untouched; a drifted one is written anew; a drifted solution fails."""
+    assert project.course("sync", "--check").returncode == 0
+    project.exercise.write_text(answer, encoding="utf-8")
+    done = project.course("sync", "--check")
+    assert done.returncode == 0
+    assert "left alone" in done.stdout
+    project.course("sync")
+    assert project.exercise.read_text(encoding="utf-8") == answer
+
+    project.exercise.unlink()
+    assert project.course("sync", "--check").returncode == 1
+    project.course("sync")
+    reference = project.root / "numpy_reference.py"
+    text = reference.read_text(encoding="utf-8")
+    reference.write_text(
+        text.replace("# 5. Mix the values", "# 5. Blend the values"), encoding="utf-8"
+    )
+    done = project.course("sync", "--check")
+    assert done.returncode == 1
+    assert "exercises/day02_attention.py" in done.stdout
+    assert "solutions/day02_attention.ipynb" in done.stdout
+    project.course("sync")
+    assert "# 5. Blend the values" in project.exercise.read_text(encoding="utf-8")
+    assert project.course("sync", "--check").returncode == 0
+
+
+def test_doctor(project):
+    """What is there is listed; what is missing makes it fail."""
+    done = project.course("doctor")
+    assert done.returncode == 0
+    for word in ("Python", "torch", "numpy", "Worker", "starts in"):
+        assert word in done.stdout
+    project.exercise.unlink()
+    assert project.course("doctor").returncode == 1
+
+
+def test_it_works_from_any_folder(project, tmp_path, answer):
+    """The exercises are found where the course lies, not where one stands."""
+    (tmp_path / "random.py").write_text("raise RuntimeError('shadowed')", encoding="utf-8")
+    project.exercise.write_text(answer, encoding="utf-8")
+    done = project.course("check", "2", PYTHONSAFEPATH="1")
+    assert done.returncode == 0
+    assert ROOT != project.root

@@ -1,0 +1,49 @@
+"""What the tool says, to the letter: `golden/` holds it. Delete a file there, and the test writes it anew."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+SAID = {
+    "passed": ("check", "2"),
+    "diagnosed": ("check", "2"),
+    "neutral": ("check", "2"),
+    "raised": ("check", "2"),
+    "not_started": ("check", "2"),
+    "cannot_load": ("check", "2"),
+    "board_at_first": (),
+    "board_with_a_failure": (),
+    "hint": ("hint", "2"),
+    "no_such_day": ("check", "unicorn"),
+}
+EDITS = {
+    "diagnosed": ("math.sqrt(query.shape[-1])", "query.shape[-1]"),
+    "neutral": ("softmax(scores)", "softmax(scores) ** 1.1"),
+    "raised": ("scores = np", "scores = query[0][99] @ np"),
+    "board_with_a_failure": ("math.sqrt(query.shape[-1])", "query.shape[-1]"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_said(project, answer, name):
+    """The whole output of a command."""
+    if name == "passed":
+        project.exercise.write_text(answer, encoding="utf-8")
+    elif name == "cannot_load":
+        project.exercise.write_text("def attention(query, key:\n    pass\n", encoding="utf-8")
+    elif name in EDITS:
+        assert EDITS[name][0] in answer
+        project.exercise.write_text(answer.replace(*EDITS[name]), encoding="utf-8")
+    done = project.course(*SAID[name])
+    said = done.stdout + done.stderr
+    said = re.sub(re.escape(str(project.root)) + "/", "", said)
+    said = "\n".join(line.rstrip() for line in said.splitlines()) + "\n"
+    file = GOLDEN / f"{name}.txt"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(said, encoding="utf-8")
+        pytest.fail(f"{file.name} was not there and is written now: read it, then run again")
+    assert said == file.read_text(encoding="utf-8")
