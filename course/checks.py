@@ -196,22 +196,22 @@ def map_arrays(value: Any, function: Transform) -> Any:
     return function(value) if isinstance(value, np.ndarray) else value
 
 
-def named_arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Every array in a nested value, with the name that a learner would know it by: the innermost key."""
+def named_values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every array and number in a nested value, by the name that a learner knows: the innermost key."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from named_arrays(item, str(key))
+            yield from named_values(item, str(key))
     elif isinstance(value, tuple | list):
         for index, item in enumerate(value):
-            yield from named_arrays(item, f"{path}[{index}]")
-    elif isinstance(value, np.ndarray):
+            yield from named_values(item, f"{path}[{index}]")
+    elif isinstance(value, np.ndarray | int | float):
         yield path, value
 
 
 def _differing(before: Any, after: Any) -> Iterator[str]:
-    pairs = zip(named_arrays(before), named_arrays(after), strict=True)
-    for (name, old), (_, new) in pairs:
-        if not np.array_equal(old, new, equal_nan=old.dtype.kind == "f"):
+    for (name, old), (_, new) in zip(named_values(before), named_values(after), strict=True):
+        array = np.asarray(old)
+        if not np.array_equal(array, new, equal_nan=array.dtype.kind == "f"):
             yield name
 
 
@@ -235,9 +235,10 @@ def raised(error: BaseException, file: str | None) -> Raised:
 
 def _is_out_of_memory(error: BaseException) -> bool:
     """NumPy and torch have kinds of their own for it, and torch on the CPU has only words."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & {"MemoryError", "OutOfMemoryError"}) or "can't allocate memory" in str(
-        error
+    if "can't allocate memory" in str(error):
+        return True
+    return bool(
+        {kind.__name__ for kind in type(error).__mro__} & {"MemoryError", "OutOfMemoryError"}
     )
 
 

@@ -232,7 +232,9 @@ def sync(
     found = run(write=not only_check)
     for drift in found:
         mended = "drifted" if only_check else "by hand" if drift.by_hand else "written"
-        console.print(Text(f"{'left alone' if drift.theirs else mended:<12}", "quiet") + str(drift))
+        console.print(
+            Text.assemble((f"{'left alone' if drift.theirs else mended:<12}", "quiet"), str(drift))
+        )
     drifted = [drift for drift in found if not drift.theirs]
     if not drifted:
         console.print("Stubs and solutions are what the references make of them.")

@@ -74,7 +74,7 @@ def _compare_numbers(
     if odd.any():
         return Difference("nan", path, yours, wanted, odd)
     exact = _doubles(truth)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
         # What overflows in the inputs' own dtype, and only there, is compared with what it gives
         # there.
         target = np.where(np.isfinite(right), exact, right)

@@ -26,8 +26,8 @@ THEME = Theme(
         "in_progress": "yellow",
         "not_started": "default",
         "skipped": "cyan",
-        "announced": "bright_black",
-        "quiet": "bright_black",
+        "announced": "dim",
+        "quiet": "dim",
         "command": "bold cyan",
         "markdown.code": "bold cyan",
     }
@@ -42,6 +42,7 @@ MARKS = {
     "announced": "·",
 }
 MOST_PRINTED_LINES = 12
+UNFINISHED = ("failed", "error", "in_progress")
 
 
 def console(**how: object) -> Console:
@@ -86,10 +87,9 @@ def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
     passed = [day for day in DAYS if _status(day, results) == "passed"]
     cells = max(1, min(len(DAYS), width - 2))
     done = round(cells * len(passed) / len(DAYS))
-    bar = Text("━" * done, "passed") + Text("━" * (cells - done), "quiet")
-    title = Text("Transformers from scratch", "bold") + Text(
-        f"  {len(passed)} of {len(DAYS)} days", "quiet"
-    )
+    bar = Text.assemble(("━" * done, "passed"), ("━" * (cells - done), "quiet"))
+    count = f"  {len(passed)} of {len(DAYS)} days"
+    title = Text.assemble(("Transformers from scratch", "bold"), (count, "quiet"))
     return Group(title, bar)
 
 
@@ -101,9 +101,9 @@ def _part(number: int, part: Part, results: dict[int, DayResult]) -> Table:
     table.add_row("", "", Text(f"{number} · {part.title}", "bold"))
     for day in part.days:
         status = _status(day, results)
-        title = Text(day.title, "bold" if status in ("failed", "error", "in_progress") else "")
-        if status in ("failed", "error", "in_progress"):
-            title += Text(f" {results[day.number].passed}/{results[day.number].total}", status)
+        title = Text.assemble((day.title, "bold" if status in UNFINISHED else ""))
+        if status in UNFINISHED:
+            title.append(f" {results[day.number].passed}/{results[day.number].total}", status)
         style = "announced" if status == "announced" else ""
         table.add_row(
             Text(MARKS[status], status), Text(str(day.number), "quiet"), title, style=style
@@ -119,7 +119,7 @@ def _legend() -> Text:
     legend = Text()
     for status in ("passed", "in_progress", "failed", "not_started", "announced"):
         words = "not there yet" if status == "announced" else status.replace("_", " ")
-        legend += Text(f"{MARKS[status]} ", status) + Text(f"{words}   ", "quiet")
+        legend.append(f"{MARKS[status]} ", status).append(f"{words}   ", "quiet")
     return legend
 
 
@@ -147,7 +147,7 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
         ),
         (f"course hint {day.number}", "when you are stuck"),
     ):
-        lines.append(Padding(Text(f"{command:<18}", "command") + Text(what), (0, 0, 0, 2)))
+        lines.append(Padding(Text.assemble((f"{command:<18}", "command"), what), (0, 0, 0, 2)))
     return lines
 
 
@@ -158,8 +158,10 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
 def verdict(result: DayResult) -> RenderableType:
     """A day: each exercise with its checks, the first failure of each in full."""
     day = result.day
-    head = Text(f"Day {day.number} · {day.title}", "bold")
-    head += Text(f"   {result.passed} of {result.total} checks pass", _colour(result.status))
+    count = f"   {result.passed} of {result.total} checks pass"
+    head = Text.assemble(
+        (f"Day {day.number} · {day.title}", "bold"), (count, _colour(result.status))
+    )
     lines: list[RenderableType] = [head]
     if len({check.message for check in result.checks}) == 1 and result.checks[0].message:
         lines += _same_for_all(result)
@@ -185,8 +187,9 @@ def _exercise(exercise: str, checks: Sequence[CheckResult]) -> list[RenderableTy
     wrong = [check for check in checks if check.status not in ("passed", "skipped")]
     passed = sum(check.status == "passed" for check in checks)
     status = "passed" if not wrong else wrong[0].status
-    head = Text(f"{MARKS.get(status, '✘')} ", _colour(status)) + Text(exercise, "bold")
-    head += Text(f"  {passed} of {len(checks)}", "quiet")
+    mark = f"{MARKS.get(status, '✘')} "
+    count = f"  {passed} of {len(checks)}"
+    head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
     if wrong:
         lines.append(Padding(_failure(wrong[0]), (0, 0, 0, 4)))
@@ -199,7 +202,7 @@ def _exercise(exercise: str, checks: Sequence[CheckResult]) -> list[RenderableTy
 def _failure(check: CheckResult) -> RenderableType:
     if check.status == "not_started":
         return safe(check.message)
-    name = Text(check.name, _colour(check.status)) + Text("  ") + Text(check.says)
+    name = Text.assemble((check.name, _colour(check.status)), "  ", check.says)
     if check.misconception is None:
         return Group(name, Padding(safe(check.message), (0, 0, 0, 2)))
     told, _, detail = check.message.partition("\n")

@@ -8,6 +8,7 @@ reference meets on its way; and what half an ulp of change in the inputs does to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +70,10 @@ def _tolerance(leaf: Leaf, truth: Leaf | None, shaken: list[Leaf | None], larges
         return 0.0
     eps = _eps(leaf)
     own = OWN_ERRORS * _distance(leaf, truth)
-    rounding = ROUNDINGS * eps * max(largest, _magnitude(truth))
+    size = _magnitude(truth)
+    # Beyond half the digits a rounding on the way says nothing any more about the result: what
+    # becomes of numbers as large as that is what the shaken inputs show.
+    rounding = ROUNDINGS * eps * max(size, min(largest, size / math.sqrt(eps)))
     conditioning = max(_distance(other, truth) for other in shaken if other is not None)
     return max(own, rounding, conditioning)
 

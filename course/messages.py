@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from course.checks import named_arrays
+from course.checks import named_values
 from course.comparison import Difference
 from course.expected import is_float
 from course.observation import RESULT, Leaf, Raised
@@ -16,7 +16,8 @@ Array = np.ndarray[Any, Any]
 
 def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -> str:
     """A difference in two or three lines: the first is what and where, the last what went in."""
-    lines = [_STAGES[difference.stage](difference, tolerance), _given(inputs)]
+    with np.errstate(all="ignore"):  # numbers near the largest there are may overflow here
+        lines = [_STAGES[difference.stage](difference, tolerance), _given(inputs)]
     return "\n".join(line for line in lines if line)
 
 
@@ -276,8 +277,10 @@ def _a(kind: str) -> str:
 
 def _given(inputs: dict[str, Any]) -> str:
     """What the check passed in, by shape, so that a learner can do the same."""
-    arrays = [
-        f"{name} {array.shape} {array.dtype}" if array.ndim else f"{name} = {array}"
-        for name, array in named_arrays(inputs)
+    given = [
+        f"{name} {value.shape} {value.dtype}"
+        if isinstance(value, np.ndarray)
+        else f"{name} = {value}"
+        for name, value in named_values(inputs)
     ]
-    return "Inputs: " + ", ".join(arrays) + "." if arrays else ""
+    return "Inputs: " + ", ".join(given) + "." if given else ""

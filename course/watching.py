@@ -112,26 +112,19 @@ class Watch:
             self._console.clear()
         self._console.print(verdict(result))
         where = self._answers / f"{result.day.stem}.py"
-        after = (
-            "Passed: n goes on to the next day."
-            if result.status == "passed"
-            else f"Watching {where}."
-        )
-        timing = f"{time.strftime('%H:%M:%S')}, {result.seconds:.2f} s"
+        done = result.status == "passed"
+        after = "Passed: n goes on to the next day." if done else f"Watching {where}."
+        timing = f" {time.strftime('%H:%M:%S')}, {result.seconds:.2f} s"
         self._console.print(
-            Text(f"\n{after} ", "passed" if result.status == "passed" else "")
-            + Text(timing, "quiet")
+            Text.assemble("\n", (after, "passed" if done else ""), (timing, "quiet"))
         )
         if has_keys:
             self._console.print(Text(KEYS, "quiet"))
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""
-        open_ = (
-            [check.exercise for check in self._last.checks if check.status != "passed"]
-            if self._last
-            else []
-        )
+        checks = self._last.checks if self._last else ()
+        open_ = [check.exercise for check in checks if check.status != "passed"]
         exercise = open_[0] if open_ else self._day.exercises[0]
         self._console.print(hint(self._day, exercise, *next_hint(self._day, exercise)))
 

@@ -120,8 +120,8 @@ def _out_of_scope(tree: ast.AST) -> set[int]:
             hidden = [node.returns, *(argument.annotation for argument in arguments)]
         elif isinstance(node, ast.AnnAssign):
             hidden = [node.annotation]
-        elif isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
-            hidden = [node]
+        elif isinstance(node, ast.If):
+            hidden = [node] if isinstance(node.body[0], ast.Raise) else []
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             hidden = [node]
         for root in hidden:
@@ -152,9 +152,7 @@ def _changes(node: ast.AST) -> int:
 
 def _change(node: ast.AST, change: int, tree: ast.AST) -> None:
     """Change a node in place, in one of its ways."""
-    if isinstance(node, ast.BinOp):
-        node.op = OPERATORS[type(node.op)]()
-    elif isinstance(node, ast.BoolOp):
+    if isinstance(node, ast.BinOp | ast.BoolOp):
         node.op = OPERATORS[type(node.op)]()
     elif isinstance(node, ast.Compare):
         node.ops = [OPERATORS[type(node.ops[0])](), *node.ops[1:]]

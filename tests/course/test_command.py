@@ -254,4 +254,4 @@ def test_it_works_from_any_folder(project, tmp_path, answer):
     project.exercise.write_text(answer, encoding="utf-8")
     done = project.course("check", "2", PYTHONSAFEPATH="1")
     assert done.returncode == 0
-    assert ROOT != project.root
+    assert project.root != ROOT

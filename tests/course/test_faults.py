@@ -11,10 +11,10 @@ ENDLESS = "    while True:\n        pass\n"
 # What is done to a right answer, the status of the first check that then does not pass, and words
 # that its message must hold.
 FAULTS = {
-    "syntax error": (("scores = np.matmul(", "scores = np.matmul(("), "error", "SyntaxError", "scores = np.matmul(("),
+    "syntax error": (("matmul(scaled", "matmul((scaled"), "error", "SyntaxError", "matmul((scaled"),
     "missing definition": (("def attention", "def atention"), "error", "defines no `attention`"),
     "wrong signature": (("query, key, value, mask=None", "q, k"), "error", "keep the stub's `def` line"),
-    "wrong type": ((LAST, LAST.replace("weights, value)", "weights, value).tolist()", 1)), "failed", "list of"),
+    "wrong type": ((LAST, LAST.replace("value)", "value).tolist()")), "failed", "list of"),
     "wrong shape": ((LAST, LAST.replace("value)", "value)[..., :1]")), "failed", "has shape"),
     "wrong dtype": ((LAST, LAST.replace("value)", "value).astype('float16')")), "failed", "float16"),
     "nothing returned": ((LAST, "    pass"), "failed", "Is a `return` missing?"),
@@ -25,7 +25,7 @@ FAULTS = {
     "sys.exit": ((FIRST, "    raise SystemExit(0)\n" + FIRST), "error", "asked Python to stop"),
     "exit at the top": (("import math", "exit()\nimport math"), "error", "asked Python to stop"),
     "os._exit": ((FIRST, "    import os; os._exit(0)\n" + FIRST), "error", "exit code 0"),
-    "segfault": ((FIRST, "    import ctypes; ctypes.string_at(0)\n" + FIRST), "error", "whole Python process"),
+    "segfault": ((FIRST, "    import ctypes; ctypes.string_at(0)\n" + FIRST), "error", "crashed"),
     "too large an array": ((FIRST, "    np.ones(10**15)\n" + FIRST), "out_of_memory", "Unable to allocate"),
     "memory bit by bit": (
         (FIRST, "    kept = [np.zeros(2**27) for _ in range(30)]\n" + FIRST),

@@ -110,4 +110,4 @@ def test_checks_fail_loudly_without_the_plugin(project):
     assert done.returncode != 0
     assert "fixture 'answer' not found" in done.stdout
     assert " passed" not in done.stdout
-    assert ROOT != project.root
+    assert project.root != ROOT

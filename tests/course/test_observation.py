@@ -18,9 +18,13 @@ plain = (
 arrays = st.sampled_from(DTYPES).flatmap(
     lambda d: hnp.arrays(d, hnp.array_shapes(min_dims=0, min_side=0))
 )
-values = st.recursive(
-    plain | arrays, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-)  # fmt: skip
+
+
+def nested(inner):
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+
+
+values = st.recursive(plain | arrays, nested)
 
 
 def same(one: Leaf, other: Leaf) -> bool:

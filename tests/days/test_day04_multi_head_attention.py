@@ -14,7 +14,10 @@ def sizes_at(draw, edge):
 
 def projections(draw, d_model, **how):
     """The four projections with their biases, none of them small."""
-    matrices = {name: draw.normal(d_model, d_model, scale=d_model**-0.5, **how) for name in ("w_q", "w_k", "w_v", "w_o")}
+    matrices = {
+        name: draw.normal(d_model, d_model, scale=d_model**-0.5, **how)
+        for name in ("w_q", "w_k", "w_v", "w_o")
+    }
     return matrices | {name: draw.normal(d_model, **how) for name in ("b_q", "b_k", "b_v", "b_o")}
 
 
@@ -56,14 +59,20 @@ def tokens_at_the_edge(draw, edge):
 def tokens_of_dtype(draw, dtype):
     """The same, of one dtype."""
     size = sizes_at(draw, "")
-    return {"x": draw.normal(size["B"], size["T"], size["h"] * size["d_k"], dtype=dtype), "h": size["h"]}
+    return {
+        "x": draw.normal(size["B"], size["T"], size["h"] * size["d_k"], dtype=dtype),
+        "h": size["h"],
+    }
 
 
 @pytest.fixture
 def turned_tokens(draw):
     """The same, not row by row in memory."""
     size = sizes_at(draw, "")
-    return {"x": np.asfortranarray(draw.normal(size["B"], size["T"], size["h"] * size["d_k"])), "h": size["h"]}
+    return {
+        "x": np.asfortranarray(draw.normal(size["B"], size["T"], size["h"] * size["d_k"])),
+        "h": size["h"],
+    }
 
 
 @pytest.fixture
@@ -92,6 +101,27 @@ def turned_heads(draw):
     """The same, not row by row in memory."""
     size = sizes_at(draw, "")
     return {"x": np.asfortranarray(draw.normal(size["B"], size["h"], size["T"], size["d_k"]))}
+
+
+@pytest.fixture
+def silent_queries(draw):
+    """Queries that come out as 0, and so ask nothing."""
+    inputs = arguments(draw, *draw.sizes(2, 6, 5))
+    params = inputs["params"]
+    return inputs | {
+        "params": params | {name: np.zeros_like(params[name]) for name in ("w_q", "b_q")}
+    }
+
+
+@pytest.fixture
+def plain_values(draw):
+    """Values and what the heads find pass through unchanged."""
+    inputs = arguments(draw, *draw.sizes(2, 6, 5))
+    params = inputs["params"]
+    through = {name: np.eye(len(params[name])) for name in ("w_v", "w_o")}
+    return inputs | {
+        "params": params | through | {name: np.zeros_like(params[name]) for name in ("b_v", "b_o")}
+    }
 
 
 @pytest.fixture
@@ -135,7 +165,9 @@ def masked(draw, batch, queries):
     """A mask with or without an axis of its own for the batch and for the queries."""
     inputs = arguments(draw, *draw.sizes(2, 6, 5))
     all_batches, t_q, t_k = mask_shape(inputs)
-    return inputs | {"mask": draw.mask(all_batches if batch == "B" else 1, t_q if queries == "T_q" else 1, t_k)}
+    return inputs | {
+        "mask": draw.mask(all_batches if batch == "B" else 1, t_q if queries == "T_q" else 1, t_k)
+    }
 
 
 @pytest.fixture
@@ -231,6 +263,16 @@ def test_join_heads_dtype(answer, heads_of_dtype, dtype):
 
 
 # --- multi_head_attention -------------------------------------------------------------------------
+
+
+def test_queries_of_zero(answer, silent_queries):
+    """A query of 0 finds all keys alike: the mean of the projected values, joined and projected, is left."""
+    return {"output": answer.multi_head_attention(**silent_queries)}
+
+
+def test_plain_values(answer, plain_values):
+    """With identity matrices for values and output, what shows is where the heads look."""
+    return {"output": answer.multi_head_attention(**plain_values)}
 
 
 def test_self_attention(answer, itself):

@@ -1,4 +1,5 @@
-"""Day 6 · layer_norm(x, gain, bias, eps=1e-5), feed_forward(x, w_1, b_1, w_2, b_2), encoder_layer(x, params, h, mask=None)."""
+"""Day 6 · layer_norm(x, gain, bias, eps=1e-5), feed_forward(x, w_1, b_1, w_2, b_2) and
+encoder_layer(x, params, h, mask=None)."""
 
 import numpy as np
 import pytest
@@ -6,7 +7,10 @@ import pytest
 
 def shift_and_scale(draw, features, **how):
     """A gain away from 1 and a bias away from 0, of either sign."""
-    return {"gain": draw.normal(features, scale=2.0, **how), "bias": draw.normal(features, mean=1.0, **how)}
+    return {
+        "gain": draw.normal(features, scale=2.0, **how),
+        "bias": draw.normal(features, mean=1.0, **how),
+    }
 
 
 def vectors(draw, *shape, dtype="float64", **how):
@@ -30,13 +34,20 @@ def two_layers(draw, d_model, d_ff, **how):
 def layer_arguments(draw, batch, time, h, d_k, **how):
     """What encoder_layer takes: a gain and a bias of its own for each norm, d_ff unlike d_model."""
     d_model = h * d_k
-    params = {name: draw.normal(d_model, d_model, scale=d_model**-0.5, **how) for name in ("w_q", "w_k", "w_v", "w_o")}
+    params = {
+        name: draw.normal(d_model, d_model, scale=d_model**-0.5, **how)
+        for name in ("w_q", "w_k", "w_v", "w_o")
+    }
     params |= {name: draw.normal(d_model, **how) for name in ("b_q", "b_k", "b_v", "b_o")}
     params |= two_layers(draw, d_model, d_model + draw.size(1, 5), **how)
     for number in (1, 2):
         norm = shift_and_scale(draw, d_model, **how)
         params |= {f"gain_{number}": norm["gain"], f"bias_{number}": norm["bias"]}
-    return {"x": draw.normal(batch, time, d_model, scale=1.5, mean=0.5, **how), "params": params, "h": h}
+    return {
+        "x": draw.normal(batch, time, d_model, scale=1.5, mean=0.5, **how),
+        "params": params,
+        "h": h,
+    }
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -73,7 +84,11 @@ def with_eps(draw):
     """An ε about as large as the variance."""
     batch, time, features = draw.sizes(3, 8, 3)
     eps = float(draw.uniform(0.3, 0.9))
-    return {"x": draw.normal(batch, time, features, mean=0.5)} | shift_and_scale(draw, features) | {"eps": eps}
+    return (
+        {"x": draw.normal(batch, time, features, mean=0.5)}
+        | shift_and_scale(draw, features)
+        | {"eps": eps}
+    )
 
 
 @pytest.fixture
@@ -129,6 +144,19 @@ def network_of_dtype(draw, dtype):
 
 
 @pytest.fixture
+def layer_with_silent_parts(draw, silent):
+    """A layer in which attention, the feed-forward network or both give 0 whatever goes in."""
+    inputs = layer_arguments(draw, *draw.sizes(2, 6, 4))
+    last = {
+        "attention": ("w_o", "b_o"),
+        "network": ("w_2", "b_2"),
+        "both": ("w_o", "b_o", "w_2", "b_2"),
+    }[silent]
+    params = inputs["params"]
+    return inputs | {"params": params | {name: np.zeros_like(params[name]) for name in last}}
+
+
+@pytest.fixture
 def layer(draw):
     """Tokens and the parameters of a layer."""
     return layer_arguments(draw, *draw.sizes(2, 6, 4))
@@ -147,7 +175,9 @@ def quiet_layer(draw):
     """Both sums that are normed have a variance about as small as the default ε."""
     inputs = layer_arguments(draw, *draw.sizes(2, 6, 4))
     quiet = ("w_o", "b_o", "gain_1", "bias_1", "w_2", "b_2")
-    params = {name: array * 0.001 if name in quiet else array for name, array in inputs["params"].items()}
+    params = {
+        name: array * 0.001 if name in quiet else array for name, array in inputs["params"].items()
+    }
     return inputs | {"x": inputs["x"] * 0.001, "params": params}
 
 
@@ -160,7 +190,9 @@ def smallest_layer(draw):
 @pytest.fixture
 def layer_at_the_edge(draw, edge):
     """One size is 1; a mask of its own for every query."""
-    sizes = dict(zip(["B", "T", "h", "d_k"], draw.sizes(2, 6, 4), strict=True)) | {edge.split("=")[0]: 1}
+    sizes = dict(zip(["B", "T", "h", "d_k"], draw.sizes(2, 6, 4), strict=True)) | {
+        edge.split("=")[0]: 1
+    }
     inputs = layer_arguments(draw, *sizes.values())
     return inputs | {"mask": draw.mask(sizes["B"], sizes["T"], sizes["T"])}
 
@@ -170,7 +202,9 @@ def masked_layer(draw, batch, queries):
     """A mask with or without an axis of its own for the batch and for the queries."""
     all_batches, time, h, d_k = draw.sizes(2, 6, 4)
     inputs = layer_arguments(draw, all_batches, time, h, d_k)
-    return inputs | {"mask": draw.mask(all_batches if batch == "B" else 1, time if queries == "T" else 1, time)}
+    return inputs | {
+        "mask": draw.mask(all_batches if batch == "B" else 1, time if queries == "T" else 1, time)
+    }
 
 
 @pytest.fixture
@@ -187,14 +221,16 @@ def nothing_to_attend_to(draw):
 def layer_of_dtype(draw, dtype):
     """Everything of one dtype, masked."""
     batch, time, h, d_k = draw.sizes(2, 6, 4)
-    return layer_arguments(draw, batch, time, h, d_k, dtype=dtype) | {"mask": draw.mask(batch, time, time)}
+    return layer_arguments(draw, batch, time, h, d_k, dtype=dtype) | {
+        "mask": draw.mask(batch, time, time)
+    }
 
 
 # --- layer_norm -----------------------------------------------------------------------------------
 
 
 def test_layer_norm(answer, norm_inputs):
-    """Each vector is centred and divided by its own deviation, then multiplied by the gain and moved by the bias."""
+    """Each vector is centred and divided by its own deviation; then come gain and bias."""
     return {"normed": answer.layer_norm(**norm_inputs)}
 
 
@@ -202,6 +238,11 @@ def test_layer_norm(answer, norm_inputs):
 def test_layer_norm_leading_dimensions(answer, norm_of_rank, axes):
     """One vector alone, a list of vectors, or more axes in front: the last axis holds the features."""
     return {"normed": answer.layer_norm(**norm_of_rank)}
+
+
+def test_layer_norm_far_from_zero(answer, far_from_zero):
+    """A mean of 1000 with a deviation of 0.1 in float32 is no trouble."""
+    return {"normed": answer.layer_norm(**far_from_zero)}
 
 
 def test_layer_norm_two_features(answer, two_features):
@@ -222,11 +263,6 @@ def test_layer_norm_eps(answer, with_eps):
 def test_layer_norm_constant_vectors(answer, constant_vectors):
     """A vector of equal numbers gives the bias, not NaN."""
     return {"normed": answer.layer_norm(**constant_vectors)}
-
-
-def test_layer_norm_far_from_zero(answer, far_from_zero):
-    """A mean of 1000 with a deviation of 0.1 in float32 is no trouble."""
-    return {"normed": answer.layer_norm(**far_from_zero)}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -261,6 +297,12 @@ def test_feed_forward_dtype(answer, network_of_dtype, dtype):
 
 
 # --- encoder_layer --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("silent", ["both", "attention", "network"])
+def test_encoder_layer_silent(answer, layer_with_silent_parts, silent):
+    """Where attention, the network or both give 0, the shortcuts and both norms are still there."""
+    return {"output": answer.encoder_layer(**layer_with_silent_parts)}
 
 
 def test_encoder_layer(answer, layer):

@@ -16,7 +16,10 @@ MISCONCEPTIONS = [
         "You reshape straight to (B, h, T, d_k). The shape is right and the numbers are not where they belong: a "
         "reshape never moves a number, it only draws the borders anew in the same order, so a head gets whole "
         "stretches of some tokens and nothing of others. Cut only the last axis, then swap two axes.",
-        {SPLIT: "pieces = x.reshape(batch, h, time, d_model // h)", "pieces.swapaxes(1, 2)": "pieces"},
+        {
+            SPLIT: "pieces = x.reshape(batch, h, time, d_model // h)",
+            "pieces.swapaxes(1, 2)": "pieces",
+        },
     ),
     Misconception(
         "split_interleaved",
@@ -252,7 +255,11 @@ MISCONCEPTIONS = [
         "multi_head_attention",
         "Query, key and value are all projected by w_q. What a token looks for, is found by and hands over are "
         "three things: that is why there are three matrices.",
-        {'params["w_k"]': 'params["w_q"]', 'params["w_v"]': 'params["w_q"]', 'params["b_v"]': 'params["b_q"]'},
+        {
+            'params["w_k"]': 'params["w_q"]',
+            'params["w_v"]': 'params["w_q"]',
+            'params["b_v"]': 'params["b_q"]',
+        },
     ),
     Misconception(
         "key_by_w_q",
@@ -295,7 +302,10 @@ MISCONCEPTIONS = [
         "multi_head_attention",
         "Your keys and values are made from the query: this is self-attention whatever the caller passes. `key` "
         "and `value` are arguments of their own, since a decoder asks a sequence that is not its own.",
-        {'key @ params["w_k"]': 'query @ params["w_k"]', 'value @ params["w_v"]': 'query @ params["w_v"]'},
+        {
+            'key @ params["w_k"]': 'query @ params["w_k"]',
+            'value @ params["w_v"]': 'query @ params["w_v"]',
+        },
     ),
     Misconception(
         "roles_not_projected",

@@ -40,9 +40,12 @@ MISCONCEPTIONS = [
     Misconception(
         "keepdims_forgotten",
         "layer_norm",
-        "Your means have lost the axis they were taken over, and so no longer line up with x: a vector alone works, "
-        "a batch does not. Keep that axis, with length 1.",
-        {CENTRE: CENTRE.replace(", keepdims=True", ""), VARIANCE: VARIANCE.replace(", keepdims=True", "")},
+        "A mean or a variance of yours has lost the axis it was taken over, and so no longer lines up with x: a "
+        "vector alone works, a batch does not. Keep that axis, with length 1.",
+        {
+            CENTRE: CENTRE.replace(", keepdims=True", ""),
+            VARIANCE: VARIANCE.replace(", keepdims=True", ""),
+        },
     ),
     # --- layer_norm: the variance
     Misconception(
@@ -50,7 +53,10 @@ MISCONCEPTIONS = [
         "layer_norm",
         "Your deviation divides by n − 1, and ε is added to it after the root. Both are found in well-known code; "
         "here the variance divides by n and ε stands inside the root, as in the docstring.",
-        {VARIANCE: "x.var(axis=-1, keepdims=True, ddof=1)", "np.sqrt(variance + eps)": "(np.sqrt(variance) + eps)"},
+        {
+            VARIANCE: "x.var(axis=-1, keepdims=True, ddof=1)",
+            "np.sqrt(variance + eps)": "(np.sqrt(variance) + eps)",
+        },
     ),
     Misconception(
         "unbiased",
@@ -73,6 +79,17 @@ MISCONCEPTIONS = [
         "deviation of 0.1 two numbers near 1 000 000 should differ by 0.01, and float32 cannot hold that. "
         "Subtract the mean first, then square.",
         {VARIANCE: "(x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2"},
+    ),
+    Misconception(
+        "variance_by_difference_kept_positive",
+        "layer_norm",
+        "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides "
+        "the NaN, not the reason: at a mean of 1000 and a deviation of 0.1 float32 has no room for the difference. "
+        "Subtract the mean first, then square.",
+        {
+            VARIANCE: "(x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2\n"
+            "    variance = np.maximum(variance, 0)"
+        },
     ),
     Misconception(
         "root_mean_square",
@@ -240,6 +257,13 @@ MISCONCEPTIONS = [
         {RELU: "np.abs(x @ w_1 + b_1)"},
     ),
     Misconception(
+        "sigmoid",
+        "feed_forward",
+        "Between your layers stands a sigmoid. The paper's network has ReLU, max(0, ·), which lets what is positive "
+        "through as it is.",
+        {RELU: "1 / (1 + np.exp(-(x @ w_1 + b_1)))"},
+    ),
+    Misconception(
         "gelu",
         "feed_forward",
         "Between your layers stands GELU, as in BERT and GPT. The paper's network has ReLU: max(0, ·).",
@@ -292,7 +316,10 @@ MISCONCEPTIONS = [
         "encoder_layer",
         "Neither of your parts has a shortcut around it: x is replaced by what attention and the network make of it. "
         "What came in is added to what they found, both times.",
-        {"layer_norm(x + attended": "layer_norm(attended", "layer_norm(x + transformed": "layer_norm(transformed"},
+        {
+            "layer_norm(x + attended": "layer_norm(attended",
+            "layer_norm(x + transformed": "layer_norm(transformed",
+        },
     ),
     Misconception(
         "no_shortcut_around_attention",
@@ -319,7 +346,10 @@ MISCONCEPTIONS = [
         "encoder_layer",
         "You add the feed-forward network's output to the sum after attention as it was before its norm. In post-norm "
         "the shortcut starts after the norm: what goes into the network is what is added.",
-        {FIRST_NORM: f"total = x + attended\n    {FIRST_NORM}", "x + transformed": "total + transformed"},
+        {
+            FIRST_NORM: f"total = x + attended\n    {FIRST_NORM}",
+            "x + transformed": "total + transformed",
+        },
     ),
     Misconception(
         "network_sees_attention_only",
@@ -362,7 +392,10 @@ MISCONCEPTIONS = [
         "norm_before_addition",
         "encoder_layer",
         "You norm what each part found and then add x, which stays as it was. Add first, then norm the sum.",
-        {"layer_norm(x + attended": "x + layer_norm(attended", "layer_norm(x + transformed": "x + layer_norm(transformed"},
+        {
+            "layer_norm(x + attended": "x + layer_norm(attended",
+            "layer_norm(x + transformed": "x + layer_norm(transformed",
+        },
     ),
     Misconception(
         "no_norms",

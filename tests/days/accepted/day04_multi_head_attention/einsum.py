@@ -1,6 +1,7 @@
 """Every head at once by Einstein sums: the matrices are cut into heads, never the vectors."""
 
 import numpy as np
+
 from numpy_reference import softmax
 
 
@@ -27,4 +28,7 @@ def multi_head_attention(query, key, value, params, h, mask=None):
     weights = softmax(scores)
     if mask is not None:
         weights = weights * mask
-    return np.einsum("bhqk,bhkd,hdm->bqm", weights, v, params["w_o"].reshape(h, d_k, d_model)) + params["b_o"]
+    return (
+        np.einsum("bhqk,bhkd,hdm->bqm", weights, v, params["w_o"].reshape(h, d_k, d_model))
+        + params["b_o"]
+    )

@@ -1,4 +1,4 @@
-"""Batch and heads as one long axis of B·h sequences, the mask repeated for each; −∞ with care for the empty rows."""
+"""Batch and heads as one axis of B·h sequences, the mask repeated for each; −∞ with care for empty rows."""
 
 import math
 

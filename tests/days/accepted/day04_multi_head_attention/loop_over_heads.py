@@ -1,9 +1,10 @@
-"""One head after the other, each with its own columns of the projections and rows of w_o, added up as they come.
+"""One head after the other, with its own columns of the projections and rows of w_o, added up as they come.
 
-The key's bias is left out: it adds the same number to all scores of a query, and the softmax does not see that.
+The key's bias is left out: it adds one number to all scores of a query, and the softmax does not see it.
 """
 
 import numpy as np
+
 from numpy_reference import attention
 
 

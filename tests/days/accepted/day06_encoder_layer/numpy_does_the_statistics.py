@@ -1,6 +1,7 @@
 """NumPy's own variance, the norm as one scale and one shift, a ReLU by `where`, sublayers as functions."""
 
 import numpy as np
+
 from numpy_reference import multi_head_attention
 
 
@@ -19,4 +20,6 @@ def encoder_layer(x, params, h, mask=None):
         return layer_norm(x + sublayer(x), params[f"gain_{number}"], params[f"bias_{number}"])
 
     x = add_and_norm(x, lambda y: multi_head_attention(y, y, y, params, h, mask=mask), 1)
-    return add_and_norm(x, lambda y: feed_forward(y, *(params[name] for name in ("w_1", "b_1", "w_2", "b_2"))), 2)
+    return add_and_norm(
+        x, lambda y: feed_forward(y, *(params[name] for name in ("w_1", "b_1", "w_2", "b_2"))), 2
+    )

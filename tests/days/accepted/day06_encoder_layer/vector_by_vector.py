@@ -13,7 +13,9 @@ def layer_norm(x, gain, bias, eps=1e-5):
         mean = sum(vector) / n
         variance = sum((feature - mean) ** 2 for feature in vector) / n
         for i in range(n):
-            normed[place][..., i] = gain[i] * (vector[i] - mean) / math.sqrt(variance + eps) + bias[i]
+            normed[place][..., i] = (
+                gain[i] * (vector[i] - mean) / math.sqrt(variance + eps) + bias[i]
+            )
     return normed
 
 

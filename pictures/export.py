@@ -1,0 +1,67 @@
+"""Draw the README's pictures from the real tool: `python pictures/export.py`.
+
+A learner is acted who has done day 1 and has forgotten √d_k on day 2.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tempfile
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.terminal_theme import MONOKAI
+
+from course.answers import read_answer
+from course.checking import check_day
+from course.curriculum import DAYS
+from course.definitions import stub_text
+from course.display import THEME, board, verdict
+from course.judge import Judge
+from course.misconceptions import load_misconceptions
+from course.results import DayResult
+from course.workers import Pool
+
+HERE = Path(__file__).parent
+FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"
+
+
+def acted() -> dict[int, DayResult]:
+    """The verdicts on that learner's exercises."""
+    ready = [day for day in DAYS if day.ready]
+    with tempfile.TemporaryDirectory() as name, Pool(spares=2) as pool:
+        for day in ready:
+            (Path(name) / f"{day.stem}.py").write_text(stub_text(day), encoding="utf-8")
+        done, wrong = ready[0], ready[1]
+        [mistake] = [one for one in load_misconceptions(wrong) if one.id == "not_scaled"]
+        (Path(name) / f"{done.stem}.py").write_text(read_answer(done.solution), encoding="utf-8")
+        answer = f"{read_answer(wrong.solution)}\n\n{mistake.text(wrong)}"
+        (Path(name) / f"{wrong.stem}.py").write_text(answer, encoding="utf-8")
+        return {day.number: check_day(Judge(day), Path(name), pool) for day in ready}
+
+
+def draw(picture: RenderableType, name: str, title: str, console: Console) -> None:
+    """Write what a terminal would show as an SVG that needs no font from elsewhere."""
+    console.print(picture)
+    svg = console.export_svg(title=title, theme=MONOKAI, unique_id=name)
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"font-family: Fira Code, monospace", f"font-family: {FONTS}", svg)
+    svg = "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
+    (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
+
+
+def main() -> None:
+    results = acted()
+    for name, title in (("board", "course"), ("failure", "course watch 2")):
+        console = Console(theme=THEME, record=True, width=102, highlight=False, file=io.StringIO())
+        draw(
+            board(results, console) if name == "board" else verdict(results[2]),
+            name,
+            title,
+            console,
+        )
+
+
+if __name__ == "__main__":
+    main()

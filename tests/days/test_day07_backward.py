@@ -1,0 +1,248 @@
+"""Day 7 · softmax_backward(grad_weights, weights), attention_backward(grad_output, query, key, …)."""
+
+import numpy as np
+import pytest
+
+# --- softmax_backward ------------------------------------------------------------------------------
+
+
+def gradient_and_weights(draw, *shape, scale=1.0, mean=0.0, dtype="float64"):
+    """A gradient that arrives, and rows of weights that sum to 1."""
+    return {
+        "grad_weights": draw.normal(*shape, scale=scale, mean=mean, dtype=dtype),
+        "weights": draw.weights(*shape, dtype=dtype),
+    }
+
+
+def with_special_rows(draw, weights):
+    """The weights with a one-hot row and an empty one (`attention` gives both), the rest as they were."""
+    rows = weights.reshape(-1, weights.shape[-1])  # a view: what is written here is written there
+    rows[0] = 0
+    rows[1] = 0
+    rows[1, draw.size(0, weights.shape[-1] - 1)] = 1
+    return weights
+
+
+@pytest.fixture
+def row(draw):
+    """A single row of weights."""
+    return gradient_and_weights(draw, draw.size(3, 7))
+
+
+@pytest.fixture
+def rows(draw):
+    """Two batch dimensions, all sizes different."""
+    return gradient_and_weights(draw, *draw.sizes(2, 7, 4))
+
+
+@pytest.fixture
+def square_rows(draw):
+    """As many rows as columns: what fits by accident fits here."""
+    size = draw.size(3, 6)
+    return gradient_and_weights(draw, size, size)
+
+
+@pytest.fixture
+def large_rows(draw):
+    """Gradients far from 0 that hardly differ."""
+    return gradient_and_weights(draw, *draw.sizes(3, 6, 2), mean=1e4)
+
+
+@pytest.fixture
+def special_rows(draw):
+    """An empty row and a one-hot row among others."""
+    inputs = gradient_and_weights(draw, *draw.sizes(3, 7, 2))
+    return inputs | {"weights": with_special_rows(draw, inputs["weights"])}
+
+
+@pytest.fixture
+def turned_rows(draw):
+    """Arrays that do not lie in memory row by row."""
+    inputs = gradient_and_weights(draw, *draw.sizes(2, 6, 3))
+    return {name: np.asfortranarray(array) for name, array in inputs.items()}
+
+
+@pytest.fixture
+def rows_of_dtype(draw, dtype):
+    """Rows of one dtype, an empty one and a one-hot one among them."""
+    inputs = gradient_and_weights(draw, *draw.sizes(3, 6, 2), dtype=dtype)
+    return inputs | {"weights": with_special_rows(draw, inputs["weights"])}
+
+
+def test_softmax_backward_of_one_row(answer, row):
+    """A single row: the gradient of a score depends on all of the row's weights, and all sum to 0."""
+    return {"grad_scores": answer.softmax_backward(**row)}
+
+
+def test_softmax_backward_of_many_rows(answer, rows):
+    """Any leading dimensions: every row along the last axis by itself."""
+    return {"grad_scores": answer.softmax_backward(**rows)}
+
+
+def test_softmax_backward_of_a_square(answer, square_rows):
+    """As many rows as columns: the sum runs over the last axis."""
+    return {"grad_scores": answer.softmax_backward(**square_rows)}
+
+
+def test_softmax_backward_of_large_gradients(answer, large_rows):
+    """What all gradients of a row have in common changes nothing, however large it is."""
+    return {"grad_scores": answer.softmax_backward(**large_rows)}
+
+
+def test_softmax_backward_of_weights_of_zero(answer, special_rows):
+    """Where a weight is 0 the gradient of its score is 0, and in a row with a single 1 all are 0."""
+    return {"grad_scores": answer.softmax_backward(**special_rows)}
+
+
+def test_softmax_backward_memory_layout(answer, turned_rows):
+    """Column by column in memory instead of row by row: the same numbers."""
+    return {"grad_scores": answer.softmax_backward(**turned_rows)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_softmax_backward_dtype(answer, rows_of_dtype, dtype):
+    """The gradient has the dtype of the inputs."""
+    return {"grad_scores": answer.softmax_backward(**rows_of_dtype)}
+
+
+# --- attention_backward ----------------------------------------------------------------------------
+
+
+def everything(draw, batch, t_q, t_k, d_k, d_v, scale=1.0, dtype="float64"):
+    """What attention was given, some weights, and the gradient that arrives at the output.
+
+    The weights are drawn by themselves: they are taken as given, whatever scores they came from.
+    """
+    return {
+        "grad_output": draw.normal(*batch, t_q, d_v, scale=scale, dtype=dtype),
+        "query": draw.normal(*batch, t_q, d_k, dtype=dtype),
+        "key": draw.normal(*batch, t_k, d_k, dtype=dtype),
+        "value": draw.normal(*batch, t_k, d_v, dtype=dtype),
+        "weights": draw.weights(*batch, t_q, t_k, dtype=dtype),
+    }
+
+
+@pytest.fixture
+def unbatched(draw):
+    """A single sequence with T_q, T_k, d_k and d_v all different."""
+    return everything(draw, (), *draw.sizes(2, 7, 4))
+
+
+@pytest.fixture
+def batched(draw, leading):
+    """One to three leading dimensions, and all sizes different."""
+    return everything(draw, draw.sizes(2, 4, leading), *draw.sizes(2, 7, 4))
+
+
+@pytest.fixture
+def square(draw):
+    """T_q = T_k = d_k = d_v: every product fits, transposed or not."""
+    size = draw.size(3, 6)
+    return everything(draw, (2,), size, size, size, size)
+
+
+@pytest.fixture
+def wide(draw):
+    """Vectors so wide that a wrong scale changes everything."""
+    t_q, t_k, d_v = draw.sizes(2, 5, 3)
+    return everything(draw, (2,), t_q, t_k, draw.size(24, 48), d_v)
+
+
+@pytest.fixture
+def special(draw):
+    """Queries that attend to nothing, and to one key alone."""
+    inputs = everything(draw, (2,), *draw.sizes(3, 7, 4))
+    return inputs | {"weights": with_special_rows(draw, inputs["weights"])}
+
+
+@pytest.fixture
+def one_key(draw):
+    """A single key with all the weight: T_k is 1."""
+    t_q, d_k, d_v = draw.sizes(2, 6, 3)
+    return everything(draw, (draw.size(2, 4),), t_q, 1, d_k, d_v)
+
+
+@pytest.fixture
+def one_query(draw):
+    """A single query: T_q is 1."""
+    t_k, d_k, d_v = draw.sizes(2, 6, 3)
+    return everything(draw, (draw.size(2, 4),), 1, t_k, d_k, d_v)
+
+
+@pytest.fixture
+def large(draw):
+    """Gradients of about ±10 000 in float32."""
+    return everything(draw, (2,), *draw.sizes(2, 7, 4), scale=1e4, dtype="float32")
+
+
+@pytest.fixture
+def turned(draw):
+    """Arrays that do not lie in memory row by row."""
+    inputs = everything(draw, (2,), *draw.sizes(2, 7, 4))
+    return {name: np.asfortranarray(array) for name, array in inputs.items()}
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Inputs of one dtype, a query without keys among them."""
+    inputs = everything(draw, (2,), *draw.sizes(2, 7, 4), dtype=dtype)
+    return inputs | {"weights": with_special_rows(draw, inputs["weights"])}
+
+
+def observe(result):
+    """The three by their names, if they are three; the value's first, which needs no softmax."""
+    if isinstance(result, tuple) and len(result) == 3:
+        return {"grad_value": result[2], "grad_query": result[0], "grad_key": result[1]}
+    return {"result": result}
+
+
+def test_attention_backward(answer, unbatched):
+    """The three (grad_query, grad_key, grad_value), with T_q, T_k, d_k and d_v all different."""
+    return observe(answer.attention_backward(**unbatched))
+
+
+@pytest.mark.parametrize("leading", [1, 2, 3])
+def test_attention_backward_of_a_batch(answer, batched, leading):
+    """Any leading dimensions: only the last two axes are transposed."""
+    return observe(answer.attention_backward(**batched))
+
+
+def test_attention_backward_of_squares(answer, square):
+    """T_q = T_k = d_k = d_v: a missing transpose raises nothing here, and is wrong all the same."""
+    return observe(answer.attention_backward(**square))
+
+
+def test_attention_backward_scale(answer, wide):
+    """Wide vectors: 1/√d_k is in the gradients of query and key, and not in that of the value."""
+    return observe(answer.attention_backward(**wide))
+
+
+def test_attention_backward_of_weights_of_zero(answer, special):
+    """A query that attends to nothing, or to one key alone, moves no score."""
+    return observe(answer.attention_backward(**special))
+
+
+def test_attention_backward_with_one_key(answer, one_key):
+    """With a single key the weight is always 1: only the value has a gradient."""
+    return observe(answer.attention_backward(**one_key))
+
+
+def test_attention_backward_with_one_query(answer, one_query):
+    """A single query: the gradients of query, key and value keep the axes of what they belong to."""
+    return observe(answer.attention_backward(**one_query))
+
+
+def test_attention_backward_of_large_gradients(answer, large):
+    """Gradients of ±10 000 in float32: nothing is cut off."""
+    return observe(answer.attention_backward(**large))
+
+
+def test_attention_backward_memory_layout(answer, turned):
+    """Column by column in memory instead of row by row: the same numbers."""
+    return observe(answer.attention_backward(**turned))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_attention_backward_dtype(answer, of_dtype, dtype):
+    """The gradients have the dtype of the inputs."""
+    return observe(answer.attention_backward(**of_dtype))
