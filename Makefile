@@ -6,9 +6,12 @@ READY := .venv/.ready
 
 .PHONY: start test lint notebooks mutants clean
 
-start: $(READY)  ## set up, show the board, check day 1
-	@$(BIN)/course
+start: $(READY)  ## set up, check day 1, show the board
 	@$(BIN)/course check 1 || true
+	@echo
+	@$(BIN)/course
+	@echo
+	@echo "To have the course command in this terminal:  source $(BIN)/activate"
 
 test: $(READY) .venv/.ready-test  ## everything that must stay green
 	$(BIN)/ruff check .

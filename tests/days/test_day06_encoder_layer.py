@@ -143,17 +143,29 @@ def network_of_dtype(draw, dtype):
     )
 
 
+def silenced(inputs, *names):
+    """The same layer with 0 in place of these parameters."""
+    return inputs | {
+        "params": inputs["params"] | {name: np.zeros_like(inputs["params"][name]) for name in names}
+    }
+
+
 @pytest.fixture
-def layer_with_silent_parts(draw, silent):
-    """A layer in which attention, the feed-forward network or both give 0 whatever goes in."""
-    inputs = layer_arguments(draw, *draw.sizes(2, 6, 4))
-    last = {
-        "attention": ("w_o", "b_o"),
-        "network": ("w_2", "b_2"),
-        "both": ("w_o", "b_o", "w_2", "b_2"),
-    }[silent]
-    params = inputs["params"]
-    return inputs | {"params": params | {name: np.zeros_like(params[name]) for name in last}}
+def shortcuts_alone(draw):
+    """Attention and network give 0 whatever goes in."""
+    return silenced(layer_arguments(draw, *draw.sizes(2, 6, 4)), "w_o", "b_o", "w_2", "b_2")
+
+
+@pytest.fixture
+def silent_network(draw):
+    """The feed-forward network gives 0 whatever goes in."""
+    return silenced(layer_arguments(draw, *draw.sizes(2, 6, 4)), "w_2", "b_2")
+
+
+@pytest.fixture
+def silent_attention(draw):
+    """Attention gives 0 whatever goes in."""
+    return silenced(layer_arguments(draw, *draw.sizes(2, 6, 4)), "w_o", "b_o")
 
 
 @pytest.fixture
@@ -299,10 +311,19 @@ def test_feed_forward_dtype(answer, network_of_dtype, dtype):
 # --- encoder_layer --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("silent", ["both", "attention", "network"])
-def test_encoder_layer_silent(answer, layer_with_silent_parts, silent):
-    """Where attention, the network or both give 0, the shortcuts and both norms are still there."""
-    return {"output": answer.encoder_layer(**layer_with_silent_parts)}
+def test_shortcuts_and_norms(answer, shortcuts_alone):
+    """Where both parts give 0, the shortcuts and the two norms are left, each with its own gain and bias."""
+    return {"output": answer.encoder_layer(**shortcuts_alone)}
+
+
+def test_attention_half(answer, silent_network):
+    """Where the network gives 0, what attention found is added to x and passes through both norms."""
+    return {"output": answer.encoder_layer(**silent_network)}
+
+
+def test_network_half(answer, silent_attention):
+    """Where attention gives 0, the network works on the normed x, and is added to that."""
+    return {"output": answer.encoder_layer(**silent_attention)}
 
 
 def test_encoder_layer(answer, layer):

@@ -1,4 +1,4 @@
-"""The query is scaled before the product, hidden scores are lowered by addition, weights cleared by a product."""
+"""The query scaled before the product, hidden scores lowered by addition, weights cleared by a product."""
 
 import math
 
