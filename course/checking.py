@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from course.answers import find_answer
-from course.checks import Check, Seen
+from course.checks import Seen
 from course.curriculum import ROOT
 from course.definitions import RAISE, cut_sources, stub_text
 from course.judge import Judge, Outcome
@@ -21,17 +20,16 @@ from course.workers import GIBBERISH, Pool, Worker, WorkerStopped
 LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
 
 
-def check_day(judge: Judge, answers: Path, pool: Pool, names: Sequence[str] = ()) -> DayResult:
-    """Check one day's file in a folder of answers; with `names`, only those checks."""
+def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
+    """Check one day's file in a folder of answers."""
     started = time.monotonic()
-    checks = [check for check in judge.checks if not names or check.name in names]
     path = find_answer(judge.day, answers)
     if path is None:
         remedy = f"`course reset {judge.day.number}` makes it anew."
         missing = f"{answers / judge.day.stem}.py is not there. {remedy}"
-        outcomes = {check.name: Outcome(None, "not_started", missing) for check in checks}
+        outcomes = {check.name: Outcome(None, "not_started", missing) for check in judge.checks}
         return DayResult(judge.day, tuple(judge.results(outcomes)), begun=False)
-    run = _Run(judge, path, checks, pool)
+    run = _Run(judge, path, pool)
     outcomes = run.outcomes()
     return DayResult(
         judge.day,
@@ -45,12 +43,12 @@ def check_day(judge: Judge, answers: Path, pool: Pool, names: Sequence[str] = ()
 class _Run:
     """The observations of one answer, made by as many workers as it takes to get through the checks."""
 
-    def __init__(self, judge: Judge, path: Path, checks: list[Check], pool: Pool) -> None:
+    def __init__(self, judge: Judge, path: Path, pool: Pool) -> None:
         self.begun: list[str] = list(judge.day.exercises)
         self.printed = ""
         self._judge = judge
         self._path = path
-        self._left = {check.name: check for check in checks}
+        self._left = {check.name: check for check in judge.checks}
         self._pool = pool
         self._outcomes: dict[str, Outcome] = {}
         self._waits: dict[str, int] = {}
@@ -113,9 +111,8 @@ class _Run:
                 problem = raised_from(loaded["raised"])
             except BadFrame as error:
                 raise WorkerStopped(GIBBERISH) from error
-            self._settle_all(
-                "error", f"{self._path.name} cannot be loaded.\n{describe_raised(problem, {})}"
-            )
+            what = describe_raised(problem, {})
+            self._settle_all("error", f"{self._path.name} cannot be loaded.\n{what}")
         else:
             self.begun = _names(loaded.get("begun"))
             missing = _names(loaded.get("missing"))
@@ -129,11 +126,12 @@ class _Run:
         self._settle(name, Outcome(None, stop.status, str(stop)))
         self._waits[check.exercise] = self._waits.get(check.exercise, 0) + 1
         if self._waits[check.exercise] >= LONGEST_WAITS:
-            for other in [
-                other for other in self._left.values() if other.exercise == check.exercise
-            ]:
-                why = f"Not run: {LONGEST_WAITS} checks of `{check.exercise}` before it ended so. {stop}"
-                self._settle(other.name, Outcome(None, stop.status, why))
+            why = (
+                f"Not run: {LONGEST_WAITS} checks of `{check.exercise}` before it ended so. {stop}"
+            )
+            for other in list(self._left.values()):
+                if other.exercise == check.exercise:
+                    self._settle(other.name, Outcome(None, stop.status, why))
 
     def _settle(self, name: str, outcome: Outcome) -> None:
         self._outcomes[name] = outcome
@@ -152,9 +150,8 @@ def _half_done(result: CheckResult, begun: list[str]) -> CheckResult:
     """What to say of an exercise in which there is code, but the stub's raise as well."""
     if result.status != "not_started" or result.exercise not in begun:
         return result
-    return replace(
-        result, message=f"`{result.exercise}` is begun, and still ends in the stub's `{RAISE}`."
-    )
+    message = f"`{result.exercise}` is begun, and still ends in the stub's `{RAISE}`."
+    return replace(result, message=message)
 
 
 def _missing(path: Path, names: list[str]) -> str:

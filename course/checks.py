@@ -49,6 +49,11 @@ class Check:
     """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
 
     @property
+    def takes_device(self) -> bool:
+        """Whether it runs where one asks; NumPy's checks know the CPU alone."""
+        return "device" in inspect.signature(self.function).parameters
+
+    @property
     def says(self) -> str:
         """What it checks, in a sentence: its docstring."""
         return " ".join((self.function.__doc__ or "").split())

@@ -1,5 +1,4 @@
-"""The references read as text: definitions, the stubs made from them, and references cut to earlier
-days.
+"""The references read as text, and what is made of them: stubs, cells, cut and changed references.
 
 The reference is the only truth. Everything that repeats it is written from here: a stub keeps a
 definition's imports, signature, docstring and numbered steps and loses its code; a solution's cells
@@ -108,9 +107,8 @@ def import_lines(day: Day) -> str:
 
 
 def _names_used(definition: Definition) -> set[str]:
-    return {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)} - set(
-        dir(builtins)
-    )
+    names = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+    return names - set(dir(builtins))
 
 
 def _import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
@@ -146,9 +144,7 @@ def stub_text(day: Day) -> str:
         """
         ''')
     bodies = [_stub_of(definition_text(day, name)) for name in day.exercises]
-    return (
-        head + "\n" + sorted_imports(import_lines(day)) + "".join(f"\n\n{body}" for body in bodies)
-    )
+    return "\n\n".join([f"{head}\n{sorted_imports(import_lines(day))}", *bodies])
 
 
 def sorted_imports(lines: str) -> str:
@@ -180,14 +176,11 @@ def _stub_of(text: str) -> str:
     position = 0
     for function in _innermost_functions(tree):
         body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-        signature_end = (
-            function.body[0].end_lineno
-            if body is not function.body
-            else function.body[0].lineno - 1
-        )
+        first = function.body[0]
+        signature_end = first.lineno - 1 if body is function.body else first.end_lineno
         assert signature_end is not None and function.end_lineno is not None
         kept += lines[position:signature_end]
-        indent = " " * function.body[0].col_offset
+        indent = " " * first.col_offset
         kept += [indent + ast.unparse(node) for node in body if _is_super_init(node)]
         kept += _steps(comments, signature_end, function.end_lineno, indent)
         kept.append(indent + RAISE)
@@ -263,9 +256,8 @@ def reference_module(day: Day, changed: Mapping[str, str] = MappingProxyType({})
     for file in day.references:
         home = reference(file)
         lines = home.source.splitlines()
-        for name, node in reversed(
-            home.definitions.items()
-        ):  # from below, so that line numbers stay right
+        from_below = reversed(home.definitions.items())  # so that line numbers stay right
+        for name, node in from_below:
             if name in changed:
                 first, last = _span(node)
                 lines[first:last] = changed[name].splitlines()
@@ -310,11 +302,8 @@ def references_cut(cut: dict[str, tuple[str, dict[str, int]]], day: int) -> Iter
 
 def _withheld(module: str, withheld: dict[str, int], day: int, name: str) -> object:
     if name in withheld:
-        when = (
-            "is today's exercise"
-            if withheld[name] == day
-            else f"belongs to day {withheld[name]}, after today"
-        )
+        later = f"belongs to day {withheld[name]}, after today"
+        when = "is today's exercise" if withheld[name] == day else later
         raise ImportError(
             f"{name} of {module} {when}: it is yours to write, so it cannot be imported here. "
             "What earlier days wrote can."

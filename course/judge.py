@@ -71,18 +71,26 @@ class Judge:
         """The verdict on each check, in the order of the checks. `outcomes` are by the check's name."""
         judged = [self._judge(check, outcomes[check.name]) for check in self._seen(outcomes)]
         wrong = {result.exercise for result in judged if result.status in ("failed", "error")}
-        told = {exercise: self.diagnose(exercise, outcomes) for exercise in wrong}
+        told: dict[str, Misconception | None] = {}
+        for exercise in (name for name in self.day.exercises if name in wrong):
+            told[exercise] = self._diagnose(exercise, outcomes, [m for m in told.values() if m])
         return [_with_diagnosis(result, told.get(result.exercise)) for result in judged]
 
-    def diagnose(self, exercise: str, outcomes: dict[str, Outcome]) -> Misconception | None:
-        """The known wrong answer whose observations are exactly these, in every check of the exercise."""
+    def _diagnose(
+        self, exercise: str, outcomes: dict[str, Outcome], found: list[Misconception]
+    ) -> Misconception | None:
+        """The known wrong answer whose observations are exactly these, in every check of the exercise.
+
+        A mistake in another exercise can show here as well, but is claimed only where it was `found`
+        there: one exception looks like the next.
+        """
         mine = [check for check in self._seen(outcomes) if check.exercise == exercise]
         seen = {check.name: outcomes[check.name].seen for check in mine}
         if any(value is None for value in seen.values()):
             return None
         # The checks that fail are the ones that tell wrong answers apart: ask them first.
         mine.sort(key=lambda check: matches(seen[check.name], self.expected(check)))
-        for wrong in self.misconceptions:
+        for wrong in [m for m in self.misconceptions if m.definition == exercise or m in found]:
             if all(matches(seen[check.name], self._expected_wrong(wrong, check)) for check in mine):
                 return wrong
         return None
@@ -129,7 +137,7 @@ class Judge:
         return result("passed")
 
     def _device(self, check: Check) -> str:
-        return self.device if "device" in check.function.__code__.co_varnames else "cpu"
+        return self.device if check.takes_device else "cpu"
 
 
 def _with_diagnosis(result: CheckResult, wrong: Misconception | None) -> CheckResult:
@@ -145,6 +153,5 @@ def matches(seen: Seen | None, expected: Expected) -> bool:
     if seen.raised is not None or expected.seen.raised is not None:
         kinds = [one.raised.kind if one.raised else None for one in (seen, expected.seen)]
         return kinds[0] == kinds[1]
-    return compare(seen.observation, expected) is None and set(seen.damaged) == set(
-        expected.seen.damaged
-    )
+    same_damage = set(seen.damaged) == set(expected.seen.damaged)
+    return same_damage and compare(seen.observation, expected) is None

@@ -147,10 +147,15 @@ def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
     finite = np.isfinite(yours) & np.isfinite(right)
     if not finite.all():
         return "Infinity comes from an overflow, a division by 0 or the logarithm of 0."
-    gaps = yours - right
-    slack = 10 * tolerance + 1e-9 * float(np.max(np.abs(right), initial=0.0))
+    gaps, size = yours - right, float(np.max(np.abs(right), initial=0.0))
+    slack = 10 * tolerance + 1e-9 * size
+    worst = float(np.max(np.abs(gaps)))
     if not yours.any():
         return "All of it is 0."
+    if worst < 1e-3 * size:
+        times = worst / tolerance if tolerance else float("inf")
+        much = f"the largest error, {worst:.2g}, is {times:.0f} times what rounding explains"
+        return f"It is nearly right: {much}."
     if np.ptp(gaps) <= slack:
         return "Every entry is off by the same amount."
     if (factor := _common_factor(yours, right, slack)) is not None:
@@ -159,14 +164,7 @@ def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
         return "It is transposed: the last two axes are swapped."
     if np.allclose(np.sort(yours, axis=None), np.sort(right, axis=None), rtol=0, atol=slack):
         return "All the numbers are there, in another order."
-    if sums := _sums_that_should_be_1(yours, right):
-        return sums
-    worst = float(np.max(np.abs(gaps)))
-    if worst < 1e-3 * max(1.0, float(np.max(np.abs(right)))):
-        times = worst / tolerance if tolerance else float("inf")
-        much = f"the largest error, {worst:.2g}, is {times:.0f} times what rounding explains"
-        return f"It is nearly right: {much}."
-    return _where_it_starts(np.abs(gaps) > slack)
+    return _sums_that_should_be_1(yours, right) or _where_it_starts(np.abs(gaps) > slack)
 
 
 def _common_factor(yours: Array, right: Array, slack: float) -> float | None:
@@ -277,10 +275,19 @@ def _a(kind: str) -> str:
 
 def _given(inputs: dict[str, Any]) -> str:
     """What the check passed in, by shape, so that a learner can do the same."""
-    given = [
-        f"{name} {value.shape} {value.dtype}"
-        if isinstance(value, np.ndarray)
-        else f"{name} = {value}"
-        for name, value in named_values(inputs)
-    ]
+    given: list[str] = []
+    for name, value in inputs.items():
+        for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:
+            given += (
+                [f"{inner} (a dict of {len(item)})"]
+                if isinstance(item, dict)
+                else _shapes(inner, item)
+            )
     return "Inputs: " + ", ".join(given) + "." if given else ""
+
+
+def _shapes(name: str, value: Any) -> list[str]:
+    return [
+        f"{path} {item.shape} {item.dtype}" if isinstance(item, np.ndarray) else f"{path} = {item}"
+        for path, item in named_values(value, name)
+    ]

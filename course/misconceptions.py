@@ -19,7 +19,7 @@ class Drifted(ValueError):
     """An edit whose text no longer stands in the reference exactly once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Misconception:
     """One wrong answer that people really give, and what to tell them.
 

@@ -79,8 +79,16 @@ class Worker:
         return "".join(self._printed)
 
     def ask(self, request: dict[str, Any]) -> None:
-        """Send the one request, once the worker is ready."""
-        self.hear(STARTING)
+        """Send the one request, once the worker is ready.
+
+        Raises:
+            WorkerStopped: it did not start, for which no answer is to blame.
+        """
+        try:
+            self.hear(STARTING)
+        except WorkerStopped as stop:
+            words = "The process that runs your code did not start: try `course doctor`."
+            raise WorkerStopped(f"{words}\n{self.printed[-1000:]}") from stop
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             write_frame(self._process.stdin, to_bytes(request))
