@@ -5,6 +5,7 @@ Whatever a learner wrote is shown as mere text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -193,10 +194,16 @@ def _exercise(exercise: str, checks: Sequence[CheckResult]) -> list[RenderableTy
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
     if wrong:
         lines.append(Padding(_failure(wrong[0]), (0, 0, 0, 4)))
-    if len(wrong) > 1:
-        others = ", ".join(check.name.removeprefix("test_") for check in wrong[1:])
-        lines.append(Padding(Text(f"not passed either: {others}", "quiet"), (0, 0, 0, 4)))
+    others = [check.name for check in wrong[1:] if check.status != "not_started"]
+    if others:
+        lines.append(Padding(Text(f"not passed either: {_folded(others)}", "quiet"), (0, 0, 0, 4)))
     return lines
+
+
+def _folded(names: Sequence[str]) -> str:
+    """Names of checks in a sentence, those that differ in their parameters alone as one."""
+    counts = Counter(name.removeprefix("test_").partition("[")[0] for name in names)
+    return ", ".join(f"{name} (×{count})" if count > 1 else name for name, count in counts.items())
 
 
 def _failure(check: CheckResult) -> RenderableType:

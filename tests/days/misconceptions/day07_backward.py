@@ -1,7 +1,7 @@
 """Day 7: what goes wrong with the gradients of softmax and attention.
 
-Those of the softmax come first, and their words do not say in which function the mistake is: someone may
-have written the softmax's derivative a second time inside attention_backward.
+Someone may write the softmax's derivative a second time inside attention_backward, so its commonest
+mistakes stand here twice; those of the softmax itself come first.
 """
 
 from course.misconceptions import Misconception
@@ -153,8 +153,8 @@ MISCONCEPTIONS = [
     Misconception(
         "promoted_to_float64",
         "softmax_backward",
-        "Your gradient is float64 for float32 inputs: something that is float64 by itself got in. `np.eye` makes such an array, and "
-        "`np.sqrt` of an int such a number; `math.sqrt` gives a plain Python float, which promotes nothing.",
+        "Your gradient is float64 for float32 inputs: something that is float64 by itself got in. `np.eye` and `np.zeros` make such "
+        "arrays, unless they are told the dtype.",
         {f"mean = {MEAN}": f"mean = {MEAN} * np.eye(1)[0]"},
     ),
     # --- attention_backward
@@ -164,6 +164,37 @@ MISCONCEPTIONS = [
         "Your gradient goes from the weights straight to the query and the key, as if the scores were the weights. The "
         "softmax lies between them and has a gradient of its own; you have just written it.",
         {"softmax_backward(grad_weights, weights)": "grad_weights"},
+    ),
+    Misconception(
+        "elementwise_derivative_in_attention",
+        "attention_backward",
+        "Your gradient of the scores is w · (1 − w) · ∂L/∂w, entry by entry, as a sigmoid has it. Raising one score also lowers all "
+        "the other weights of its row; `softmax_backward` takes care of that.",
+        {"softmax_backward(grad_weights, weights)": "(weights * (1 - weights) * grad_weights)"},
+    ),
+    Misconception(
+        "mean_forgotten_in_attention",
+        "attention_backward",
+        "Your gradient of the scores is w · ∂L/∂w. That is only half of the softmax's derivative: the row's weighted mean has to be "
+        "taken off first; `softmax_backward` does both.",
+        {"softmax_backward(grad_weights, weights)": "(weights * grad_weights)"},
+    ),
+    Misconception(
+        "sum_over_queries_in_attention",
+        "attention_backward",
+        "On the way back through the softmax your sum runs over the queries. Each row of weights came from a softmax of its own, so "
+        "the sum runs over the keys, the last axis.",
+        {
+            "softmax_backward(grad_weights, weights)": "(weights * (grad_weights - "
+            "(weights * grad_weights).sum(axis=-2, keepdims=True)))"
+        },
+    ),
+    Misconception(
+        "root_of_numpy",
+        "attention_backward",
+        "Your gradients of query and key are float64 for float32 inputs. `np.sqrt` of an int is a float64 of NumPy's, which turns all "
+        "that it touches into float64; `math.sqrt` gives a plain Python float, which does not.",
+        {"math.sqrt": "np.sqrt"},
     ),
     Misconception(
         "softmax_forward_again",
