@@ -470,9 +470,8 @@ def attention_backward(
     grad_value = np.swapaxes(weights, -2, -1) @ grad_output  # (…, T_k, d_v)
     grad_weights = grad_output @ np.swapaxes(value, -2, -1)  # (…, T_q, T_k)
     # 2. Back through the softmax, then through the division by √d_k.
-    grad_scores = softmax_backward(grad_weights, weights) / math.sqrt(
-        query.shape[-1]
-    )  # (…, T_q, T_k)
+    grad_scores = softmax_backward(grad_weights, weights)  # (…, T_q, T_k)
+    grad_scores = grad_scores / math.sqrt(query.shape[-1])
     # 3. The scores are query @ keyᵀ: again each factor gets the other one.
     grad_query = grad_scores @ key  # (…, T_q, d_k)
     grad_key = np.swapaxes(grad_scores, -2, -1) @ query  # (…, T_k, d_k)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from course.checks import Check, Seen, Transform, check_inputs, see
+from course.checks import Check, Seen, Transform, check_inputs, named_values, see
 from course.observation import Leaf, Observation
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +43,10 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
     """Run the reference, or a known wrong answer, as the thing to compare with."""
     seen = see(check, reference, seed, device)
     truth = see(check, reference, seed, device, _upcast).observation
+    inputs = check_inputs(check, seed, device)
     largest = _Largest()
+    for _, number in named_values(inputs):
+        largest.note(np.asarray(number, dtype=np.float64))
     see(check, reference, seed, device, largest.watch)
     shaken = [
         see(check, reference, seed, device, _shaken(np.random.default_rng(round_))).observation
@@ -55,7 +58,7 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
         )
         for path, leaf in seen.observation.items()
     }
-    return Expected(seen, truth, tolerance, check_inputs(check, seed, device))
+    return Expected(seen, truth, tolerance, inputs)
 
 
 def is_float(leaf: Leaf | None) -> bool:

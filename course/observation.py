@@ -71,14 +71,16 @@ class _Kind:
     of: object
 
 
-def named(result: object, *names: str) -> dict[str, Any]:
+def named(result: object, *names: str, first: str) -> dict[str, Any]:
     """The items of a returned tuple by the names that a learner knows them by.
 
+    The `first` one is compared first: that on which the others depend, so that it is the one told of.
     What is no tuple of that many is observed as it is, so that the message can say what it is
     instead.
     """
     if isinstance(result, tuple) and len(result) == len(names):
-        return {RESULT: _Kind(result), **dict(zip(names, result, strict=True))}
+        items = dict(zip(names, result, strict=True))
+        return {RESULT: _Kind(result), first: items[first], **items}
     return {RESULT: result}
 
 

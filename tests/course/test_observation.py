@@ -90,11 +90,13 @@ def test_tensors(dtype):
 
 def test_named_results():
     """A tuple of the right length is observed by names, anything else as it is."""
-    good = flatten(named((np.ones(1), 2.0), "output", "weights"))
-    assert list(good) == ["result", "output", "weights"]
+    good = flatten(named((np.ones(1), 2.0), "output", "weights", first="weights"))
+    assert list(good) == ["result", "weights", "output"]
     assert good["result"].type == "tuple of 2"
-    assert flatten(named(None, "output", "weights"))["result"].type == "None"
-    assert flatten(named([1, 2], "output", "weights"))["result"].type == "list of 2"
+    assert flatten(named(None, "output", "weights", first="weights"))["result"].type == "None"
+    assert (
+        flatten(named([1, 2], "output", "weights", first="weights"))["result"].type == "list of 2"
+    )
 
 
 def header(**metadata):

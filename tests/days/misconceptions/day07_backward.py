@@ -281,7 +281,10 @@ MISCONCEPTIONS = [
         "You divided the weights by √d_k before going back through the softmax. The softmax's derivative is taken at the weights as "
         "they are; it is the gradient that gets the factor.",
         {
-            "softmax_backward(grad_weights, weights) /": "softmax_backward(grad_weights, weights / math.sqrt(key.shape[-1])) * 1 ** ",
+            "softmax_backward(grad_weights, weights)": (
+                "softmax_backward(grad_weights, weights / math.sqrt(key.shape[-1]))"
+            ),
+            "    grad_scores = grad_scores / math.sqrt(query.shape[-1])\n": "",
         },
     ),
     Misconception(
