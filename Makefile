@@ -23,6 +23,7 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 
 notebooks: $(READY)  ## execute every notebook again, in place
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \
+		--ExecutePreprocessor.coalesce_streams=True \
 		lessons/*.ipynb solutions/*.ipynb
 
 mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY=8` for one day
