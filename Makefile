@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: start test lint notebooks mutants clean
+.PHONY: start test notebooks mutants clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@$(BIN)/course check 1 || true
@@ -23,8 +23,7 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 
 notebooks: $(READY)  ## execute every notebook again, in place
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \
-		--ExecutePreprocessor.coalesce_streams=True \
-		lessons/*.ipynb solutions/*.ipynb
+		--coalesce-streams lessons/*.ipynb solutions/*.ipynb
 
 mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY=8` for one day
 	$(BIN)/python tests/mutants.py $(DAY)

@@ -2,6 +2,8 @@
 
 import ast
 import functools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -193,6 +195,20 @@ def test_answer_is_not_changed_by_a_shared_state(day):
 def test_nothing_has_drifted():
     """Stubs and solutions are what the references make of them (begun stubs aside)."""
     assert [str(drift) for drift in sync(write=False) if not drift.theirs] == []
+
+
+@each_day
+def test_stub_is_formatted(day):
+    """ruff has nothing to say about a stub, but that its answer will need the imports."""
+    ruff = [sys.executable, "-m", "ruff"]
+    for command in (["check", "--ignore", "F401"], ["format", "--check"]):
+        done = subprocess.run(
+            [*ruff, *command, "--config", str(ROOT / "pyproject.toml"), "-"],
+            input=stub_text(day),
+            capture_output=True,
+            encoding="utf-8",
+        )
+        assert done.returncode == 0, done.stdout
 
 
 @each_day
