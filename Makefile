@@ -22,8 +22,7 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 	$(BIN)/pytest -n 2 --dist loadfile --nbval lessons solutions
 
 notebooks: $(READY)  ## execute every notebook again, in place
-	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \
-		--coalesce-streams lessons/*.ipynb solutions/*.ipynb
+	$(BIN)/python tests/notebooks/execute.py lessons/*.ipynb solutions/*.ipynb
 
 mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY=8` for one day
 	$(BIN)/python tests/mutants.py $(DAY)
