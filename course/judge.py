@@ -131,13 +131,19 @@ class Judge:
         difference = compare(outcome.seen.observation, expected)
         if difference is not None:
             tolerance = expected.tolerance.get(difference.path, 0.0)
-            return result("failed", describe(difference, tolerance, expected.inputs))
+            message = describe(difference, tolerance, expected.inputs)
+            return result("failed", "\n".join([message, *_damage(outcome.seen)]))
         if outcome.seen.damaged:
-            return result("failed", describe_damage(outcome.seen.damaged, expected.inputs))
+            right = "The result is right, but an input is not what it was."
+            return result("failed", "\n".join([right, *_damage(outcome.seen)]))
         return result("passed")
 
     def _device(self, check: Check) -> str:
         return self.device if check.takes_device else "cpu"
+
+
+def _damage(seen: Seen) -> list[str]:
+    return [describe_damage(seen.damaged)] if seen.damaged else []
 
 
 def _with_diagnosis(result: CheckResult, wrong: Misconception | None) -> CheckResult:

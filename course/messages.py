@@ -35,13 +35,12 @@ def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
     )
 
 
-def describe_damage(names: tuple[str, ...], inputs: dict[str, Any]) -> str:
+def describe_damage(names: tuple[str, ...]) -> str:
     """Inputs that were changed in place."""
     which = " and ".join(f"`{name}`" for name in names)
     return (
-        f"The result is right, but the input {which} was changed in place.\n"
-        "Whoever called still needs it: `x -= y` and `x[...] = y` write into x; `x - y` makes a new array."
-        f"\n{_given(inputs)}"
+        f"The input {which} was changed in place, and whoever called still needs it: "
+        "`x -= y` and `x[...] = y` write into x, `x - y` makes a new array."
     )
 
 

@@ -33,7 +33,7 @@ FAULTS = {
         "MemoryError",
     ),
     "endless recursion": ((FIRST, "    attention(query, key, value)\n" + FIRST), "error", "without an end"),
-    "changed input": ((FIRST, "    query *= 2\n    query /= 2.5\n" + FIRST), "failed", ""),
+    "changed input": ((FIRST, "    query *= 2\n    query /= 2.5\n" + FIRST), "failed", "changed in place"),
     "today's reference": (
         ("import math", "import math\nfrom numpy_reference import attention"),
         "error",
