@@ -25,8 +25,9 @@ def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
     started = time.monotonic()
     path = find_answer(judge.day, answers)
     if path is None:
-        remedy = f"`course reset {judge.day.number}` makes it anew."
-        missing = f"{answers / judge.day.stem}.py is not there. {remedy}"
+        missing = f"{answers / judge.day.stem}.py is not there."
+        if answers.resolve() == judge.day.stub.parent:
+            missing += f" `course reset {judge.day.number}` makes it anew."
         outcomes = {check.name: Outcome(None, "not_started", missing) for check in judge.checks}
         return DayResult(judge.day, tuple(judge.results(outcomes)), begun=False)
     run = _Run(judge, path, pool)

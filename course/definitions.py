@@ -7,6 +7,7 @@ definitions; a wrong answer is the reference with one definition changed.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -19,7 +20,7 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType, ModuleType
+from types import CodeType, MappingProxyType, ModuleType
 
 from course.curriculum import DAYS, ROOT, Day, day_of_definition
 
@@ -90,7 +91,7 @@ def import_lines(day: Day) -> str:
     """The imports that the day's exercises need, the reference's earlier parts included."""
     wanted: set[str] = set()
     for name in day.exercises:
-        wanted |= _names_used(_home(day, name).definitions[name])
+        wanted |= names_used(day, name)
     kept: list[str] = []
     earlier: list[str] = []
     for file in day.references:
@@ -106,7 +107,9 @@ def import_lines(day: Day) -> str:
     return "".join(dict.fromkeys([*kept, *earlier]))
 
 
-def _names_used(definition: Definition) -> set[str]:
+def names_used(day: Day, name: str) -> set[str]:
+    """The names that one exercise of a day uses, Python's own aside."""
+    definition = _home(day, name).definitions[name]
     names = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
     return names - set(dir(builtins))
 
@@ -254,18 +257,29 @@ def reference_module(day: Day, changed: Mapping[str, str] = MappingProxyType({})
     """
     answer = ModuleType("answer")
     for file in day.references:
-        home = reference(file)
-        lines = home.source.splitlines()
-        from_below = reversed(home.definitions.items())  # so that line numbers stay right
-        for name, node in from_below:
-            if name in changed:
-                first, last = _span(node)
-                lines[first:last] = changed[name].splitlines()
-        built = build_module(home.module, "\n".join(lines) + "\n", f"<the reference of {day.stem}>")
-        vars(answer).update(
-            (name, vars(built)[name]) for name in day.exercises if name in vars(built)
-        )
+        module = ModuleType(reference(file).module)
+        for name, code in _statements(file):
+            text = changed.get(name)
+            exec(code if text is None else _compiled(text, name), module.__dict__)
+        for name in set(day.exercises) & set(vars(module)):
+            setattr(answer, name, vars(module)[name])
     return answer
+
+
+@functools.cache
+def _statements(file: str) -> list[tuple[str, CodeType]]:
+    """The statements of a reference, compiled one by one; definitions with their names."""
+    return [
+        (getattr(node, "name", ""), _compiled(ast.Module([node], []), file))
+        for node in reference(file).tree.body
+    ]
+
+
+def _compiled(source: str | ast.Module, name: str) -> CodeType:
+    """Code whose types are not evaluated: they cost more than all the rest, and nobody asks here."""
+    flags = __future__.annotations.compiler_flag
+    code: CodeType = compile(source, f"<{name} of the reference>", "exec", flags, dont_inherit=True)
+    return code
 
 
 def build_module(name: str, source: str, filename: str | None = None) -> ModuleType:

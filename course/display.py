@@ -157,7 +157,7 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
 
 
 def verdict(result: DayResult) -> RenderableType:
-    """A day: each exercise with its checks, the first failure of each in full."""
+    """A day: each exercise with its checks, and the first failure of all in full."""
     day = result.day
     count = f"   {result.passed} of {result.total} checks pass"
     head = Text.assemble(
@@ -167,10 +167,11 @@ def verdict(result: DayResult) -> RenderableType:
     if len({check.message for check in result.checks}) == 1 and result.checks[0].message:
         lines += _same_for_all(result)
     else:
+        told = False
         for exercise in day.exercises:
             checks = [check for check in result.checks if check.exercise == exercise]
-            if checks:
-                lines += _exercise(exercise, checks)
+            lines += _exercise(exercise, checks, in_full=not told)
+            told = told or any(_went_wrong(check) for check in checks)
     if result.printed.strip():
         lines += _printed(result.printed)
     return Group(*lines)
@@ -184,7 +185,10 @@ def _same_for_all(result: DayResult) -> list[RenderableType]:
     return [Padding(line, (0, 0, 0, 2))]
 
 
-def _exercise(exercise: str, checks: Sequence[CheckResult]) -> list[RenderableType]:
+def _exercise(
+    exercise: str, checks: Sequence[CheckResult], *, in_full: bool
+) -> list[RenderableType]:
+    """An exercise with its first failure: in full, or only what it is, where another comes first."""
     wrong = [check for check in checks if check.status not in ("passed", "skipped")]
     passed = sum(check.status == "passed" for check in checks)
     status = "passed" if not wrong else wrong[0].status
@@ -192,6 +196,9 @@ def _exercise(exercise: str, checks: Sequence[CheckResult]) -> list[RenderableTy
     count = f"  {passed} of {len(checks)}"
     head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
+    if wrong and not in_full and _went_wrong(wrong[0]):
+        lines.append(Padding(_briefly(wrong[0]), (0, 0, 0, 4)))
+        return lines
     if wrong:
         lines.append(Padding(_failure(wrong[0]), (0, 0, 0, 4)))
     others = [check.name for check in wrong[1:] if check.status != "not_started"]
@@ -204,6 +211,11 @@ def _folded(names: Sequence[str]) -> str:
     """Names of checks in a sentence, those that differ in their parameters alone as one."""
     counts = Counter(name.removeprefix("test_").partition("[")[0] for name in names)
     return ", ".join(f"{name} (×{count})" if count > 1 else name for name, count in counts.items())
+
+
+def _briefly(check: CheckResult) -> RenderableType:
+    what = check.message.partition("\n")[0]
+    return Text.assemble((check.name, _colour(check.status)), "  ", safe(what))
 
 
 def _failure(check: CheckResult) -> RenderableType:

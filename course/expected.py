@@ -9,6 +9,7 @@ reference meets on its way; and what half an ulp of change in the inputs does to
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ Array = np.ndarray[Any, Any]
 # of 100); the second term takes care of those. These two only cover the order of additions.
 OWN_ERRORS = 4.0
 ROUNDINGS = 8.0
+ROUGHLY = 0.05
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,17 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
         for path, leaf in seen.observation.items()
     }
     return Expected(seen, truth, tolerance, inputs)
+
+
+def expect_roughly(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expected:
+    """The same from a single run, with a tolerance so wide that it only tells what is far off."""
+    seen = see(check, reference, seed, device)
+    tolerance = {
+        path: ROUGHLY * _magnitude(leaf)
+        for path, leaf in seen.observation.items()
+        if is_float(leaf)
+    }
+    return Expected(seen, seen.observation, defaultdict(float, tolerance), {})
 
 
 def is_float(leaf: Leaf | None) -> bool:

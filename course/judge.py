@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -9,10 +10,10 @@ from types import ModuleType
 from course.checks import Check, Seen, load_checks
 from course.comparison import compare
 from course.curriculum import Day
-from course.definitions import reference_module
-from course.expected import Expected, expect
+from course.definitions import names_used, reference_module
+from course.expected import Expected, expect, expect_roughly
 from course.messages import describe, describe_damage, describe_raised
-from course.misconceptions import Misconception, load_misconceptions
+from course.misconceptions import Misconception, load_misconceptions, module_of
 from course.results import CheckResult
 
 
@@ -27,6 +28,10 @@ class Outcome:
     seconds: float = 0.0
 
 
+Diagnosis = tuple[Misconception, ...]
+"""What was misunderstood: one thing, two at once, or nothing that is known."""
+
+
 class Judge:
     """The judge of one day, for one seed and device. It remembers what it has computed."""
 
@@ -38,8 +43,8 @@ class Judge:
         self._reference = reference_module(day)
         self._expected: dict[str, Expected] = {}
         self._misconceptions: list[Misconception] | None = None
-        self._wrong_modules: dict[str, ModuleType] = {}
-        self._wrong: dict[tuple[str, str], Expected] = {}
+        self._wrong_modules: dict[Diagnosis, ModuleType | None] = {}
+        self._wrong: dict[tuple[Diagnosis, str], Expected] = {}
 
     @property
     def misconceptions(self) -> list[Misconception]:
@@ -64,47 +69,80 @@ class Judge:
             yield
         for check in self.checks:
             for wrong in self.misconceptions:
-                self._expected_wrong(wrong, check)
+                self._expected_wrong((wrong,), check)
                 yield
+        for pair in itertools.combinations(self.misconceptions, 2):
+            self._module(pair)
+            yield
 
     def results(self, outcomes: dict[str, Outcome]) -> list[CheckResult]:
         """The verdict on each check, in the order of the checks. `outcomes` are by the check's name."""
         judged = [self._judge(check, outcomes[check.name]) for check in self._seen(outcomes)]
         wrong = {result.exercise for result in judged if result.status in ("failed", "error")}
-        told: dict[str, Misconception | None] = {}
+        told: dict[str, Diagnosis] = {}
         for exercise in (name for name in self.day.exercises if name in wrong):
-            told[exercise] = self._diagnose(exercise, outcomes, [m for m in told.values() if m])
-        return [_with_diagnosis(result, told.get(result.exercise)) for result in judged]
+            told[exercise] = self._diagnose(exercise, outcomes, told)
+        return [
+            _with_diagnosis(result, told[result.exercise], self._shaky(result.exercise, wrong))
+            if result.exercise in told
+            else result
+            for result in judged
+        ]
+
+    def _shaky(self, exercise: str, wrong: set[str]) -> list[str]:
+        """The failing exercises of the day that this one stands on, if it is written as the reference is."""
+        used = names_used(self.day, exercise)
+        return [name for name in self.day.exercises if name in wrong & used and name != exercise]
 
     def _diagnose(
-        self, exercise: str, outcomes: dict[str, Outcome], found: list[Misconception]
-    ) -> Misconception | None:
+        self, exercise: str, outcomes: dict[str, Outcome], told: dict[str, Diagnosis]
+    ) -> Diagnosis:
         """The known wrong answer whose observations are exactly these, in every check of the exercise.
 
-        A mistake in another exercise can show here as well, but is claimed only where it was `found`
-        there: one exception looks like the next.
+        If it is no single one, it may be two at once. A mistake in another exercise can show here as
+        well, but is claimed only where it was found there.
         """
         mine = [check for check in self._seen(outcomes) if check.exercise == exercise]
         seen = {check.name: outcomes[check.name].seen for check in mine}
         if any(value is None for value in seen.values()):
-            return None
+            return ()
         # The checks that fail are the ones that tell wrong answers apart: ask them first.
         mine.sort(key=lambda check: matches(seen[check.name], self.expected(check)))
-        for wrong in [m for m in self.misconceptions if m.definition == exercise or m in found]:
-            if all(matches(seen[check.name], self._expected_wrong(wrong, check)) for check in mine):
-                return wrong
-        return None
+
+        def may_explain(wrong: Diagnosis) -> bool:
+            module = self._module(wrong)
+            if module is None:
+                return False
+            rough = expect_roughly(mine[0], module, self.seed, self.device)
+            return matches(seen[mine[0].name], rough)
+
+        def explains(wrong: Diagnosis) -> bool:
+            return all(
+                matches(seen[check.name], self._expected_wrong(wrong, check)) for check in mine
+            )
+
+        found = {mistake for diagnosis in told.values() for mistake in diagnosis}
+        known = [one for one in self.misconceptions if one.definition == exercise or one in found]
+        singles = ((one,) for one in known)
+        pairs = filter(may_explain, itertools.combinations(known, 2))
+        return next((wrong for wrong in itertools.chain(singles, pairs) if explains(wrong)), ())
 
     def _seen(self, outcomes: dict[str, Outcome]) -> Iterable[Check]:
         return [check for check in self.checks if check.name in outcomes]
 
-    def _expected_wrong(self, wrong: Misconception, check: Check) -> Expected:
-        key = wrong.id, check.name
+    def _expected_wrong(self, wrong: Diagnosis, check: Check) -> Expected:
+        key = wrong, check.name
         if key not in self._wrong:
-            if wrong.id not in self._wrong_modules:
-                self._wrong_modules[wrong.id] = wrong.module(self.day)
-            self._wrong[key] = expect(check, self._wrong_modules[wrong.id], self.seed, self.device)
+            module = self._module(wrong)
+            assert module is not None
+            self._wrong[key] = expect(check, module, self.seed, self.device)
         return self._wrong[key]
+
+    def _module(self, wrong: Diagnosis) -> ModuleType | None:
+        """The reference with these mistakes, if they can be made together."""
+        if wrong not in self._wrong_modules:
+            self._wrong_modules[wrong] = module_of(wrong, self.day)
+        return self._wrong_modules[wrong]
 
     def _judge(self, check: Check, outcome: Outcome) -> CheckResult:
         def result(status: str, message: str = "") -> CheckResult:
@@ -146,18 +184,35 @@ def _damage(seen: Seen) -> list[str]:
     return [describe_damage(seen.damaged)] if seen.damaged else []
 
 
-def _with_diagnosis(result: CheckResult, wrong: Misconception | None) -> CheckResult:
-    if wrong is None or result.status not in ("failed", "error"):
+def _with_diagnosis(result: CheckResult, wrong: Diagnosis, shaky: list[str]) -> CheckResult:
+    """The verdict with what was misunderstood, or else with where one had better begin."""
+    if result.status not in ("failed", "error"):
         return result
-    return replace(result, misconception=wrong.id, message=f"{wrong.tell}\n{result.message}")
+    if not wrong:
+        names = " and ".join(f"`{name}`" for name in shaky)
+        advice = f"\nIf it uses your {names}, mend that first: its checks fail." if shaky else ""
+        return replace(result, message=f"{result.message}{advice}")
+    told = " ".join(
+        one.tell
+        if one.definition == result.exercise
+        else f"This comes from `{one.definition}`. {one.tell}"
+        for one in wrong
+    )
+    both = f"Two things at once. {told}" if len(wrong) > 1 else told
+    return replace(result, misconception=wrong[0].id, message=f"{both}\n{result.message}")
 
 
 def matches(seen: Seen | None, expected: Expected) -> bool:
-    """Whether an observation is, to rounding, the expected one, or the same kind of exception."""
+    """Whether an observation is, to rounding, the expected one, or the same exception.
+
+    An exception is the same if it says the same, sizes included: many mistakes end in a ValueError.
+    """
     if seen is None:
         return False
     if seen.raised is not None or expected.seen.raised is not None:
-        kinds = [one.raised.kind if one.raised else None for one in (seen, expected.seen)]
-        return kinds[0] == kinds[1]
+        said = [
+            one.raised and (one.raised.kind, one.raised.message) for one in (seen, expected.seen)
+        ]
+        return said[0] == said[1]
     same_damage = set(seen.damaged) == set(expected.seen.damaged)
     return same_damage and compare(seen.observation, expected) is None

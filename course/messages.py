@@ -13,6 +13,8 @@ from course.observation import RESULT, Leaf, Raised
 
 Array = np.ndarray[Any, Any]
 
+FEW = 16  # whole numbers that can be copied by hand
+
 
 def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -> str:
     """A difference in two or three lines: the first is what and where, the last what went in."""
@@ -74,7 +76,7 @@ def _shape(difference: Difference, _: float) -> str:
     if yours.shape is None or wanted.shape is None:
         return text
     if sorted(yours.shape) == sorted(wanted.shape):
-        return f"{text} The sizes are right, the order is not: two axes are swapped."
+        return f"{text} The sizes are right, their order is not."
     if [s for s in yours.shape if s != 1] == [s for s in wanted.shape if s != 1]:
         return f"{text} They differ by axes of length 1, which decide how arrays broadcast."
     if len(yours.shape) != len(wanted.shape):
@@ -153,8 +155,10 @@ def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
         return "All of it is 0."
     if worst < 1e-3 * size:
         times = worst / tolerance if tolerance else float("inf")
-        much = f"the largest error, {worst:.2g}, is {times:.0f} times what rounding explains"
-        return f"It is nearly right: {much}."
+        much = f"{times:.0f} times" if times < 1000 else "far more than"
+        return (
+            f"It is nearly right: the largest error, {worst:.2g}, is {much} what rounding explains."
+        )
     if np.ptp(gaps) <= slack:
         return "Every entry is off by the same amount."
     if (factor := _common_factor(yours, right, slack)) is not None:
@@ -277,16 +281,19 @@ def _given(inputs: dict[str, Any]) -> str:
     given: list[str] = []
     for name, value in inputs.items():
         for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:
-            given += (
-                [f"{inner} (a dict of {len(item)})"]
-                if isinstance(item, dict)
-                else _shapes(inner, item)
-            )
-    return "Inputs: " + ", ".join(given) + "." if given else ""
+            folded = [f"{inner} (a dict of {len(item)})"] if isinstance(item, dict) else None
+            given += folded or _shapes(inner, item)
+    return "Inputs: " + ", ".join(dict.fromkeys(given)) + "." if given else ""
 
 
 def _shapes(name: str, value: Any) -> list[str]:
-    return [
-        f"{path} {item.shape} {item.dtype}" if isinstance(item, np.ndarray) else f"{path} = {item}"
-        for path, item in named_values(value, name)
-    ]
+    return [f"{path} {_in_short(item)}" for path, item in named_values(value, name)]
+
+
+def _in_short(value: Any) -> str:
+    """A number or a few of them as they are; a larger array by its shape."""
+    if not isinstance(value, np.ndarray):
+        return f"= {value}"
+    if value.dtype.kind in "biu" and value.size <= FEW:
+        return f"= {value.tolist()}"
+    return f"{value.shape} {value.dtype}"

@@ -7,6 +7,7 @@ unnoticed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -44,9 +45,12 @@ class Misconception:
         Raises:
             Drifted: a text to replace does not stand in the definition exactly once.
         """
+        return self.applied_to(definition_text(day, self.definition), day)
+
+    def applied_to(self, text: str, day: Day) -> str:
+        """The definition's text, in which there may be another mistake already, with this one."""
         if self.source is not None:
             return self.source
-        text = definition_text(day, self.definition)
         for find, put in self.edits.items():
             if text.count(find) != 1:
                 raise Drifted(
@@ -59,6 +63,18 @@ class Misconception:
     def module(self, day: Day) -> ModuleType:
         """The day's reference with this one definition wrong."""
         return reference_module(day, {self.definition: self.text(day)})
+
+
+def module_of(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
+    """The day's reference with several mistakes at once; None where they cannot be made together."""
+    texts: dict[str, str] = {}
+    try:
+        for one in mistakes:
+            text = texts.get(one.definition) or definition_text(day, one.definition)
+            texts[one.definition] = one.applied_to(text, day)
+        return reference_module(day, texts)
+    except (Drifted, SyntaxError):
+        return None
 
 
 def load_misconceptions(day: Day) -> list[Misconception]:

@@ -30,6 +30,12 @@ POLL = 50  # milliseconds between two looks where events never come
 HALF_SAVED = 0.05  # seconds that an empty file is given to become a full one
 
 KEYS = "r run again · h hint · n next day · p previous day · ? keys · q quit"
+HELP = """\
+r, Enter  check again, though nothing was saved
+h         one more hint on the first exercise that does not pass
+n, p      the next day, the previous day
+q, Ctrl-C stop watching; your file stays as it is
+Saving the file is all that is needed otherwise."""
 
 Signature = tuple[int, int, int] | None
 
@@ -59,7 +65,7 @@ class Watch:
                     if event == "h":
                         self._hint()
                     elif event == "?":
-                        self._console.print(Text(KEYS, "quiet"))
+                        self._console.print(Text(HELP, "quiet"))
                     elif event in "np" and (day := self._neighbour(1 if event == "n" else -1)):
                         self._day = day
                         judge = Judge(day, self._seed)

@@ -85,6 +85,9 @@ def test_misconception_is_caught_and_named(day, wrong):
     assert {result.misconception for result in of_its_own} == {wrong.id}
     assert {result.misconception for result in failed} <= {wrong.id, None}
     assert wrong.tell in of_its_own[0].message
+    for result in failed:  # where it shows in another exercise, it is said where it comes from
+        if result.misconception and result.exercise != wrong.definition:
+            assert result.message.startswith(f"This comes from `{wrong.definition}`.")
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,21 @@ SAID = {
     "cannot_load": ("check", "2"),
     "board_at_first": (),
     "board_with_a_failure": (),
+    "two_exercises": ("check", "1"),
     "hint": ("hint", "2"),
     "no_such_day": ("check", "unicorn"),
 }
+NAIVE = """import numpy as np
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def log_softmax(x, axis=-1):
+    return np.log(softmax(x))
+"""
 EDITS = {
     "diagnosed": ("math.sqrt(query.shape[-1])", "query.shape[-1]"),
     "neutral": ("softmax(scores)", "softmax(scores) ** 1.1"),
@@ -34,6 +46,8 @@ def test_said(project, answer, name):
         project.exercise.write_text(answer, encoding="utf-8")
     elif name == "cannot_load":
         project.exercise.write_text("def attention(query, key:\n    pass\n", encoding="utf-8")
+    elif name == "two_exercises":
+        (project.root / "exercises" / "day01_softmax.py").write_text(NAIVE, encoding="utf-8")
     elif name in EDITS:
         assert EDITS[name][0] in answer
         project.exercise.write_text(answer.replace(*EDITS[name]), encoding="utf-8")

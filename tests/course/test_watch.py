@@ -147,7 +147,7 @@ class TestInATerminal:
         terminal.send("h")
         terminal.expect("Hint 1 of 5")
         terminal.send("?")
-        terminal.expect("r run again")
+        terminal.expect("though nothing was saved")
         terminal.send("n")
         terminal.expect("Day 3")
         terminal.send("p")
