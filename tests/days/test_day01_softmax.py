@@ -181,14 +181,6 @@ def test_log_four_axes(answer, four_axes):
     return {"log_weights": answer.log_softmax(**four_axes)}
 
 
-def test_log_single_score(answer, column):
-    """A score without a rival has the log-weight 0; an axis of length 1 elsewhere changes nothing."""
-    return {
-        "down": answer.log_softmax(column, axis=0),
-        "across": answer.log_softmax(column, axis=1),
-    }
-
-
 @pytest.mark.parametrize("offset", [FAR, -FAR])
 def test_log_offset(answer, shifted, offset):
     """Adding 10 000 to all scores, or −10 000, does not change the log-weights."""
@@ -203,6 +195,14 @@ def test_log_large_scores(answer, spread_out):
 def test_log_rows_far_apart(answer, rows_far_apart):
     """A row far below the others has log-weights like any other row."""
     return {"log_weights": answer.log_softmax(**rows_far_apart)}
+
+
+def test_log_single_score(answer, column):
+    """A score without a rival has the log-weight 0; an axis of length 1 elsewhere changes nothing."""
+    return {
+        "down": answer.log_softmax(column, axis=0),
+        "across": answer.log_softmax(column, axis=1),
+    }
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -7,8 +7,11 @@ EDGES = ["B=1", "T=1", "h=1", "d_k=1"]
 
 
 def sizes_at(draw, edge):
-    """B, T, h and d_k, all different, or one of them 1."""
-    sizes = dict(zip(["B", "T", "h", "d_k"], draw.sizes(2, 6, 4), strict=True))
+    """B, T, h and d_k, all different, or one of them 1.
+
+    None is 2: where d_k is, a hard-wired h = 2 would look like two axes swapped.
+    """
+    sizes = dict(zip(["B", "T", "h", "d_k"], draw.sizes(3, 7, 4), strict=True))
     return sizes | {edge.split("=")[0]: 1} if edge else sizes
 
 

@@ -253,6 +253,13 @@ MISCONCEPTIONS = [
         {SUM: f"({SUM} + 1e-8)"},
     ),
     Misconception(
+        "half_shifted",
+        "softmax",
+        "Your weights have shifted scores above the line and unshifted ones in the sum below it. A shift cancels in the "
+        "fraction only if both sides have it.",
+        {SUM: "np.exp(x).sum(axis=axis, keepdims=True)"},
+    ),
+    Misconception(
         "promoted_to_float64",
         "softmax",
         "Your weights are float64 for float32 scores. Nothing here needs more precision, and one such array makes "
@@ -333,6 +340,13 @@ MISCONCEPTIONS = [
         "Your sum is that of the shifted scores, but the log of it is subtracted from the unshifted ones: each row is "
         "off by its largest score. Either both are shifted or neither.",
         {LOG_STEPS: f"x - {LOG_SUM}"},
+    ),
+    Misconception(
+        "shift_not_in_the_sum",
+        "log_softmax",
+        "Your scores are shifted where they stand alone, and not under the sum: each row is off by its largest score, "
+        "and the sum still overflows. Either both are shifted or neither.",
+        {"np.exp(shifted)": "np.exp(x)"},
     ),
     Misconception(
         "largest_subtracted_twice",
@@ -416,6 +430,13 @@ MISCONCEPTIONS = [
         "Your log-weights have the wrong sign. A weight is at most 1, so its logarithm is at most 0; the positive "
         "number belongs to the loss, where a minus is put in front.",
         {LOG_STEPS: f"{LOG_SUM} - shifted"},
+    ),
+    Misconception(
+        "minus_log_of_zero",
+        "log_softmax",
+        "Your result is minus the logarithm of finished weights. The minus belongs to the loss, not here; and a weight far "
+        "below the largest has already become 0, whose logarithm is −∞. Simplify log(e^a / b) on paper first.",
+        {LOG_STEPS: "-np.log(softmax(x, axis))"},
     ),
     Misconception(
         "log_epsilon_in_the_sum",

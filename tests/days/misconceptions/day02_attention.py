@@ -25,6 +25,13 @@ MISCONCEPTIONS = [
         {"query.shape[-1]": "key.shape[-2]"},
     ),
     Misconception(
+        "scaled_by_axis_one",
+        "attention",
+        "Your scores are divided by the square root of `shape[1]`. That is d_k for a single sequence, and the length or the batch "
+        "as soon as there are leading axes. The width of a vector is the last axis: count from the end.",
+        {"query.shape[-1]": "query.shape[1]"},
+    ),
+    Misconception(
         "scaled_by_value_width",
         "attention",
         "Your scores are divided by √d_v, the width of the values. Scores are dot products of queries and keys: "
@@ -45,6 +52,20 @@ MISCONCEPTIONS = [
         {"softmax(scores, axis=-1)": "softmax(scores, axis=-2)"},
     ),
     Misconception(
+        "softmax_over_axis_one",
+        "attention",
+        "Your softmax runs over axis 1. The keys are there for a single sequence only; each leading axis moves them one "
+        "further back. The keys are the last axis of the scores, so count from the end.",
+        {"softmax(scores, axis=-1)": "softmax(scores, axis=1)"},
+    ),
+    Misconception(
+        "softmax_over_axis_two",
+        "attention",
+        "Your softmax runs over axis 2. The keys are there with exactly one batch axis, not without one and not with "
+        "two. The keys are the last axis of the scores, so count from the end.",
+        {"softmax(scores, axis=-1)": "softmax(scores, axis=2)"},
+    ),
+    Misconception(
         "softmax_over_everything",
         "attention",
         "Your softmax divides by the sum over all queries and keys together. Each query has a sum of its own.",
@@ -59,6 +80,26 @@ MISCONCEPTIONS = [
         "Your attention is right for small scores and overflows for large ones: exponentials were taken without "
         "subtracting each row's largest score first. Day 1's `softmax` does that, and may be imported.",
         {"softmax(scores, axis=-1)": "np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)"},
+    ),
+    Misconception(
+        "no_mask_hides_everything",
+        "attention",
+        "Without a mask your weights are all alike: the scores go through `np.where` even when `mask` is None, and NumPy "
+        "takes None for False, so every score is replaced. No mask means that nothing is hidden; ask for that "
+        "case first.",
+        {
+            "if mask is not None:\n        scores = np.where(": "if True:\n        scores = np.where(",
+        },
+    ),
+    Misconception(
+        "no_mask_empties_everything",
+        "attention",
+        "Without a mask your weights and output are 0: the weights go through `np.where` even when `mask` is None, and "
+        "NumPy takes None for False, so every weight is set to 0. No mask means that nothing is hidden; ask for that "
+        "case first.",
+        {
+            "if mask is not None:\n        weights = np.where(": "if True:\n        weights = np.where(",
+        },
     ),
     Misconception(
         "mask_ignored",
@@ -88,15 +129,15 @@ MISCONCEPTIONS = [
     Misconception(
         "mask_score_of_zero",
         "attention",
-        "Your mask gives a forbidden key the score 0, and a score of 0 still has a weight: exp(0) = 1. Only a score "
-        "far below all others gets the weight 0.",
+        "A forbidden key has the score 0 in your answer, whether it was set or multiplied to it, and a score of 0 still "
+        "has a weight: exp(0) = 1. Only a score far below all others gets the weight 0.",
         {"np.finfo(scores.dtype).min": "0", "np.where(mask, weights, 0)": "weights"},
     ),
     Misconception(
         "mask_multiplied",
         "attention",
-        "Your scores are multiplied by the mask before the softmax, which makes a forbidden score 0, not impossible: "
-        "exp(0) = 1. Where a query may attend to nothing your weights are 0, as they should.",
+        "A forbidden key has the score 0 when your softmax begins, whether it was set or multiplied to it, and takes a "
+        "share with it: exp(0) = 1. You set its weight to 0 afterwards, but what is left no longer sums to 1.",
         {"np.where(mask, scores, np.finfo(scores.dtype).min)": "scores * mask"},
     ),
     Misconception(
@@ -123,8 +164,8 @@ MISCONCEPTIONS = [
     Misconception(
         "promoted_to_float64",
         "attention",
-        "Your result is float64 for float32 inputs. `np.sqrt(d_k)` of an int is a float64 of NumPy's, and that turns "
-        "all it touches into float64; `math.sqrt` gives a plain Python float, which does not.",
+        "Your result is float64 for float32 inputs. One float64 on the way is enough: `np.sqrt` of an int is one, and so "
+        "is whatever `astype(float)` returns, or an array that was made without a dtype.",
         {"math.sqrt": "np.sqrt"},
     ),
     Misconception(

@@ -253,6 +253,12 @@ MISCONCEPTIONS = [
         "padding_mask(tokens, pad)",
     ),
     target(
+        "future_forgotten_for_each",
+        "Your target mask is the padding mask, repeated for each query: it hides padding, and shows the future. The "
+        "triangle is missing.",
+        "np.repeat(padding_mask(tokens, pad), tokens.shape[1], axis=1)",
+    ),
+    target(
         "triangle_of_the_batch",
         "Your triangle is as large as the batch. `tokens` is (B, T), and so is its shape: it is T, the length of the "
         "sequences, that counts here.",

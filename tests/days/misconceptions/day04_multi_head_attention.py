@@ -164,6 +164,51 @@ MISCONCEPTIONS = [
         {"join_heads(heads)": "np.tile(heads.mean(axis=1), h)"},
     ),
     Misconception(
+        "heads_summed",
+        "multi_head_attention",
+        "Your heads are added up or averaged into one vector of width d_k, which fits w_o only if there is a single head. "
+        "They are joined: each keeps its own d_k places in a vector of width d_model.",
+        {"join_heads(heads)": "heads.sum(axis=1)"},
+    ),
+    Misconception(
+        "heads_not_moved_back",
+        "multi_head_attention",
+        "You reshape the heads, (B, h, T_q, d_k), straight to the shape of the query. The shape is right, but a token's "
+        "row then holds numbers of one head for several tokens. Swap heads and time back first; `join_heads` does it.",
+        {"join_heads(heads)": "heads.reshape(query.shape)"},
+    ),
+    Misconception(
+        "cut_by_one_reshape",
+        "multi_head_attention",
+        "You reshape the projected vectors straight to (B, h, T, d_k). The shape is right, but a head then holds whole "
+        "stretches of some tokens and nothing of others. Cut only the last axis, then swap two axes; `split_heads` does it.",
+        {
+            f'split_heads({name} @ params["w_{name[0]}"] + params["b_{name[0]}"], h)': f'({name} @ params["w_{name[0]}"] '
+            f'+ params["b_{name[0]}"]).reshape(len({name}), h, {name}.shape[1], -1)'
+            for name in ("query", "key", "value")
+        },
+    ),
+    Misconception(
+        "cut_and_joined_by_one_reshape",
+        "multi_head_attention",
+        "You reshape straight to (B, h, T, d_k) and straight back. Every shape is right, but a head holds whole stretches "
+        "of some tokens and nothing of others. Cutting and joining both need two axes swapped; `split_heads` and "
+        "`join_heads` do it.",
+        {
+            f'split_heads({name} @ params["w_{name[0]}"] + params["b_{name[0]}"], h)': f'({name} @ params["w_{name[0]}"] '
+            f'+ params["b_{name[0]}"]).reshape(len({name}), h, {name}.shape[1], -1)'
+            for name in ("query", "key", "value")
+        }
+        | {"join_heads(heads)": "heads.reshape(query.shape)"},
+    ),
+    Misconception(
+        "keys_and_values_exchanged",
+        "multi_head_attention",
+        "Keys and values have changed places in your attention: queries are compared with the values, and the keys are "
+        "mixed. The order is query, key, value.",
+        {ATTEND: "heads, _ = attention(q, v, k, mask)"},
+    ),
+    Misconception(
         "one_length_for_all",
         "multi_head_attention",
         "Your code works as long as keys are as many as queries. Somewhere the keys or values are given the length "
@@ -241,7 +286,7 @@ MISCONCEPTIONS = [
         "input_matrices_turned",
         "multi_head_attention",
         "You use w_q, w_k and w_v turned: your head i takes its rows of a matrix, not its columns. "
-        "x @ w, and head i owns columns i·d_k … (i+1)·d_k.",
+        "x @ w, and head i owns columns i·d_k to (i+1)·d_k − 1.",
         {f'params["w_{name}"]': f'params["w_{name}"].T' for name in "qkv"},
     ),
     Misconception(
