@@ -3,8 +3,8 @@
 For each day the two are measured alternately in one run, on the same file, which is saved right and wrong in
 turn (a wrong answer also pays for its diagnosis). A wait ends when the verdict's line arrives.
 
-    python benchmarks/feedback.py            every day, nine rounds
-    python benchmarks/feedback.py --rounds 5 --days 2 4 --json feedback.json
+    python benchmarks/feedback.py            every day, five rounds
+    python benchmarks/feedback.py --rounds 9 --days 2 4 --json feedback.json
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from course.answers import read_answer
 from course.curriculum import DAYS, ROOT, Day
 from course.misconceptions import load_misconceptions
 
-BETWEEN_SAVES = 2.0  # seconds in which a learner at least looks at the verdict, and spares warm up
+BETWEEN_SAVES = 1.0  # seconds in which a learner at least looks at the verdict, and spares warm up
 
 
 def answers_of(day: Day) -> tuple[str, str]:
@@ -106,7 +106,7 @@ def measure(day: Day, rounds: int) -> dict[str, float | int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=9, help="saves of each kind")
+    parser.add_argument("--rounds", type=int, default=5, help="saves of each kind")
     parser.add_argument("--days", type=int, nargs="*", help="all that are there if left out")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
