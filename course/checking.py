@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from course.answers import find_answer
 from course.checks import Seen
 from course.curriculum import ROOT
-from course.definitions import RAISE, cut_sources, stub_text
+from course.definitions import cut_sources, stub_text
 from course.judge import Judge, Outcome
 from course.messages import describe_raised
 from course.observation import BadFrame, raised_from
-from course.results import CheckResult, DayResult
+from course.results import DayResult
 from course.workers import GIBBERISH, Pool, Worker, WorkerStopped
 
 LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
@@ -34,7 +33,7 @@ def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
     outcomes = run.outcomes()
     return DayResult(
         judge.day,
-        tuple(_half_done(result, run.begun) for result in judge.results(outcomes)),
+        tuple(judge.results(outcomes, run.begun)),
         begun=bool(run.begun),
         seconds=time.monotonic() - started,
         printed=run.printed,
@@ -145,14 +144,6 @@ class _Run:
 
 def _names(claimed: Any) -> list[str]:
     return [str(name) for name in claimed] if isinstance(claimed, list) else []
-
-
-def _half_done(result: CheckResult, begun: list[str]) -> CheckResult:
-    """What to say of an exercise in which there is code, but the stub's raise as well."""
-    if result.status != "not_started" or result.exercise not in begun:
-        return result
-    message = f"`{result.exercise}` is begun, and still ends in the stub's `{RAISE}`."
-    return replace(result, message=message)
 
 
 def _missing(path: Path, names: list[str]) -> str:

@@ -12,6 +12,7 @@ import ast
 import importlib.util
 import inspect
 import itertools
+import linecache
 import sys
 import textwrap
 import traceback
@@ -214,9 +215,14 @@ def named_values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _differing(before: Any, after: Any) -> Iterator[str]:
-    for (name, old), (_, new) in zip(named_values(before), named_values(after), strict=True):
-        array = np.asarray(old)
-        if not np.array_equal(array, new, equal_nan=array.dtype.kind == "f"):
+    """The names of what is no longer as it was, or no longer there, or new."""
+    old, new = list(named_values(before)), list(named_values(after))
+    if [name for name, _ in old] != [name for name, _ in new]:
+        yield from sorted({name for name, _ in old} ^ {name for name, _ in new})
+        return
+    for (name, was), (_, value) in zip(old, new, strict=True):
+        array = np.asarray(was)
+        if not np.array_equal(array, value, equal_nan=array.dtype.kind == "f"):
             yield name
 
 
@@ -227,9 +233,9 @@ def _differing(before: Any, after: Any) -> Iterator[str]:
 def raised(error: BaseException, file: str | None) -> Raised:
     """An exception as data. Of its traceback only the lines of the answer's own file are kept."""
     frames = [
-        (frame.lineno or 0, frame.name, (frame.line or "").strip())
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == file
+        (line, frame.f_code.co_qualname, linecache.getline(frame.f_code.co_filename, line).strip())
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == file
     ][-DEEPEST_TRACEBACK:]
     if isinstance(error, SyntaxError) and error.filename == file:
         frames.append((error.lineno or 0, "", (error.text or "").strip()))
@@ -251,5 +257,6 @@ def _is_stubs_own(error: BaseException, file: str | None) -> bool:
     """Whether it comes from a line that is the stub's, unchanged, and not from a base class's method."""
     if type(error) is not NotImplementedError or error.args:
         return False
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return last.filename == file and (last.line or "").strip() == RAISE
+    *_, (last, line) = traceback.walk_tb(error.__traceback__)
+    name = last.f_code.co_filename
+    return name == file and linecache.getline(name, line).strip() == RAISE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
 
@@ -12,7 +12,7 @@ from course.comparison import compare
 from course.curriculum import Day
 from course.definitions import names_used, reference_module
 from course.expected import Expected, expect, expect_roughly
-from course.messages import describe, describe_damage, describe_raised
+from course.messages import describe, describe_damage, describe_raised, not_started
 from course.misconceptions import Misconception, load_misconceptions, module_of
 from course.results import CheckResult
 
@@ -75,9 +75,16 @@ class Judge:
             self._module(pair)
             yield
 
-    def results(self, outcomes: dict[str, Outcome]) -> list[CheckResult]:
-        """The verdict on each check, in the order of the checks. `outcomes` are by the check's name."""
-        judged = [self._judge(check, outcomes[check.name]) for check in self._seen(outcomes)]
+    def results(
+        self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
+    ) -> list[CheckResult]:
+        """The verdict on each check, in the order of the checks.
+
+        Args:
+            outcomes: what came of the checks, by their names.
+            begun: the exercises in which there is code of the learner's own.
+        """
+        judged = [self._judge(check, outcomes[check.name], begun) for check in self._seen(outcomes)]
         wrong = {result.exercise for result in judged if result.status in ("failed", "error")}
         told: dict[str, Diagnosis] = {}
         for exercise in (name for name in self.day.exercises if name in wrong):
@@ -121,8 +128,10 @@ class Judge:
                 matches(seen[check.name], self._expected_wrong(wrong, check)) for check in mine
             )
 
-        found = {mistake for diagnosis in told.values() for mistake in diagnosis}
-        known = [one for one in self.misconceptions if one.definition == exercise or one in found]
+        if any(not told.get(name) for name in self._shaky(exercise, set(told))):
+            return ()  # what it stands on is wrong in an unknown way, and would be taken for its own
+        found = list(dict.fromkeys(itertools.chain.from_iterable(told.values())))
+        known = found + [one for one in self.misconceptions if one.definition == exercise]
         singles = ((one,) for one in known)
         pairs = filter(may_explain, itertools.combinations(known, 2))
         return next((wrong for wrong in itertools.chain(singles, pairs) if explains(wrong)), ())
@@ -144,7 +153,7 @@ class Judge:
             self._wrong_modules[wrong] = module_of(wrong, self.day)
         return self._wrong_modules[wrong]
 
-    def _judge(self, check: Check, outcome: Outcome) -> CheckResult:
+    def _judge(self, check: Check, outcome: Outcome, begun: Collection[str]) -> CheckResult:
         def result(status: str, message: str = "") -> CheckResult:
             return CheckResult(
                 check.name,
@@ -163,7 +172,7 @@ class Judge:
         raised = outcome.seen.raised
         if raised is not None:
             if raised.not_started:
-                return result("not_started", f"`{check.exercise}` is yours to write.")
+                return result("not_started", not_started(check.exercise, raised, begun))
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
             return result(status, describe_raised(raised, expected.inputs))
         difference = compare(outcome.seen.observation, expected)

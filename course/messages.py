@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from course.checks import named_values
 from course.comparison import Difference
+from course.definitions import RAISE
 from course.expected import is_float
 from course.observation import RESULT, Leaf, Raised
 
@@ -35,6 +37,16 @@ def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
     return "\n".join(
         line for line in [*lines, _meaning_of_exception(raised), _given(inputs)] if line
     )
+
+
+def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
+    """Whose stub it is that still stands: this exercise's, or one's that it calls."""
+    called = raised.frames[-1][1].partition(".")[0] if raised.frames else exercise
+    if called != exercise:
+        return f"`{exercise}` calls `{called}`, which is still yours to write."
+    if exercise in begun:
+        return f"`{exercise}` is begun, and still ends in the stub's `{RAISE}`."
+    return f"`{exercise}` is yours to write."
 
 
 def describe_damage(names: tuple[str, ...]) -> str:

@@ -98,3 +98,17 @@ def test_a_right_part_is_not_blamed():
     failed = failures(day, "multi_head_attention", (call, f"{call}\n    heads = heads[:, ::-1]"))
     assert {result.exercise for result in failed} == {"multi_head_attention"}
     assert all("This comes from" not in result.message for result in failed)
+
+
+def test_what_stands_on_an_unknown_mistake_is_not_blamed():
+    """A wrong part that nobody knows: no box for what uses it, but where to begin."""
+    day = find_day("7")
+    edit = (
+        "return weights * (grad_weights - mean)",
+        "return weights * (grad_weights - mean) * 1.1 + mean",
+    )
+    failed = failures(day, "softmax_backward", edit)
+    assert {result.exercise for result in failed} == {"softmax_backward", "attention_backward"}
+    assert {result.misconception for result in failed} == {None}
+    advice = "If it uses your `softmax_backward`, mend that first: its checks fail."
+    assert all((advice in r.message) == (r.exercise == "attention_backward") for r in failed)

@@ -169,3 +169,29 @@ def test_missing_file(project):
     day = project.check()
     assert day["status"] == "not_started"
     assert "`course reset 2`" in day["checks"][0]["message"]
+
+
+def test_calling_a_stub_of_the_same_day(project):
+    """What is written, but calls what is not, is told so."""
+    file = project.root / "exercises" / "day07_backward.py"
+    stub = file.read_text(encoding="utf-8")
+    head, last = stub.rsplit("    raise NotImplementedError", 1)
+    file.write_text(f"{head}    return softmax_backward(weights, weights){last}", encoding="utf-8")
+    checks = {check["exercise"]: check for check in project.check("7")["checks"]}
+    assert checks["attention_backward"]["status"] == "not_started"
+    told = "`attention_backward` calls `softmax_backward`, which is still yours to write."
+    assert checks["attention_backward"]["message"] == told
+    assert checks["softmax_backward"]["message"] == "`softmax_backward` is yours to write."
+
+
+def test_an_input_that_lost_a_part(project):
+    """Taking something out of a dict that was given is damage, and the tool survives it."""
+    file = project.root / "exercises" / "day06_encoder_layer.py"
+    solution = (project.root / "tests/days/accepted/day06_encoder_layer").glob("*.py")
+    text = sorted(solution)[0].read_text(encoding="utf-8")
+    text += "\n_right = encoder_layer\n\n\ndef encoder_layer(x, params, h, mask=None):\n"
+    text += "    result = _right(x, params, h, mask)\n    params.pop('gain_1')\n    return result\n"
+    file.write_text(text, encoding="utf-8")
+    wrong = [check for check in project.check("6")["checks"] if check["status"] != "passed"]
+    assert {check["status"] for check in wrong} == {"failed"}
+    assert "`gain_1` was changed in place" in wrong[0]["message"]
