@@ -46,6 +46,11 @@ def fingerprint(day: Day, answer: Path | None) -> str:
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
+def belongs_on_board(answers: Path, seed: int, device: str = "cpu") -> bool:
+    """Only verdicts on one's own exercises, on the usual inputs, are kept for the board."""
+    return answers.resolve() == ROOT / "exercises" and seed == 0 and device == "cpu"
+
+
 def keep_result(result: DayResult, mark: str) -> None:
     """Remember a day's verdict for the file that has this fingerprint."""
     table = recall("results")

@@ -21,7 +21,7 @@ from course.hints import next_hint
 from course.judge import Judge
 from course.keyboard import keys_to
 from course.results import DayResult, report_json
-from course.state import fingerprint, keep_result
+from course.state import belongs_on_board, fingerprint, keep_result
 from course.workers import Pool
 
 SETTLE = 15  # milliseconds without a further event after which a save is complete
@@ -36,6 +36,8 @@ h         one more hint on the first exercise that does not pass
 n, p      the next day, the previous day
 q, Ctrl-C stop watching; your file stays as it is
 Saving the file is all that is needed otherwise."""
+
+AGAIN = "r\n\r"
 
 Signature = tuple[int, int, int] | None
 
@@ -70,7 +72,7 @@ class Watch:
                         self._day = day
                         judge = Judge(day, self._seed)
                         self._verdict(judge, pool, has_keys)
-                    elif event in "r\n":
+                    elif event in AGAIN:
                         self._verdict(judge, pool, has_keys)
             except KeyboardInterrupt:
                 pass
@@ -96,7 +98,7 @@ class Watch:
             if not self._events.empty():
                 break
         event = self._events.get()
-        while event in "r\n" and not self._events.empty() and self._events.queue[0] in "r\n":
+        while event in AGAIN and not self._events.empty() and self._events.queue[0] in AGAIN:
             event = self._events.get()  # several saves at once are one
         return event
 
@@ -108,7 +110,8 @@ class Watch:
         self._last = result = check_day(judge, self._answers, pool)
         self._show(result, has_keys)
         pool.refill()  # now, and not while the verdict was being made
-        keep_result(result, mark)
+        if belongs_on_board(self._answers, self._seed):
+            keep_result(result, mark)
 
     def _show(self, result: DayResult, has_keys: bool) -> None:
         if self._json:
@@ -160,7 +163,7 @@ def saves(
     are none to be had (network and shared folders): from then on the folder is polled, and `say` is
     told.
     """
-    last = day(), _signature(day(), folder)
+    last = _signatures(folder)
     polling = suspicious = False
     while not stop.is_set():
         watcher = watchfiles.watch(
@@ -177,8 +180,8 @@ def saves(
             recursive=False,
         )
         for events in watcher:
-            now = day(), _signature(day(), folder)
-            changed, last = now[1] != last[1] and now[0] == last[0], now
+            now, watched = _signatures(folder), day()
+            changed, last = now[watched] != last[watched], now
             if changed:
                 yield
             if events or polling:
@@ -186,12 +189,15 @@ def saves(
             elif suspicious:
                 # Twice in a row a change without an event: this file system sends none.
                 polling = True
-                say(
-                    f"This file system reports no changes, so the file is looked at every {POLL} ms instead."
-                )
+                say(f"This file system reports no changes: the file is looked at every {POLL} ms.")
                 break
             else:
                 suspicious = changed
+
+
+def _signatures(folder: Path) -> dict[Day, Signature]:
+    """Those of all days, so that none is out of date when another day comes to be watched."""
+    return {day: _signature(day, folder) for day in DAYS if day.ready}
 
 
 def _signature(day: Day, folder: Path) -> Signature:
