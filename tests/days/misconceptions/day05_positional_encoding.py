@@ -16,6 +16,29 @@ MISCONCEPTIONS = [
         {"table[:, 0::2]": "table[:, : even.size]", "table[:, 1::2]": "table[:, even.size :]"},
     ),
     Misconception(
+        "halves_concatenated_too_wide",
+        "positional_encoding",
+        "You put all sines on the left and all cosines on the right; the paper interleaves them, each cosine right "
+        "beside its sine. And an odd width comes out a column too wide, for its last sine has brought a cosine along.",
+        {
+            "np.empty((max_len, d_model))": "np.empty((max_len, d_model + d_model % 2))",
+            "table[:, 0::2]": "table[:, : even.size]",
+            "table[:, 1::2]": "table[:, even.size :]",
+            "angles[:, : d_model // 2]": "angles",
+        },
+    ),
+    Misconception(
+        "halves_concatenated_too_narrow",
+        "positional_encoding",
+        "You put all sines on the left and all cosines on the right; the paper interleaves them, each cosine right "
+        "beside its sine. And an odd width comes out a column too narrow: its last sine is missing.",
+        {
+            "np.empty((max_len, d_model))": "np.empty((max_len, d_model - d_model % 2))",
+            SINES: "table[:, : d_model // 2] = np.sin(angles[:, : d_model // 2])",
+            "table[:, 1::2]": "table[:, d_model // 2 :]",
+        },
+    ),
+    Misconception(
         "sine_and_cosine_swapped",
         "positional_encoding",
         "Your cosines are in the even columns and your sines in the odd ones: it is the other way round. Position 0 "
@@ -124,6 +147,28 @@ MISCONCEPTIONS = [
         {ANGLES: "angles = position / (10000.0**even / d_model)"},
     ),
     Misconception(
+        "integer_power_without_parentheses",
+        "positional_encoding",
+        "`10000 ** a / b` is (10000 ** a) / b in Python: your power has the exponent 2i alone, and d_model divides "
+        "the outcome. The fraction 2i / d_model as a whole is the exponent. (A power of whole numbers that large also "
+        "overflows, without a word.)",
+        {ANGLES: "angles = position / 10000**even / d_model"},
+    ),
+    Misconception(
+        "integer_power_over_d_model",
+        "positional_encoding",
+        "You divide the position by (10000 ** 2i) / d_model: a power binds tighter than a division. The fraction "
+        "2i / d_model as a whole is the exponent. (A power of whole numbers that large also overflows, without a word.)",
+        {ANGLES: "angles = position / (10000**even / d_model)"},
+    ),
+    Misconception(
+        "integer_power_without_d_model",
+        "positional_encoding",
+        "Your exponent is 2i, not divided by d_model. Already the second pair then turns 10⁸ times slower than the "
+        "first, and further right such a power of whole numbers overflows, without a word.",
+        {ANGLES: "angles = position / 10000**even"},
+    ),
+    Misconception(
         "exponent_without_d_model",
         "positional_encoding",
         "Your exponent is 2i, not divided by d_model. Already the second pair then turns 10⁸ times slower than the "
@@ -136,6 +181,13 @@ MISCONCEPTIONS = [
         "Your angle is the position times 10000^(2i / d_model); the position is to be divided by it. Multiplied, "
         "neighbouring positions lie many turns apart, and their sines look random.",
         {"position / 10000 ** (even": "position * 10000.0 ** (even"},
+    ),
+    Misconception(
+        "minus_forgotten",
+        "positional_encoding",
+        "Your angle is the position times exp(ln 10000 · 2i / d_model), so the hands get faster from pair to pair. "
+        "They are to get slower: as a factor, the power needs a minus in its exponent.",
+        {ANGLES: "angles = position * np.exp(even * np.log(10000) / d_model)"},
     ),
     Misconception(
         "base_1000",

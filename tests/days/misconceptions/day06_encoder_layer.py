@@ -21,6 +21,27 @@ MISCONCEPTIONS = [
         {CENTRE: CENTRE.replace("-1", "-2"), VARIANCE: VARIANCE.replace("-1", "-2")},
     ),
     Misconception(
+        "norm_over_axis_1",
+        "layer_norm",
+        "Your mean and variance run over axis 1. That is the features' axis in a list of vectors only; in a batch of "
+        "sequences it is the tokens'. The features are always the last axis, however many come before.",
+        {CENTRE: CENTRE.replace("-1", "1"), VARIANCE: VARIANCE.replace("-1", "1")},
+    ),
+    Misconception(
+        "norm_over_axis_0",
+        "layer_norm",
+        "Your mean and variance run over the first axis, which is right for a single vector only. The features are "
+        "always the last axis, however many come before.",
+        {CENTRE: CENTRE.replace("-1", "0"), VARIANCE: VARIANCE.replace("-1", "0")},
+    ),
+    Misconception(
+        "norm_over_a_sentence",
+        "layer_norm",
+        "You take one mean and one variance for each sentence, over its tokens and features together. Every vector has "
+        "its own, over its features alone, and vectors come with any number of axes before.",
+        {CENTRE: CENTRE.replace("-1", "(1, 2)"), VARIANCE: VARIANCE.replace("-1", "(1, 2)")},
+    ),
+    Misconception(
         "norm_over_everything",
         "layer_norm",
         "You take one mean and one variance over the whole array. Every vector has its own, over its features; "
@@ -97,6 +118,20 @@ MISCONCEPTIONS = [
         "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which "
         "comes on day 28. Layer norm centres each vector first.",
         {CENTRE: "centred = x"},
+    ),
+    Misconception(
+        "centred_over_root_mean_square",
+        "layer_norm",
+        "You subtract the mean, but divide by the root of the mean of x², which still has the mean in it. The variance is "
+        "the mean of the squares of the *centred* numbers.",
+        {VARIANCE: "(x**2).mean(axis=-1, keepdims=True)"},
+    ),
+    Misconception(
+        "not_divided",
+        "layer_norm",
+        "You subtract the mean, but do not divide by the deviation. Every vector is to have variance 1 before gain and "
+        "bias come to it.",
+        {NORM: "gain * centred + bias"},
     ),
     Misconception(
         "divided_but_not_centred",
@@ -232,6 +267,13 @@ MISCONCEPTIONS = [
         {"hidden @ w_2 + b_2": "np.maximum(0, hidden @ w_2 + b_2)"},
     ),
     Misconception(
+        "largest_for_relu",
+        "feed_forward",
+        "`np.max` looks for the largest number of *one* array, and takes what comes second for an axis. The ReLU compares "
+        "every number of the hidden layer with 0, by itself.",
+        {RELU: "np.max(0, x @ w_1 + b_1)"},
+    ),
+    Misconception(
         "relu_before_bias",
         "feed_forward",
         "You cut off below 0 before adding b_1. The bias is there to say *where* each hidden unit begins, so it "
@@ -359,6 +401,16 @@ MISCONCEPTIONS = [
         {"feed_forward(x,": "feed_forward(attended,"},
     ),
     Misconception(
+        "network_sees_the_unnormed_sum",
+        "encoder_layer",
+        "Your feed-forward network works on the sum as it was before the first norm. Norm first: what goes into the "
+        "network is the normed sum, the same that is added to its output.",
+        {
+            FIRST_NORM: f"total = x + attended\n    {FIRST_NORM}",
+            "feed_forward(x,": "feed_forward(total,",
+        },
+    ),
+    Misconception(
         "network_sees_the_input",
         "encoder_layer",
         "Your feed-forward network works on the x that the layer was given, beside attention. It comes after attention, "
@@ -434,6 +486,16 @@ MISCONCEPTIONS = [
         {
             FIRST_NORM: FIRST_NORM.replace("_1", "_2"),
             f"return {SECOND_NORM}": f"return {SECOND_NORM}".replace("_2", "_1"),
+        },
+    ),
+    Misconception(
+        "gain_and_bias_swapped_in_the_layer",
+        "encoder_layer",
+        "In your layer's norms gain and bias have changed places: each vector is multiplied by the bias, and the gain "
+        "is added. The gain comes first.",
+        {
+            'params["gain_1"], params["bias_1"]': 'params["bias_1"], params["gain_1"]',
+            'params["gain_2"], params["bias_2"]': 'params["bias_2"], params["gain_2"]',
         },
     ),
     Misconception(

@@ -73,6 +73,27 @@ MISCONCEPTIONS = [
         {MEAN: "(weights * grad_weights).sum(axis=-1)"},
     ),
     Misconception(
+        "dot_product_of_one_row",
+        "softmax_backward",
+        "Your weighted mean is a dot product, which `@` gives for a single row only. With more rows it is a matrix "
+        "product: every row with every other, or shapes that clash. Each row's weights meet that row's gradient only.",
+        {MEAN: "weights @ grad_weights"},
+    ),
+    Misconception(
+        "handed_through",
+        "softmax_backward",
+        "Your function hands the gradient through as it came. The softmax has a derivative of its own, and the weights "
+        "are given because it is made of them.",
+        {RESULT: "grad_weights"},
+    ),
+    Misconception(
+        "weights_and_gradient_exchanged",
+        "softmax_backward",
+        "In your last step the weights and their gradient have changed places. The mean is one of gradients, so it is "
+        "subtracted from gradients; the weights multiply the difference.",
+        {RESULT: "grad_weights * (weights - mean)"},
+    ),
+    Misconception(
         "sign_of_the_gradient",
         "softmax_backward",
         "Your gradient of the scores has the wrong sign: the mean is subtracted from ∂L/∂w, not the other way round. "
@@ -325,7 +346,8 @@ MISCONCEPTIONS = [
     Misconception(
         "all_axes_transposed",
         "attention_backward",
-        "`.T` reverses all axes, the batch too; without a batch it is right. Only the last two are to change places.",
+        "Your transpose moves the batch's axis too: without a batch it is right, with one it is not. Only the last two "
+        "axes are to change places.",
         {
             TO_VALUE: "weights.T @ grad_output",
             TO_WEIGHTS: "grad_output @ value.T",
