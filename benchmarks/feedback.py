@@ -124,7 +124,7 @@ def main() -> None:
         figures.append(row)
         numbers = "".join(f"{row[kind]:8.3f}" for kind in ("right", "wrong", "watch"))
         print(
-            f"{day.stem:<18}{numbers}{row['slowest']:9.3f}{row['pytest']:9.3f}{row['ratio']:8.1f}×",
+            f"{day.stem:<27}{numbers}{row['slowest']:9.3f}{row['pytest']:9.3f}{row['ratio']:8.1f}×",
             flush=True,
         )
     if arguments.json:
