@@ -38,7 +38,7 @@ def compare(seen: Observation, expected: Expected) -> Difference | None:
     for path, wanted in expected.seen.observation.items():
         yours = seen.get(path)
         difference = _compare_leaf(
-            path, yours, wanted, expected.truth[path], expected.tolerance[path]
+            path, yours, wanted, expected.truth.get(path, wanted), expected.tolerance[path]
         )
         if difference is not None:
             return difference
