@@ -226,8 +226,7 @@ def _differing(before: Any, after: Any) -> Iterator[str]:
             yield name
 
 
-# --- Exceptions as data
-# ----------------------------------------------------------------------------
+# --- Exceptions as data ---------------------------------------------------------------------------
 
 
 def raised(error: BaseException, file: str | None) -> Raised:

@@ -242,8 +242,7 @@ def sync(
     raise typer.Exit(1 if left else 0)
 
 
-# --- What several commands need
-# ----------------------------------------------------------------------
+# --- What several commands need -------------------------------------------------------------------
 
 
 def _all_results() -> dict[int, DayResult]:

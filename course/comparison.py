@@ -26,9 +26,6 @@ class Difference:
     """Which entries differ, for `nan` and `values`."""
 
 
-STAGES = ("type", "names", "shape", "dtype", "device", "nan", "values")
-
-
 def compare(seen: Observation, expected: Expected) -> Difference | None:
     """The first difference of an observation from the expected one; None if there is none.
 

@@ -56,8 +56,7 @@ def safe(text: str) -> Text:
     return Text("".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text))
 
 
-# --- The board
-# ---------------------------------------------------------------------------------------
+# --- The board ------------------------------------------------------------------------------------
 
 
 def board(results: dict[int, DayResult], to: Console) -> RenderableType:
@@ -152,8 +151,7 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
     return lines
 
 
-# --- A day's verdict
-# -----------------------------------------------------------------------------------
+# --- A day's verdict ------------------------------------------------------------------------------
 
 
 def verdict(result: DayResult) -> RenderableType:

@@ -62,7 +62,3 @@ class Draw:
             rows[np.arange(len(rows)), (first + 1) % last] = False
         rows[np.arange(len(rows)), first] = True
         return mask
-
-    def shuffled(self, items: Sequence[Item]) -> list[Item]:
-        """The items in another order."""
-        return [items[index] for index in self._random.permutation(len(items))]

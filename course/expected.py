@@ -116,8 +116,7 @@ def _magnitude(leaf: Leaf) -> float:
     return float(np.max(values, initial=0.0, where=np.isfinite(values)))
 
 
-# --- Three ways to look at the same inputs
-# ----------------------------------------------------------
+# --- Three ways to look at the same inputs --------------------------------------------------------
 
 
 def _upcast(array: Array) -> Array:

@@ -65,8 +65,7 @@ def shown(path: str, index: tuple[int, ...] = ()) -> str:
     return f"`{path}[{', '.join(map(str, index))}]`" if index else f"`{path}`"
 
 
-# --- A sentence for each stage
-# -----------------------------------------------------------------------
+# --- A sentence for each stage --------------------------------------------------------------------
 
 
 def _names(difference: Difference, _: float) -> str:
@@ -152,8 +151,7 @@ _STAGES = {
 }
 
 
-# --- What a kind of difference usually means
-# ----------------------------------------------------------
+# --- What a kind of difference usually means ------------------------------------------------------
 
 
 def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
@@ -248,8 +246,7 @@ def _meaning_of_exception(raised: Raised) -> str:
     return ""
 
 
-# --- Words
-# -------------------------------------------------------------------------------------------
+# --- Words ----------------------------------------------------------------------------------------
 
 
 def _pair(difference: Difference) -> tuple[Leaf, Leaf]:

@@ -147,8 +147,7 @@ def _type_name(value: object) -> str:
     )
 
 
-# --- As bytes
-# --------------------------------------------------------------------------------------
+# --- As bytes -------------------------------------------------------------------------------------
 
 
 def to_bytes(message: dict[str, Any], observation: Observation | None = None) -> bytes:

@@ -87,8 +87,7 @@ def _written() -> dict[str, str]:
     return digests
 
 
-# --- Solution notebooks
-# ------------------------------------------------------------------------------
+# --- Solution notebooks ---------------------------------------------------------------------------
 
 
 def answer_cells(day: Day) -> dict[str, str]:
