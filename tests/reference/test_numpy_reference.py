@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.special
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays

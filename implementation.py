@@ -1,0 +1,1372 @@
+"""The Transformer of *Attention Is All You Need*, whole, in one file: model, training, decoding, text.
+
+Paper: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; § and eq. below are its own. The file
+goes from the inside out: attention, the parts of a layer, the two stacks, the model (§3); then what
+it takes to train it (§5), to let it speak (§6.1), and to feed it text and grade what it says. Every
+public definition is an exercise of days 8 to 22; its numbered comments are the steps of the exercise.
+
+From symbols to names
+    B               batch: sequences worked on side by side
+    T, S            time: tokens of a target sequence, of a source sequence
+    T_q, T_k        time, where attention is meant: of the queries, of the keys and values
+    N               n, layers in a stack
+    d_model         width of a token's vector everywhere between the layers
+    h               heads
+    d_k, d_v        width of a query or key, of a value, inside one head: d_model / h
+    d_ff            width of the hidden layer of the feed-forward network
+    V               tokens in a vocabulary
+    Q, K, V, W      query, key, value, w_…; projections are nn.Linear, which computes x Wᵀ + b
+    γ, β, ε         gain, bias, eps of a layer norm
+    P_drop, ε_ls    dropout, smoothing
+
+Masks are boolean and True means *may be attended to*. A query that may attend to nothing gets 0.
+"""
+
+import copy
+import html
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+# --- Day 8 · Attention (§3.2.1) -------------------------------------------------------------------
+
+
+def attention(
+    query: Float[Tensor, "*batch T_q d_k"],
+    key: Float[Tensor, "*batch T_k d_k"],
+    value: Float[Tensor, "*batch T_k d_v"],
+    mask: Bool[Tensor, "..."] | None = None,
+    dropout: Callable[[Tensor], Tensor] | None = None,
+) -> tuple[Float[Tensor, "*batch T_q d_v"], Float[Tensor, "*batch T_q T_k"]]:
+    """Scaled dot-product attention: every query takes a weighted mean of the values.
+
+        Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
+
+    Args:
+        query: what each position looks for, `(…, T_q, d_k)`, with any leading batch dimensions.
+        key: what each position offers to be found by, `(…, T_k, d_k)`.
+        value: what each position hands over, `(…, T_k, d_v)`; d_v may differ from d_k.
+        mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`.
+        dropout: applied to the weights, such as an `nn.Dropout`; None for none.
+
+    Returns:
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
+        dtype; the weights are those that the values were mixed by, after dropout. A query that may
+        attend to nothing has weights and output of exactly 0, never NaN, and so have the gradients
+        through it. In float16 and bfloat16 the result is that of float32 to the dtype's rounding:
+        scores that float32 can hold do not overflow.
+
+    Raises:
+        ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.
+
+    Source: Vaswani et al. 2017, §3.2.1, eq. 1.
+    """
+    # 1. Compare every query with every key, and scale by 1/√d_k. Halves are widened first: a sum of
+    #    d_k products overflows float16 at 65504, and bfloat16 has 3 digits.
+    wide = torch.promote_types(query.dtype, torch.float32)
+    with torch.autocast(query.device.type, enabled=False):  # which would narrow them again
+        scores = query.to(wide) @ key.to(wide).transpose(-2, -1)  # (…, T_q, T_k)
+    scores = scores / math.sqrt(query.size(-1))
+    # 2. Give each forbidden key the lowest score there is, before the softmax. Not −∞: a row of
+    #    nothing but −∞ is NaN, which spreads through what comes after it, forward and backward.
+    if mask is not None:
+        _check_mask(mask, scores.shape)
+        scores = scores.masked_fill(~mask, torch.finfo(wide).min)
+    # 3. Turn each query's scores into weights over the keys.
+    weights = scores.softmax(dim=-1)  # (…, T_q, T_k)
+    # 4. Set forbidden weights to exactly 0, which a row with no key at all needs.
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)
+    weights = weights.to(value.dtype)
+    # 5. Drop some weights, if asked to. Then mix the values by the weights, and return both.
+    if dropout is not None:
+        weights = dropout(weights)
+    return weights @ value, weights  # (…, T_q, d_v)
+
+
+def _check_mask(mask: Tensor, shape: Sequence[int]) -> None:
+    """Refuse a mask that would not hide what its maker meant: one that is wrong still trains, badly."""
+    if mask.dtype != torch.bool:
+        raise ValueError(f"mask must be boolean (True = may be attended to), not {mask.dtype}")
+    sizes = list(zip(reversed(mask.shape), reversed(shape), strict=False))
+    if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in sizes):
+        raise ValueError(
+            f"mask must broadcast to (…, T_q, T_k) = {tuple(shape)}, and has shape {tuple(mask.shape)}"
+        )
+
+
+# --- Day 9 · Multi-head attention (§3.2.2) --------------------------------------------------------
+
+
+class MultiHeadedAttention(nn.Module):
+    """Attention in h subspaces at once, each with projections of its own.
+
+        MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
+        headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
+
+    Args:
+        h: the number of heads; it divides d_model, and d_k = d_v = d_model / h.
+        d_model: width of the tokens' vectors.
+        dropout: the probability with which a weight is dropped in training.
+
+    Attributes:
+        w_q, w_k, w_v, w_o: `nn.Linear(d_model, d_model)` with biases, and the only parameters. The h
+            matrices Wᵢ of the paper lie side by side in one: head i, counted from 0, owns outputs
+            i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and inputs of `w_o`.
+        weights: the attention weights of the last call, `(B, h, T_q, T_k)`; None before the first.
+        keep_weights: True at first. Set it to False where nobody looks at the weights: `weights` is
+            then None, and torch's fused kernel computes the same without ever storing them. (An
+            answer to the exercise need not have it.)
+
+    Raises:
+        ValueError: h does not divide d_model.
+
+    Source: Vaswani et al. 2017, §3.2.2.
+    """
+
+    def __init__(self, h: int, d_model: int, dropout: float = 0.1):
+        super().__init__()
+        if h < 1 or d_model % h != 0:
+            raise ValueError(f"h must divide d_model, and {h} does not divide {d_model}")
+        # 1. Keep the number of heads. One projection each for all heads of query, key and value,
+        #    one for the output, and the dropout of the weights.
+        self.h = h
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.keep_weights = True
+        self.weights: Tensor | None = None
+
+    def forward(
+        self,
+        query: Float[Tensor, "B T_q d_model"],
+        key: Float[Tensor, "B T_k d_model"],
+        value: Float[Tensor, "B T_k d_model"],
+        mask: Bool[Tensor, "#B #T_q T_k"] | None = None,
+    ) -> Float[Tensor, "B T_q d_model"]:
+        """Attend from `query` to `key` and `value`.
+
+        Args:
+            query: `(B, T_q, d_model)`.
+            key: `(B, T_k, d_model)`.
+            value: `(B, T_k, d_model)`.
+            mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
+
+        Returns:
+            `(B, T_q, d_model)`. Where a query may attend to nothing the heads give 0, so the output
+            is the bias of `w_o`.
+
+        Raises:
+            ValueError: a mask that is not boolean, or of another shape.
+        """
+        # 1. Give the mask an axis for the heads, after the batch.
+        if mask is not None:
+            _check_mask(mask, (query.size(0), query.size(1), key.size(1)))
+            if mask.dim() != 3 or mask.size(-1) != key.size(1):
+                raise ValueError(
+                    f"mask must be (1|B, 1|T_q, T_k) with T_k = {key.size(1)}, and has shape "
+                    f"{tuple(mask.shape)}"
+                )
+            mask = mask.unsqueeze(1)  # (1|B, 1, 1|T_q, T_k)
+        # 2. Project, and split the last axis into heads: (B, T, d_model) → (B, h, T, d_k).
+        q = self.w_q(query).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_q, d_k)
+        k = self.w_k(key).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_k, d_k)
+        v = self.w_v(value).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_k, d_k)
+        # 3. Attend: the heads are one more batch dimension. Keep the weights to look at.
+        if self.keep_weights:
+            heads, weights = attention(q, k, v, mask, self.dropout)  # (B, h, T_q, d_k)
+            self.weights = weights.detach()
+        else:
+            heads, self.weights = self._fused(q, k, v, mask), None
+        # 4. Join the heads, and mix them by the output projection.
+        return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T_q, d_model)
+
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """The same as `attention`, in one kernel."""
+        dropped = self.dropout.p if self.training else 0.0
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropped)
+
+
+# --- Day 10 · Feed-forward, embeddings, positions (§3.3 to §3.5) ----------------------------------
+
+
+class PositionwiseFeedForward(nn.Module):
+    """The same small two-layer network at every position: widen, cut off below 0, narrow again.
+
+        FFN(x) = max(0, x W₁ + b₁) W₂ + b₂
+
+    Args:
+        d_model: width of the tokens' vectors.
+        d_ff: width of the hidden layer; 4 · d_model in the paper.
+        dropout: the probability with which a hidden value is dropped in training, after the cut.
+
+    Attributes:
+        w_1: `nn.Linear(d_model, d_ff)`.
+        w_2: `nn.Linear(d_ff, d_model)`.
+
+    Source: Vaswani et al. 2017, §3.3, eq. 2. The dropout inside is not in the paper's text; the
+    authors' own code has it (`relu_dropout`).
+    """
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
+        super().__init__()
+        # 1. Two linear layers, and the dropout between them.
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """From `(…, d_model)` to the same shape. Positions do not see each other here."""
+        # 1. Widen, cut off below 0, drop some, and narrow back.
+        hidden = self.dropout(self.w_1(x).relu())  # (…, d_ff)
+        return self.w_2(hidden)  # (…, d_model)
+
+
+class Embeddings(nn.Module):
+    """A vector for each token of the vocabulary, times √d_model.
+
+    Args:
+        d_model: width of the vectors.
+        vocab: V, the number of tokens.
+
+    Attributes:
+        lut: the look-up table, `nn.Embedding(vocab, d_model)` without a padding index. It starts at
+            N(0, 1/d_model), so that after the factor every feature has variance 1, like the
+            positions added to it; and the same table can serve as the output projection.
+
+    Source: Vaswani et al. 2017, §3.4.
+    """
+
+    def __init__(self, d_model: int, vocab: int):
+        super().__init__()
+        # 1. The table, with a standard deviation of 1/√d_model at the start.
+        self.d_model = d_model
+        self.lut = nn.Embedding(vocab, d_model)
+        nn.init.normal_(self.lut.weight, std=d_model**-0.5)
+
+    def forward(self, tokens: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T d_model"]:
+        """Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)`.
+
+        Raises:
+            ValueError: an id outside 0 to vocab − 1. Only the CPU is asked: a GPU would have to wait.
+        """
+        _check_tokens("tokens", tokens, self.lut.num_embeddings)
+        # 1. Look up, and scale.
+        return self.lut(tokens) * math.sqrt(self.d_model)  # (…, T, d_model)
+
+
+def _check_tokens(name: str, tokens: Tensor, vocab: int) -> None:
+    """Refuse ids outside the vocabulary where asking costs nothing: a GPU would have to wait for it."""
+    if tokens.device.type != "cpu" or tokens.numel() == 0 or torch.compiler.is_compiling():
+        return
+    lowest, highest = (int(end) for end in tokens.aminmax())
+    if lowest < 0 or highest >= vocab:
+        wrong = lowest if lowest < 0 else highest
+        raise ValueError(f"{name} must lie in 0 to {vocab - 1}, and one is {wrong}")
+
+
+class PositionalEncoding(nn.Module):
+    """Add to each token a fingerprint of its position: sines and cosines of ever longer waves.
+
+        PE(pos, 2i)     = sin(pos / 10000^(2i / d_model))
+        PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
+
+    Args:
+        d_model: width of the tokens' vectors, even or odd; an odd one ends on a sine.
+        dropout: the probability with which a feature of the sum is dropped in training.
+        max_len: the number of positions in the table, counted from 0.
+
+    Attributes:
+        pe: the table, a buffer `(1, max_len, d_model)`; nothing is learnt.
+
+    Source: Vaswani et al. 2017, §3.5; dropout on the sum, §5.4.
+    """
+
+    pe: Tensor
+
+    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        # 1. One frequency for each pair of columns (2i, 2i + 1). In float64: the sine of position
+        #    4999 is off by position × eps, which is 3 digits in float32.
+        position = torch.arange(max_len, dtype=torch.float64).unsqueeze(1)  # (max_len, 1)
+        even = torch.arange(0, d_model, 2, dtype=torch.float64)  # (⌈d_model/2⌉,), the paper's 2i
+        angles = position / 10000 ** (even / d_model)  # (max_len, ⌈d_model/2⌉)
+        # 2. Sines in columns 0, 2, 4 …, cosines in columns 1, 3, 5 …
+        table = torch.empty(max_len, d_model, dtype=torch.get_default_dtype())
+        table[:, 0::2] = angles.sin()
+        table[:, 1::2] = angles.cos()[:, : d_model // 2]
+        # 3. A buffer moves with the module, and no optimiser ever sees it.
+        self.register_buffer("pe", table.unsqueeze(0), persistent=False)  # (1, max_len, d_model)
+
+    def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
+        """Add the first T positions to `(B, T, d_model)`, then drop.
+
+        Raises:
+            ValueError: more tokens than `max_len`, or vectors of another width than `d_model`.
+        """
+        if x.size(1) > self.pe.size(1):
+            raise ValueError(f"x has {x.size(1)} positions, and max_len is {self.pe.size(1)}")
+        if x.size(2) != self.pe.size(2):
+            raise ValueError(f"x has {x.size(2)} features, and d_model is {self.pe.size(2)}")
+        # 1. Add, and drop some features of the sum.
+        return self.dropout(x + self.pe[:, : x.size(1)])  # (B, T, d_model)
+
+
+# --- Day 11 · Norm and residual (§3.1, §5.4) ------------------------------------------------------
+
+
+class LayerNorm(nn.Module):
+    """Give every vector mean 0 and variance 1, then a learnt scale and shift.
+
+        LN(x) = γ · (x − μ) / √(σ² + ε) + β
+
+    Args:
+        features: width of the vectors.
+        eps: ε, inside the root.
+
+    Attributes:
+        gain: γ, `(features,)`, ones at the start.
+        bias: β, `(features,)`, zeros at the start.
+
+    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 4.
+    """
+
+    def __init__(self, features: int, eps: float = 1e-5):
+        super().__init__()
+        # 1. Two parameters, and ε.
+        self.gain = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
+        """Norm the last axis. μ and σ² are each vector's own, σ² with the divisor n (biased).
+
+        Returns:
+            The shape and dtype of `x`. A mean of 1000 with a deviation of 0.1 in float32, or
+            features of 300 in float16, whose squares it cannot hold, are no trouble.
+
+        Raises:
+            ValueError: vectors of another width than `features`.
+        """
+        if x.size(-1) != self.gain.numel():
+            raise ValueError(f"x has {x.size(-1)} features, and the norm {self.gain.numel()}")
+        # 1. Centre each vector by its own mean. Halves are widened first, as in attention.
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        centred = wide - wide.mean(dim=-1, keepdim=True)
+        # 2. Its variance is the mean of the squares of what is left. Divide by the deviation.
+        variance = centred.square().mean(dim=-1, keepdim=True)
+        normed = (centred * (variance + self.eps).rsqrt()).to(x.dtype)
+        # 3. Scale and shift.
+        return self.gain * normed + self.bias
+
+
+class SublayerConnection(nn.Module):
+    """A shortcut around a sublayer, and a norm.
+
+        post-norm, as in the paper   LN(x + Dropout(Sublayer(x)))
+        pre-norm                     x + Dropout(Sublayer(LN(x)))
+
+    Args:
+        size: d_model.
+        dropout: the probability with which a feature of the sublayer's output is dropped.
+        norm: `"post"` or `"pre"`.
+
+    Attributes:
+        norm: a `LayerNorm(size)`.
+        dropout: an `nn.Dropout`.
+
+    Raises:
+        ValueError: a `norm` that is neither.
+
+    Source: Vaswani et al. 2017, §3.1 and §5.4 (dropout, before the addition); pre-norm: Xiong et al.
+    2020, *On Layer Normalization in the Transformer Architecture*, figure 1.
+    """
+
+    def __init__(self, size: int, dropout: float, norm: str = "post"):
+        super().__init__()
+        if norm not in ("post", "pre"):
+            raise ValueError(f'norm must be "post" or "pre", not {norm!r}')
+        # 1. The norm, the dropout, and where the norm goes.
+        self.norm = LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+        self.pre = norm == "pre"
+
+    def forward(
+        self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "B T size"]:
+        """Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it."""
+        # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
+        if self.pre:
+            return x + self.dropout(sublayer(self.norm(x)))
+        # 2. Post-norm: the sublayer sees x, and the sum is normed.
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+def clones(module: nn.Module, n: int) -> nn.ModuleList:
+    """n copies of a module with parameters of their own, none of them the original.
+
+    Args:
+        module: what to copy, as it is now.
+        n: how many.
+
+    Returns:
+        An `nn.ModuleList`, so that the model finds the parameters. The copies start with equal
+        values and share nothing.
+
+    Source: Vaswani et al. 2017, §3.1: a stack of N layers that are alike and have different weights.
+    """
+    # 1. A deep copy each.
+    return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
+
+
+# --- Day 12 · Encoder (§3.1) ----------------------------------------------------------------------
+
+
+class EncoderLayer(nn.Module):
+    """One layer of the encoder: look around, then think, with a shortcut and a norm for each.
+
+    Args:
+        size: d_model.
+        self_attn: called as `self_attn(query, key, value, mask)`.
+        feed_forward: called on `(B, S, d_model)`.
+        dropout: that of both shortcuts.
+        norm: `"post"` or `"pre"`.
+
+    Attributes:
+        self_attn, feed_forward: the parts, as given.
+        sublayer: two `SublayerConnection`s: around attention, around the feed-forward network.
+        size, norm: as given; a stack reads them.
+
+    Source: Vaswani et al. 2017, §3.1 (Encoder) and figure 1, left.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        self_attn: nn.Module,
+        feed_forward: nn.Module,
+        dropout: float,
+        norm: str = "post",
+    ):
+        super().__init__()
+        # 1. Keep the parts, and make a connection for each.
+        self.self_attn = self_attn
+        self.feed_forward = feed_forward
+        self.sublayer = clones(SublayerConnection(size, dropout, norm), 2)
+        self.size = size
+        self.norm = norm
+
+    def forward(
+        self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
+    ) -> Float[Tensor, "B S d_model"]:
+        """From `(B, S, d_model)` to the same shape; `mask` is `(B, 1, S)` or `(B, S, S)`."""
+        # 1. Self-attention: queries, keys and values are the same tokens, normed or not.
+        x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, mask))
+        # 2. The feed-forward network.
+        return self.sublayer[1](x, self.feed_forward)  # (B, S, d_model)
+
+
+class Encoder(nn.Module):
+    """N layers, one after the other.
+
+    Args:
+        layer: what to make n copies of; its `size` and `norm` are read.
+        n: the number of layers.
+
+    Attributes:
+        layers: the copies.
+        norm: a `LayerNorm`, in pre-norm only: there nothing else would norm the last sum. None in
+            post-norm.
+
+    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
+    """
+
+    def __init__(self, layer: EncoderLayer, n: int):
+        super().__init__()
+        # 1. n layers with weights of their own, and the final norm where there is one.
+        self.layers = clones(layer, n)
+        self.norm = LayerNorm(layer.size) if layer.norm == "pre" else None
+
+    def forward(
+        self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
+    ) -> Float[Tensor, "B S d_model"]:
+        """From `(B, S, d_model)` to the same shape. Every layer gets the same `mask`."""
+        # 1. Through the layers in turn, then through the final norm where there is one.
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x if self.norm is None else self.norm(x)
+
+
+# --- Day 13 · Decoder (§3.1, §3.2.3) --------------------------------------------------------------
+
+
+def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
+    """Which keys come no later than the query: no position may read what it is to predict.
+
+    Args:
+        size: T, the number of positions.
+
+    Returns:
+        `(1, size, size)`, True on the diagonal and below it: row i is query i.
+
+    Source: Vaswani et al. 2017, §3.1 (Decoder) and §3.2.3.
+    """
+    # 1. The lower triangle, diagonal included.
+    return torch.ones(1, size, size, dtype=torch.bool).tril()
+
+
+class DecoderLayer(nn.Module):
+    """One layer of the decoder: look at one's own past, look at the source, then think.
+
+    Args:
+        size: d_model.
+        self_attn: attention to the own past, called as `self_attn(query, key, value, mask)`.
+        src_attn: attention to the source, called likewise.
+        feed_forward: called on `(B, T, d_model)`.
+        dropout: that of all three shortcuts.
+        norm: `"post"` or `"pre"`.
+
+    Attributes:
+        self_attn, src_attn, feed_forward: the parts, as given.
+        sublayer: three `SublayerConnection`s: own past, source, feed-forward network.
+        size, norm: as given; a stack reads them.
+
+    Source: Vaswani et al. 2017, §3.1 (Decoder), §3.2.3 and figure 1, right.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        self_attn: nn.Module,
+        src_attn: nn.Module,
+        feed_forward: nn.Module,
+        dropout: float,
+        norm: str = "post",
+    ):
+        super().__init__()
+        # 1. Keep the parts, and make a connection for each.
+        self.self_attn = self_attn
+        self.src_attn = src_attn
+        self.feed_forward = feed_forward
+        self.sublayer = clones(SublayerConnection(size, dropout, norm), 3)
+        self.size = size
+        self.norm = norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T d_model"],
+        memory: Float[Tensor, "B S d_model"],
+        src_mask: Bool[Tensor, "#B #T S"] | None = None,
+        tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
+    ) -> Float[Tensor, "B T d_model"]:
+        """From `(B, T, d_model)` to the same shape.
+
+        Args:
+            x: the target's vectors.
+            memory: what the encoder made of the source. It is used as it is, not normed again.
+            src_mask: which source tokens may be attended to, `(B, 1, S)`.
+            tgt_mask: which target tokens may, `(B, T, T)`.
+        """
+        # 1. Self-attention to the own past.
+        x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, tgt_mask))
+        # 2. Attention to the source: queries from here, keys and values from the encoder.
+        x = self.sublayer[1](x, lambda x: self.src_attn(x, memory, memory, src_mask))
+        # 3. The feed-forward network.
+        return self.sublayer[2](x, self.feed_forward)  # (B, T, d_model)
+
+
+class Decoder(nn.Module):
+    """N layers, one after the other, each looking at the same memory.
+
+    Args:
+        layer: what to make n copies of; its `size` and `norm` are read.
+        n: the number of layers.
+
+    Attributes:
+        layers: the copies.
+        norm: a `LayerNorm`, in pre-norm only; None in post-norm.
+
+    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
+    """
+
+    def __init__(self, layer: DecoderLayer, n: int):
+        super().__init__()
+        # 1. n layers with weights of their own, and the final norm where there is one.
+        self.layers = clones(layer, n)
+        self.norm = LayerNorm(layer.size) if layer.norm == "pre" else None
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T d_model"],
+        memory: Float[Tensor, "B S d_model"],
+        src_mask: Bool[Tensor, "#B #T S"] | None = None,
+        tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
+    ) -> Float[Tensor, "B T d_model"]:
+        """From `(B, T, d_model)` to the same shape; the rest as for a `DecoderLayer`."""
+        # 1. Through the layers in turn, then through the final norm where there is one.
+        for layer in self.layers:
+            x = layer(x, memory, src_mask, tgt_mask)
+        return x if self.norm is None else self.norm(x)
+
+
+# --- Day 14 · The whole model (§3) ----------------------------------------------------------------
+
+
+class Generator(nn.Module):
+    """From the decoder's states to log-probabilities of the next token.
+
+    Args:
+        d_model: width of the states.
+        vocab: V, the number of target tokens.
+
+    Attributes:
+        proj: `nn.Linear(d_model, vocab)`.
+
+    Source: Vaswani et al. 2017, §3.4 and figure 1 (Linear, Softmax).
+    """
+
+    def __init__(self, d_model: int, vocab: int):
+        super().__init__()
+        # 1. The output projection.
+        self.proj = nn.Linear(d_model, vocab)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
+        """From `(…, d_model)` to log-probabilities `(…, vocab)`, whose exponentials sum to 1."""
+        # 1. Project, and take the logarithm of the softmax in one step.
+        return self.proj(x).log_softmax(dim=-1)  # (…, vocab)
+
+
+class EncoderDecoder(nn.Module):
+    """The whole: read the source once, then predict each target token from those before it.
+
+    Args:
+        encoder: an `Encoder`.
+        decoder: a `Decoder`.
+        src_embed: from source tokens `(B, S)` to vectors `(B, S, d_model)`, positions added.
+        tgt_embed: the same for target tokens `(B, T)`.
+        generator: from states to log-probabilities. The caller applies it, so that decoding can ask
+            for the last position alone.
+
+    Attributes:
+        encoder, decoder, src_embed, tgt_embed, generator: as given.
+
+    Source: Vaswani et al. 2017, §3.1 and figure 1.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        src_embed: nn.Module,
+        tgt_embed: nn.Module,
+        generator: nn.Module,
+    ):
+        super().__init__()
+        # 1. Keep the five parts.
+        self.encoder = encoder
+        self.decoder = decoder
+        self.src_embed = src_embed
+        self.tgt_embed = tgt_embed
+        self.generator = generator
+
+    def encode(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "#B #S S"] | None
+    ) -> Float[Tensor, "B S d_model"]:
+        """From source tokens `(B, S)` to the memory `(B, S, d_model)`."""
+        # 1. Embed, then through the encoder.
+        return self.encoder(self.src_embed(src), src_mask)
+
+    def decode(
+        self,
+        memory: Float[Tensor, "B S d_model"],
+        src_mask: Bool[Tensor, "#B #T S"] | None,
+        tgt: Int[Tensor, "B T"],
+        tgt_mask: Bool[Tensor, "#B #T T"] | None,
+    ) -> Float[Tensor, "B T d_model"]:
+        """From the memory and target tokens `(B, T)` to states `(B, T, d_model)`."""
+        # 1. Embed, then through the decoder.
+        return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
+
+    def forward(
+        self,
+        src: Int[Tensor, "B S"],
+        tgt: Int[Tensor, "B T"],
+        src_mask: Bool[Tensor, "#B #S S"] | None,
+        tgt_mask: Bool[Tensor, "#B #T T"] | None,
+    ) -> Float[Tensor, "B T d_model"]:
+        """The decoder's states `(B, T, d_model)` for both sequences."""
+        # 1. Encode, then decode.
+        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
+
+
+def make_model(
+    src_vocab: int,
+    tgt_vocab: int,
+    n: int = 6,
+    d_model: int = 512,
+    d_ff: int = 2048,
+    h: int = 8,
+    dropout: float = 0.1,
+    norm: str = "post",
+    tie: bool = False,
+) -> EncoderDecoder:
+    """A Transformer, put together and initialised. The defaults are the paper's base model.
+
+    Args:
+        src_vocab: tokens in the source vocabulary.
+        tgt_vocab: tokens in the target vocabulary.
+        n: layers in each stack.
+        d_model: width of the tokens' vectors.
+        d_ff: width of the feed-forward networks' hidden layer.
+        h: heads; h divides d_model.
+        dropout: P_drop, everywhere.
+        norm: `"post"` as in the paper, or `"pre"`.
+        tie: one matrix for source embedding, target embedding and output projection, for a joint
+            vocabulary. It is one `nn.Parameter`, started as an embedding; the generator keeps its bias.
+
+    Returns:
+        An `EncoderDecoder` whose `src_embed` and `tgt_embed` are `nn.Sequential(Embeddings,
+        PositionalEncoding)`. Every weight matrix but the embedding tables starts Xavier uniform.
+        No two of its attentions, networks or layers share a parameter.
+
+    Raises:
+        ValueError: h does not divide d_model, an unknown `norm`, or `tie` with two vocabularies.
+
+    Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); Glorot & Bengio 2010, eq. 16.
+    """
+    if tie and src_vocab != tgt_vocab:
+        raise ValueError(
+            f"tie needs one joint vocabulary: src_vocab is {src_vocab}, tgt_vocab is {tgt_vocab}"
+        )
+
+    # 1. The parts of a layer, each made anew wherever it is needed.
+    def self_attention() -> MultiHeadedAttention:
+        return MultiHeadedAttention(h, d_model, dropout)
+
+    def feed_forward() -> PositionwiseFeedForward:
+        return PositionwiseFeedForward(d_model, d_ff, dropout)
+
+    def embed(vocab: int) -> nn.Sequential:
+        return nn.Sequential(Embeddings(d_model, vocab), PositionalEncoding(d_model, dropout))
+
+    # 2. The layers, the stacks, the whole.
+    encoder_layer = EncoderLayer(d_model, self_attention(), feed_forward(), dropout, norm)
+    decoder_layer = DecoderLayer(
+        d_model, self_attention(), self_attention(), feed_forward(), dropout, norm
+    )
+    model = EncoderDecoder(
+        Encoder(encoder_layer, n),
+        Decoder(decoder_layer, n),
+        embed(src_vocab),
+        embed(tgt_vocab),
+        Generator(d_model, tgt_vocab),
+    )
+    # 3. Start every matrix Xavier uniform, each for itself: the copies of a layer are equal so far.
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+    # 4. Tie, by handing the same Parameter to all three.
+    if tie:
+        table = model.src_embed[0].lut.weight  # (V, d_model)
+        model.tgt_embed[0].lut.weight = table
+        model.generator.proj.weight = table
+    return model
+
+
+# --- Day 15 · Batch (§5.1) ------------------------------------------------------------------------
+
+
+class Batch:
+    """Source and target sequences side by side, with what the model needs to train on them.
+
+    Args:
+        src: source tokens `(B, S)`, short sequences filled up with `pad`.
+        tgt: target tokens `(B, T)`, each from its start symbol to its end symbol; None to only read.
+        pad: the id of padding.
+
+    Attributes:
+        src: as given.
+        src_mask: `(B, 1, S)`, True at real tokens.
+        tgt: what the decoder is given, `(B, T − 1)`: all but the last token.
+        tgt_y: what it is to predict, `(B, T − 1)`: all but the first token.
+        tgt_mask: `(B, T − 1, T − 1)`, True at real keys that come no later than the query.
+        ntokens: the number of real tokens in `tgt_y`, a 0-d tensor (an int will do).
+
+        The last four are None where there is no target.
+
+    Raises:
+        ValueError: a target without room for a start symbol and one token, or with other rows than
+            the source.
+
+    Source: Vaswani et al. 2017, §3.1 (outputs shifted right) and §5.1.
+    """
+
+    def __init__(
+        self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"] | None = None, pad: int = 0
+    ):
+        # 1. The source, and which of its keys are real.
+        self.src = src
+        self.src_mask = (src != pad).unsqueeze(1)  # (B, 1, S)
+        self.tgt = self.tgt_y = self.tgt_mask = self.ntokens = None
+        if tgt is not None:
+            if tgt.size(1) < 2:
+                raise ValueError(
+                    f"tgt needs a start symbol and a token at least, and has shape {tuple(tgt.shape)}"
+                )
+            if tgt.size(0) != src.size(0):
+                raise ValueError(
+                    f"src and tgt must have as many rows, not {src.size(0)} and {tgt.size(0)}"
+                )
+            # 2. The target twice, shifted against itself by one.
+            self.tgt = tgt[:, :-1]  # (B, T − 1)
+            self.tgt_y = tgt[:, 1:]  # (B, T − 1)
+            # 3. A query sees the real keys up to itself.
+            earlier = subsequent_mask(self.tgt.size(1)).to(tgt.device)  # (1, T − 1, T − 1)
+            self.tgt_mask = (self.tgt != pad).unsqueeze(1) & earlier  # (B, T − 1, T − 1)
+            # 4. Losses are means over the real tokens that are to be predicted.
+            self.ntokens = (self.tgt_y != pad).sum()
+
+
+# --- Day 16 · Label smoothing (§5.4) --------------------------------------------------------------
+
+
+class LabelSmoothing(nn.Module):
+    """The KL divergence from a softened target: 1 − ε on the right token, ε spread over the others.
+
+        L = Σ over rows, Σ over classes  q · (log q − log p)
+        q = 1 − ε at the target, ε / (size − 2) elsewhere, 0 at the padding
+
+    Args:
+        size: V, the number of classes.
+        padding_idx: the class of padding: never right, and never given a share.
+        smoothing: ε.
+
+    Raises:
+        ValueError: fewer than 3 classes (a target, the padding, and one more), an ε outside 0 to 1, or
+            a padding that is none of the classes.
+
+    Source: Vaswani et al. 2017, §5.4 (ε_ls = 0.1); Szegedy et al. 2016, *Rethinking the Inception
+    Architecture*, §7. With q constant the divergence is the cross-entropy less a constant, and its
+    minimum is 0.
+    """
+
+    def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
+        super().__init__()
+        if size < 3 or not 0 <= smoothing <= 1:
+            raise ValueError(
+                f"size must be at least 3 and smoothing in 0 to 1, not {size} and {smoothing}"
+            )
+        if not 0 <= padding_idx < size:
+            raise ValueError(f"padding_idx must lie in 0 to {size - 1}, not {padding_idx}")
+        # 1. Keep what the target distribution is made from.
+        self.size = size
+        self.padding_idx = padding_idx
+        self.smoothing = smoothing
+
+    def forward(
+        self, log_probs: Float[Tensor, "N size"], target: Int[Tensor, "N"]
+    ) -> Float[Tensor, ""]:
+        """The summed divergence.
+
+        Args:
+            log_probs: finite log-probabilities, `(N, size)`.
+            target: the right class of each row, `(N,)`. Rows whose target is padding count nothing.
+
+        Returns:
+            A 0-d tensor of the inputs' dtype, the sum over all rows; the inputs are as they were.
+
+        Raises:
+            ValueError: other shapes, or a target outside 0 to size − 1 (asked on the CPU only).
+        """
+        if log_probs.dim() != 2 or log_probs.size(1) != self.size:
+            raise ValueError(
+                f"log_probs must be (N, size) with size = {self.size}, not {tuple(log_probs.shape)}"
+            )
+        if target.shape != log_probs.shape[:1]:
+            raise ValueError(
+                f"target must be (N,) with N = {len(log_probs)}, not {tuple(target.shape)}"
+            )
+        _check_tokens("target", target, self.size)
+        # 1. Every class its share of ε, the right one the rest. In float32 at least: shares of a
+        #    large vocabulary are too small for halves.
+        wide = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
+        wanted = torch.full_like(wide, self.smoothing / (self.size - 2))  # (N, size)
+        wanted.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
+        # 2. Nothing for the padding, neither as a class nor as a target.
+        wanted[:, self.padding_idx] = 0
+        wanted.masked_fill_((target == self.padding_idx).unsqueeze(1), 0)
+        # 3. The divergence, in which 0 · log 0 is 0.
+        return F.kl_div(wide, wanted, reduction="sum").to(log_probs.dtype)
+
+
+# --- Day 17 · Learning rate (§5.3) ----------------------------------------------------------------
+
+
+def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
+    """The learning rate of an optimiser step: up in a straight line, then down like 1/√step.
+
+        lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5)
+
+    Args:
+        step: optimiser steps, counted from 1; 0 is taken as 1. torch's `LambdaLR` counts from 0, so
+            it is given `rate(step + 1, …)`.
+        model_size: d_model.
+        factor: 1 in the paper.
+        warmup: the step at which the rate is highest; 4000 in the paper.
+
+    Returns:
+        The rate, highest at `step = warmup`, where it is factor / √(model_size · warmup).
+
+    Raises:
+        ValueError: a warm-up of less than one step, a negative step, or a model without a size.
+
+    Source: Vaswani et al. 2017, §5.3, eq. 3.
+    """
+    if warmup < 1 or step < 0:
+        raise ValueError(f"warmup must be at least 1 and step at least 0, not {warmup} and {step}")
+    if model_size < 1:
+        raise ValueError(f"model_size must be at least 1, not {model_size}")
+    # 1. Schedulers ask for the rate before the first step too.
+    step = max(step, 1)
+    # 2. The smaller of the two curves, which meet at the warm-up.
+    return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+# --- Day 18 · Training loop (§5) ------------------------------------------------------------------
+
+
+def run_epoch(
+    batches: Iterable[Batch],
+    model: EncoderDecoder,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    optimizer: torch.optim.Optimizer | None = None,
+    scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
+    accumulate: int = 1,
+) -> float:
+    """Go through the batches once: train where there is an optimiser, else only measure.
+
+    Args:
+        batches: `Batch`es with targets, perhaps from a generator that can be read only once.
+        model: an `EncoderDecoder`. It is put into training mode where there is an optimiser, else
+            into evaluation mode, in which no gradient is computed.
+        loss: from log-probabilities `(B·T, V)` and targets `(B·T,)` to their summed loss.
+        optimizer: steps once after every `accumulate` batches, and after the last ones, fewer or not.
+            Gradients from before the call have no part in it.
+        scheduler: steps once after each step of the optimiser.
+        accumulate: batches whose gradients are added up for one step. A step's gradient is the
+            group's summed loss over the group's real tokens, so that k batches accumulated give the
+            step that one batch of all their sequences would; a group without one has a gradient of 0.
+
+    Returns:
+        The total loss over the total number of real target tokens.
+
+    Raises:
+        ValueError: `accumulate` below 1, or batches without a single token to predict.
+
+    Source: Vaswani et al. 2017, §5.
+    """
+    if accumulate < 1:
+        raise ValueError(f"accumulate must be at least 1, not {accumulate}")
+    training = optimizer is not None
+    model.train(training)
+    total_loss, total_tokens = 0.0, 0
+    remaining = iter(batches)
+    with torch.set_grad_enabled(training):
+        # 1. Take a group of batches at a time: its tokens must be known before the first backward.
+        while group := list(itertools.islice(remaining, accumulate)):
+            if any(batch.tgt is None for batch in group):
+                raise ValueError("batches hold no token to predict where they have no target")
+            tokens = sum(batch.ntokens for batch in group)
+            if training:
+                optimizer.zero_grad()
+            for batch in group:
+                # 2. Forward: states, log-probabilities, summed loss.
+                states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+                log_probs = model.generator(states)  # (B, T, V)
+                summed = loss(log_probs.flatten(0, 1), batch.tgt_y.flatten())
+                # 3. Backward: each batch adds its part of the group's mean loss.
+                if training:
+                    (summed / max(tokens, 1)).backward()
+                total_loss += summed.detach().to(torch.promote_types(summed.dtype, torch.float32))
+            # 4. One step for the group, and one of the schedule.
+            if training:
+                optimizer.step()
+                if scheduler is not None:
+                    scheduler.step()
+            total_tokens += tokens
+    if total_tokens == 0:
+        raise ValueError("batches hold no token to predict")
+    # 5. The mean over tokens, not over batches: a batch counts by what is in it.
+    return float(total_loss / total_tokens)
+
+
+# --- Day 19 · Greedy decoding (§3) ----------------------------------------------------------------
+
+
+@torch.no_grad()
+def greedy_decode(
+    model: EncoderDecoder,
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B 1 S"],
+    max_len: int,
+    start: int,
+    end: int | None = None,
+) -> Int[Tensor, "B t"]:
+    """Say the likeliest token, again and again, each row until its `end`.
+
+    Args:
+        model: an `EncoderDecoder`, in evaluation mode if its caller is wise. Its decoder is asked with
+            a causal mask, as in training.
+        src: source tokens `(B, S)`.
+        src_mask: `(B, 1, S)`, True at real tokens.
+        max_len: the most tokens of a row, the start symbol included.
+        start: the symbol that every target began with in training.
+        end: the symbol that ends a row; None to go on to `max_len`.
+
+    Returns:
+        int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the length
+        of the longest row. With `end=None` it is exactly `(B, max_len)`.
+
+    Raises:
+        ValueError: `max_len` below 1.
+
+    Source: Vaswani et al. 2017, §3 (auto-regressive).
+    """
+    if max_len < 1:
+        raise ValueError(f"max_len counts the start symbol, so it is at least 1, not {max_len}")
+    # 1. Read the source once. Every row begins with the start symbol, and none is finished.
+    memory = model.encode(src, src_mask)  # (B, S, d_model)
+    tokens = torch.full((src.size(0), 1), start, dtype=torch.long, device=src.device)
+    finished = torch.zeros(src.size(0), dtype=torch.bool, device=src.device)
+    while tokens.size(1) < max_len and not (end is not None and finished.all()):
+        # 2. What does the last position say comes next?
+        earlier = subsequent_mask(tokens.size(1)).to(src.device)  # (1, t, t)
+        states = model.decode(memory, src_mask, tokens, earlier)  # (B, t, d_model)
+        following = model.generator(states[:, -1]).argmax(dim=-1)  # (B,)
+        # 3. Rows that have finished get 0. Those that say `end` now finish.
+        following = following.masked_fill(finished, 0)
+        tokens = torch.cat([tokens, following.unsqueeze(1)], dim=1)
+        if end is not None:
+            finished |= following == end
+    return tokens
+
+
+# --- Day 20 · Beam search (§6.1) ------------------------------------------------------------------
+
+
+@torch.no_grad()
+def beam_search(
+    model: EncoderDecoder,
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B 1 S"],
+    max_len: int,
+    start: int,
+    end: int,
+    beam: int = 4,
+    alpha: float = 0.6,
+) -> Int[Tensor, "B t"]:
+    """Follow the `beam` likeliest beginnings side by side, and return the best that comes of them.
+
+    A hypothesis of n tokens after the start symbol, its `end` included, is worth
+
+        log P(tokens | source) / ((5 + n) / 6)^alpha
+
+    Args:
+        model: an `EncoderDecoder`, in evaluation mode if its caller is wise.
+        src: source tokens `(B, S)`.
+        src_mask: `(B, 1, S)`, True at real tokens.
+        max_len: the most tokens of a row, the start symbol included. A hypothesis that is cut off
+            there competes on equal terms with those that ended.
+        start: the symbol that every target began with in training.
+        end: the symbol that ends a hypothesis.
+        beam: how many beginnings to follow in each row, also more than there are tokens. 1 is greedy
+            decoding; so many that nothing is ever cut is exhaustive search.
+        alpha: the length penalty: 0 for none.
+
+    Returns:
+        The best hypothesis of each row, as `greedy_decode` would give it: int64 `(B, t)`, t ≤ max_len
+        the length of the longest, `end` kept, 0 after it.
+
+    Raises:
+        ValueError: `max_len` or `beam` below 1, or a negative `alpha`.
+
+    Source: Vaswani et al. 2017, §6.1 (beam 4, α = 0.6); Wu et al. 2016, *Google's Neural Machine
+    Translation System*, §7, eq. 14.
+    """
+    if max_len < 1 or beam < 1:
+        raise ValueError(f"max_len and beam must be at least 1, not {max_len} and {beam}")
+    if not alpha >= 0:
+        raise ValueError(f"alpha must be at least 0, not {alpha}")
+    rows, device = src.size(0), src.device
+    # 1. Read the source once, and give each row of the batch `beam` places. All hypotheses of a row
+    #    are still one and the same, so all but one start at −∞.
+    memory = model.encode(src, src_mask).repeat_interleave(beam, dim=0)  # (B·beam, S, d_model)
+    src_mask = src_mask.repeat_interleave(beam, dim=0)  # (B·beam, 1, S)
+    tokens = torch.full((rows, beam, 1), start, dtype=torch.long, device=device)
+    wide = torch.promote_types(memory.dtype, torch.float32)  # a half cannot hold a long sum
+    scores = torch.full((rows, beam), -math.inf, device=device, dtype=wide)
+    scores[:, 0] = 0.0
+    best = torch.full((rows, max_len), 0, dtype=torch.long, device=device)
+    best[:, 0] = start
+    best_value = torch.full_like(scores[:, 0], -math.inf)  # (B,)
+    longest = torch.ones_like(best[:, 0])  # (B,)
+    for n in range(1, max_len):
+        # 2. Score every continuation of every hypothesis, and keep the `beam` best of each row.
+        earlier = subsequent_mask(n).to(device)
+        states = model.decode(memory, src_mask, tokens.flatten(0, 1), earlier)
+        log_probs = model.generator(states[:, -1]).unflatten(0, (rows, beam))  # (B, beam, V)
+        totals = (scores.unsqueeze(-1) + log_probs).flatten(1)  # (B, beam·V)
+        scores, chosen = totals.topk(beam)  # (B, beam)
+        parent, following = chosen // log_probs.size(-1), chosen % log_probs.size(-1)
+        tokens = tokens.gather(1, parent.unsqueeze(-1).expand(-1, -1, n))
+        tokens = torch.cat([tokens, following.unsqueeze(-1)], dim=-1)  # (B, beam, n + 1)
+        # 3. Hypotheses that end leave the beam. Of all that ever did, a row keeps the best.
+        ended = (following == end) | (n == max_len - 1)
+        values = (scores / ((5 + n) / 6) ** alpha).masked_fill(~ended, -math.inf)
+        value, which = values.max(dim=-1)  # (B,)
+        better = value > best_value
+        best[better, : n + 1] = tokens[better, which[better]]
+        best_value = torch.where(better, value, best_value)
+        longest = torch.where(better, n + 1, longest)
+        scores = scores.masked_fill(ended, -math.inf)
+        # 4. Stop where no hypothesis can still win: a score only falls, and no penalty divides it by
+        #    more than the one at max_len.
+        hope = scores.max(dim=-1).values / ((4 + max_len) / 6) ** alpha
+        if (hope <= best_value).all():
+            break
+    return best[:, : max(longest.tolist(), default=1)]
+
+
+# --- Day 21 · Byte-pair encoding (§5.1) -----------------------------------------------------------
+
+
+def train_bpe(text: str, vocab_size: int) -> "BPE":
+    """Learn a vocabulary of frequent byte sequences: merge the commonest pair, again and again.
+
+    Args:
+        text: what to learn from, as one sequence: nothing splits it into words first.
+        vocab_size: the number of ids wanted, the 256 bytes included.
+
+    Returns:
+        A `BPE` of vocab_size − 256 merges, or fewer where no pair is left. Every adjacent pair counts
+        (`aaa` has two), also one that occurs once; of equally common ones the pair that occurs first
+        in the sequence is merged.
+
+    Raises:
+        ValueError: a `vocab_size` below 256.
+
+    Source: Sennrich, Haddow & Birch 2016, *Neural Machine Translation of Rare Words with Subword
+    Units*, §3.2; on bytes: Radford et al. 2019 (GPT-2), §2.2.
+    """
+    if vocab_size < 256:
+        raise ValueError(
+            f"vocab_size counts the 256 bytes, so it is at least 256, not {vocab_size}"
+        )
+    # 1. Start from the UTF-8 bytes.
+    ids = list(text.encode("utf-8"))
+    merges: list[tuple[int, int]] = []
+    while len(merges) < vocab_size - 256 and len(ids) > 1:
+        # 2. Find the commonest adjacent pair. A Counter keeps the order in which its keys came, and
+        #    max returns the first of equals.
+        counts = Counter(itertools.pairwise(ids))
+        pair = max(counts, key=counts.__getitem__)
+        # 3. Merge it everywhere, under the next free id.
+        ids = BPE.merge(ids, pair, 256 + len(merges))
+        merges.append(pair)
+    return BPE(merges)
+
+
+class BPE:
+    """Byte-pair encoding: text to ids and back, without loss, whatever the text.
+
+    Args:
+        merges: pairs of ids in the order of their rank. Ids 0 to 255 are the bytes; 256 + r stands
+            for the pair of rank r.
+
+    Attributes:
+        merges: as given, as a list of pairs.
+
+    Raises:
+        ValueError: a merge of ids that do not exist yet.
+
+    Source: Sennrich, Haddow & Birch 2016, §3.2.
+    """
+
+    def __init__(self, merges: Sequence[tuple[int, int]]):
+        # 1. Spell out in bytes what each id stands for: a merge is the sum of its two parts.
+        self.merges = list(merges)
+        self.spelling = [bytes([byte]) for byte in range(256)]
+        for left, right in self.merges:
+            if not (0 <= left < len(self.spelling) and 0 <= right < len(self.spelling)):
+                raise ValueError(f"merges: {(left, right)} uses an id before it is made")
+            self.spelling.append(self.spelling[left] + self.spelling[right])
+
+    @staticmethod
+    def merge(ids: Sequence[int], pair: tuple[int, int], new: int) -> list[int]:
+        """Replace a pair by a new id wherever it occurs, from left to right, each id used once."""
+        # 1. Walk along. Where the pair begins, take both ids at once.
+        merged: list[int] = []
+        position = 0
+        while position < len(ids):
+            if tuple(ids[position : position + 2]) == pair:
+                merged.append(new)
+                position += 2
+            else:
+                merged.append(ids[position])
+                position += 1
+        return merged
+
+    def encode(self, text: str) -> list[int]:
+        """From text to ids: the merges as they were learnt, the earliest first."""
+        # 1. Start from the bytes, and of the merges that fit apply the one of lowest rank.
+        ids = list(text.encode("utf-8"))
+        rank = {pair: number for number, pair in enumerate(self.merges)}
+        while fitting := set(itertools.pairwise(ids)) & rank.keys():
+            pair = min(fitting, key=rank.__getitem__)
+            ids = self.merge(ids, pair, 256 + rank[pair])
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """From ids to text. Bytes that are no UTF-8, as a model may say, become U+FFFD.
+
+        Raises:
+            ValueError: an id that there is not.
+        """
+        # 1. Spell out all the ids, then read the bytes as one.
+        ids = list(ids)
+        for number in ids:
+            if not 0 <= number < len(self.spelling):
+                raise ValueError(f"ids must lie in 0 to {len(self.spelling) - 1}, not {number}")
+        return b"".join(self.spelling[number] for number in ids).decode("utf-8", errors="replace")
+
+
+# --- Day 22 · Translation (§5.1, §6.1) ------------------------------------------------------------
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """How alike translations are to those of humans, from 0 to 100, over a whole corpus.
+
+        BLEU = 100 · BP · exp(¼ Σ log pₙ),  n = 1 … 4;   BP = min(1, exp(1 − r / c))
+
+    pₙ is the share of the hypotheses' n-grams that a reference has too, each counted at most as often
+    as the one reference has it that has it most often; c is the length of all hypotheses, r of the
+    references closest in length, the shorter of two that are equally close.
+
+    Args:
+        hypotheses: one translation a sentence.
+        references: streams of references: `references[k][i]` is the k-th for sentence i.
+
+    Returns:
+        The score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as
+        `tokenize_13a` makes them, upper and lower case apart. Orders n without a match are smoothed:
+        the first counts 1/2 of a match, the second 1/4, the third 1/8. The score is 0 where nothing
+        matches at all, or no hypothesis has 4 tokens.
+
+    Raises:
+        ValueError: no references, a stream that has not one for every hypothesis, or a string in
+            place of a stream.
+
+    Source: Papineni et al. 2002, *BLEU*, §2.3; Post 2018, *A Call for Clarity in Reporting BLEU
+    Scores*; smoothing: Chen & Cherry 2014, technique 3.
+    """
+    if isinstance(hypotheses, str) or any(isinstance(stream, str) for stream in references):
+        raise ValueError("hypotheses and each stream of references must hold strings, not be one")
+    if not references or any(len(stream) != len(hypotheses) for stream in references):
+        lengths = [len(stream) for stream in references]
+        raise ValueError(
+            f"references must be streams of {len(hypotheses)}, one each for every hypothesis, and "
+            f"there are {lengths}"
+        )
+
+    def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+        return Counter(zip(*(tokens[first:] for first in range(n)), strict=False))
+
+    matches, totals = [0] * 4, [0] * 4
+    hypothesis_length = reference_length = 0
+    for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):
+        tokens, *others = (tokenize_13a(line) for line in (hypothesis, *alternatives))
+        # 1. Lengths: of the hypothesis, and of the reference closest to it.
+        hypothesis_length += len(tokens)
+        reference_length += min(
+            (len(other) for other in others), key=lambda size: (abs(size - len(tokens)), size)
+        )
+        # 2. Matches: what hypothesis and references have in common, n-gram by n-gram. | is the larger
+        #    count of each, & the smaller.
+        for n in range(1, 5):
+            most: Counter[tuple[str, ...]] = Counter()
+            for other in others:
+                most |= ngrams(other, n)
+            mine = ngrams(tokens, n)
+            matches[n - 1] += (mine & most).total()
+            totals[n - 1] += mine.total()
+    if matches[0] == 0 or totals[3] == 0:
+        return 0.0
+    # 3. The logarithms of the four precisions, smoothed where there is no match.
+    logs, smooth = 0.0, 1.0
+    for matched, total in zip(matches, totals, strict=True):
+        if matched == 0:
+            smooth /= 2
+        logs += math.log((matched or smooth) / total)
+    # 4. Their geometric mean, less a penalty for saying too little.
+    brevity = min(0.0, 1 - reference_length / hypothesis_length)
+    return 100 * math.exp(brevity + logs / 4)
+
+
+def tokenize_13a(line: str) -> list[str]:
+    """The tokens of a line as NIST's mteval-v13a.pl has them: punctuation stands alone, but not within
+    numbers. BLEU depends on it, so everybody has to use the same."""
+    line = line.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+    for entity in ("&quot;", "&amp;", "&lt;", "&gt;"):
+        line = line.replace(entity, html.unescape(entity))
+    line = re.sub(r"([{-~\[-` -&(-+:-@/])", r" \1 ", f" {line} ")
+    line = re.sub(r"([^0-9])([.,])", r"\1 \2 ", line)
+    line = re.sub(r"([.,])([^0-9])", r" \1 \2", line)
+    line = re.sub(r"([0-9])(-)", r"\1 \2 ", line)
+    return line.split()
+
+
+def token_batches(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], max_tokens: int
+) -> Iterator[list[tuple[Sequence[int], Sequence[int]]]]:
+    """Group sentence pairs so that every batch is about equally large, and holds little padding.
+
+    Args:
+        pairs: `(source ids, target ids)`.
+        max_tokens: the most that a batch may take up once it is padded:
+            len(batch) × (longest source + longest target).
+
+    Yields:
+        Lists of pairs, none empty. Every pair is in exactly one, uncut. A pair that is too long for
+        any batch has one of its own.
+
+    Raises:
+        ValueError: `max_tokens` below 1.
+
+    Source: Vaswani et al. 2017, §5.1 (sentence pairs were batched together by approximate sequence
+    length).
+    """
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+    batch: list[tuple[Sequence[int], Sequence[int]]] = []
+    longest_source = longest_target = 0
+    # 1. Neighbours in length make good company.
+    for pair in sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1]))):
+        # 2. How large would the batch be with this pair? Where that is too much, begin another.
+        source, target = max(longest_source, len(pair[0])), max(longest_target, len(pair[1]))
+        if batch and (len(batch) + 1) * (source + target) > max_tokens:
+            yield batch
+            batch, source, target = [], len(pair[0]), len(pair[1])
+        batch.append(pair)
+        longest_source, longest_target = source, target
+    if batch:
+        yield batch
