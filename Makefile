@@ -18,7 +18,7 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/course sync --check
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadgroup
 	$(BIN)/pytest -n 2 --dist loadfile --nbval lessons solutions
 
 notebooks: $(READY)  ## execute every notebook again, in place

@@ -8,7 +8,6 @@ from typing import Any
 
 from course.answers import find_answer
 from course.checks import Seen
-from course.curriculum import ROOT
 from course.definitions import cut_sources, stub_text
 from course.judge import Judge, Outcome
 from course.messages import describe_raised
@@ -48,14 +47,16 @@ class _Run:
         self.printed = ""
         self._judge = judge
         self._path = path
-        self._left = {check.name: check for check in judge.checks}
         self._pool = pool
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes = judge.skipped()
+        self._left = {
+            check.name: check for check in judge.checks if check.name not in self._outcomes
+        }
         self._waits: dict[str, int] = {}
 
     def outcomes(self) -> dict[str, Outcome]:
         while self._left:
-            worker = self._pool.take()
+            worker = self._pool.take(self._judge.torch_on)
             try:
                 worker.ask(self._request())
                 self._hear(worker)
@@ -69,10 +70,7 @@ class _Run:
     def _request(self) -> dict[str, Any]:
         day = self._judge.day
         return {
-            "root": str(ROOT),
             "day": day.number,
-            "exercises": day.exercises,
-            "checks": str(day.checks),
             "names": list(self._left),
             "answer": str(self._path.resolve()),
             "shown": str(self._path),

@@ -18,19 +18,23 @@ import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
+from course.arrays import copied, is_array, is_tensor, same
+from course.curriculum import Day
 from course.definitions import RAISE
 from course.draw import Draw
 from course.observation import Observation, Raised, flatten
 
 Transform = Callable[[Any], Any]
-"""Maps one input array to the array that is used instead."""
+"""Maps one input array or tensor to what is used instead."""
+
+BUILD = "build"
 
 DEEPEST_TRACEBACK = 12  # endless recursion fills a thousand lines that say the same
 
@@ -46,13 +50,18 @@ class Check:
     function: Callable[..., Any]
     parameters: dict[str, Any]
     module: ModuleType
+    tensors: bool = False
+    """Whether its fixtures draw tensors."""
     constant: dict[str, str] = field(default_factory=dict)
     """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
 
-    @property
+    @cached_property
     def takes_device(self) -> bool:
-        """Whether it runs where one asks; NumPy's checks know the CPU alone."""
-        return "device" in inspect.signature(self.function).parameters
+        """Whether it has anything that can lie on a GPU: NumPy's arrays, numbers and words cannot."""
+        if not self.tensors:
+            return False
+        inputs = check_inputs(self, seed=0)
+        return BUILD in inputs or any(is_tensor(value) for _, value in named_values(inputs))
 
     @property
     def says(self) -> str:
@@ -82,15 +91,16 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
-def load_checks(path: Path, exercises: tuple[str, ...]) -> list[Check]:
+def load_checks(day: Day) -> list[Check]:
     """The checks of a day in the order of its file, one for each combination of parameters."""
-    module = load_module(path)
+    exercises = day.exercises
+    module = load_module(day.checks)
     checks: list[Check] = []
     for name, function in vars(module).items():
         if name.startswith("test_") and inspect.isfunction(function):
             uses = _definitions_used(function, exercises)
             if not uses:
-                raise ValueError(f"{path.name}: {name} uses none of {', '.join(exercises)}")
+                raise ValueError(f"{day.checks.name}: {name} uses none of {', '.join(exercises)}")
             # A check of several exercises counts for the last: what comes later stands on what came
             # before.
             exercise = max(uses, key=exercises.index)
@@ -101,7 +111,16 @@ def load_checks(path: Path, exercises: tuple[str, ...]) -> list[Check]:
             }
             for suffix, parameters in _parameter_sets(function):
                 checks.append(
-                    Check(name + suffix, exercise, uses, function, parameters, module, constant)
+                    Check(
+                        name + suffix,
+                        exercise,
+                        uses,
+                        function,
+                        parameters,
+                        module,
+                        day.uses_torch,
+                        constant,
+                    )
                 )
     return checks
 
@@ -157,12 +176,10 @@ def see(
         transform: applied to every input array before the check gets it.
         file: the answer's file name, by which its own lines are told from others in a traceback.
     """
-    inputs = check_inputs(check, seed, device)
-    if transform is not None:
-        inputs = map_arrays(inputs, transform)
-    before = map_arrays(inputs, np.copy)
+    inputs = check_inputs(check, seed, device, transform)
+    before = map_arrays(inputs, copied)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _seeded(check, seed):
             warnings.simplefilter("ignore")  # an overflow shows in the values, which are compared
             observation = flatten(check.function(answer=answer, **inputs))
     except (Exception, SystemExit) as error:
@@ -170,11 +187,35 @@ def see(
     return Seen(observation, damaged=tuple(_differing(before, inputs)))
 
 
-def check_inputs(check: Check, seed: int, device: str = "cpu") -> dict[str, Any]:
+def check_inputs(
+    check: Check, seed: int, device: str = "cpu", transform: Transform | None = None
+) -> dict[str, Any]:
     """The values of a check's fixtures, by name, without `answer`."""
     known: dict[str, Any] = {**check.parameters, "device": device, "seed": seed}
-    wanted = list(inspect.signature(check.function).parameters)
-    return {name: _fixture(check, name, known) for name in wanted if name != "answer"}
+    wanted = [name for name in inspect.signature(check.function).parameters if name != "answer"]
+    if BUILD in wanted:
+        from course.tensors import Build
+
+        known[BUILD] = Build(seed, check.name, device, transform)
+    inputs = {name: _fixture(check, name, known) for name in wanted}
+    if transform is not None:
+        inputs = map_arrays(inputs, transform)
+    if device != "cpu":
+        inputs = map_arrays(inputs, lambda array: array.to(device) if is_tensor(array) else array)
+    return inputs
+
+
+@contextmanager
+def _seeded(check: Check, seed: int) -> Iterator[None]:
+    """Within it, dropout draws what it draws every time; without, everything is as it was before."""
+    if not check.tensors:
+        yield
+        return
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
 
 
 def _fixture(check: Check, name: str, known: dict[str, Any]) -> Any:
@@ -188,29 +229,38 @@ def _fixture(check: Check, name: str, known: dict[str, Any]) -> Any:
         wanted = inspect.signature(function).parameters
         arguments = {other: _fixture(check, other, known) for other in wanted if other != "draw"}
         if "draw" in wanted:  # each fixture of each check has a stream of its own
-            arguments["draw"] = Draw(known["seed"], f"{check.name}/{name}")
+            arguments["draw"] = _draw(check, known["seed"], name)
         known[name] = function(**arguments)
     return known[name]
 
 
+def _draw(check: Check, seed: int, fixture: str) -> Draw:
+    who = f"{check.name}/{fixture}"
+    if not check.tensors:
+        return Draw(seed, who)
+    from course.tensors import TensorDraw
+
+    return TensorDraw(seed, who)
+
+
 def map_arrays(value: Any, function: Transform) -> Any:
-    """The same nested value with every array in it replaced."""
+    """The same nested value with every array and tensor in it replaced."""
     if isinstance(value, dict):
         return {key: map_arrays(item, function) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return type(value)(map_arrays(item, function) for item in value)
-    return function(value) if isinstance(value, np.ndarray) else value
+    return function(value) if is_array(value) else value
 
 
 def named_values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every array and number in a nested value, by the name that a learner knows: the innermost key."""
+    """Every array, tensor and number in a nested value, by its innermost key: the learner's name for it."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from named_values(item, str(key))
     elif isinstance(value, tuple | list):
         for index, item in enumerate(value):
             yield from named_values(item, f"{path}[{index}]")
-    elif isinstance(value, np.ndarray | int | float):
+    elif is_array(value) or isinstance(value, int | float):
         yield path, value
 
 
@@ -221,8 +271,7 @@ def _differing(before: Any, after: Any) -> Iterator[str]:
         yield from sorted({name for name, _ in old} ^ {name for name, _ in new})
         return
     for (name, was), (_, value) in zip(old, new, strict=True):
-        array = np.asarray(was)
-        if not np.array_equal(array, value, equal_nan=array.dtype.kind == "f"):
+        if not same(was, value):
             yield name
 
 

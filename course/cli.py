@@ -106,10 +106,11 @@ def check(
     wanted = days or [day for day in DAYS if day.ready]
     console = display.console(stderr=as_json)
     results: list[DayResult] = []
-    with Pool(spares=min(2, len(wanted))) as pool:
-        for index, day in enumerate(wanted):
+    judges = [Judge(day, seed, device.value) for day in wanted]
+    with Pool(spares=min(2, len(wanted)), torch_on=judges[0].torch_on) as pool:
+        for index, (day, judge) in enumerate(zip(wanted, judges, strict=True)):
             mark = fingerprint(day, find_answer(day, answers))
-            result = check_day(Judge(day, seed, device.value), answers, pool)
+            result = check_day(judge, answers, pool)
             results.append(result)
             if len(wanted) - index > 2:
                 pool.refill()
@@ -140,6 +141,28 @@ def watch(
     from course.watching import Watch
 
     Watch(day or _next_day(), answers, display.console(), as_json, seed).run()
+
+
+@app.command()
+def assemble(answers: Answers = EXERCISES) -> None:
+    """A Transformer of your own parts, trained to copy. Exit 0 if it copies all that it never saw."""
+    from course import graduation
+    from course.assembly import assemble as run
+    from course.workers import WorkerStopped
+
+    console = display.console()
+    try:
+        with graduation.training(console) as report:
+            result = run(answers, report)
+    except WorkerStopped as stop:
+        _fail(str(stop))
+    console.print(graduation.report(result))
+    if result.attention:
+        picture = ROOT / "my" / "assembled.png"
+        _write(lambda: graduation.draw(result.attention, picture), picture)
+        console.print(Text(f"Every layer and head: {_shown(picture)}", "quiet"))
+    console.print(graduation.verdict(result))
+    raise typer.Exit(0 if result.exact == 1.0 else 1)
 
 
 @app.command()

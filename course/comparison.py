@@ -45,6 +45,22 @@ def compare(seen: Observation, expected: Expected) -> Difference | None:
     return None
 
 
+def identical(one: Observation, other: Observation) -> bool:
+    """Whether two observations are the same to the last bit."""
+    return one.keys() == other.keys() and all(
+        _identical(leaf, other[path]) for path, leaf in one.items()
+    )
+
+
+def _identical(one: Leaf, other: Leaf) -> bool:
+    kinds = [(leaf.type, leaf.shape, leaf.dtype, leaf.device) for leaf in (one, other)]
+    if kinds[0] != kinds[1]:
+        return False
+    if not one.is_array or one.value is None or other.value is None:
+        return bool(one.value is other.value or one.value == other.value)
+    return np.array_equal(one.value, other.value, equal_nan=is_float(one))
+
+
 def _compare_leaf(
     path: str, yours: Leaf | None, wanted: Leaf, truth: Leaf, tolerance: float
 ) -> Difference | None:

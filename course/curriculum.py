@@ -24,6 +24,11 @@ class Day:
         return f"day{self.number:02d}_{self.topic}"
 
     @property
+    def uses_torch(self) -> bool:
+        """Whether its inputs are tensors, and may lie on a GPU; the others' are NumPy's arrays."""
+        return "numpy_reference.py" not in self.references
+
+    @property
     def lesson(self) -> Path:
         return ROOT / "lessons" / f"{self.stem}.ipynb"
 

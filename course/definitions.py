@@ -14,6 +14,7 @@ import builtins
 import functools
 import io
 import linecache
+import re
 import sys
 import textwrap
 import tokenize
@@ -25,6 +26,7 @@ from types import CodeType, MappingProxyType, ModuleType
 from course.curriculum import DAYS, ROOT, Day, day_of_definition
 
 RAISE = "raise NotImplementedError"
+LINE = 100  # characters
 
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -87,8 +89,14 @@ def _span(node: ast.stmt) -> tuple[int, int]:
 # --- Imports that a definition needs -------------------------------------------------------------
 
 
-def import_lines(day: Day) -> str:
-    """The imports that the day's exercises need, the reference's earlier parts included."""
+def import_lines(day: Day, private: bool = True) -> str:
+    """The imports that the day's exercises need, the reference's earlier parts included.
+
+    Args:
+        day: the day.
+        private: whether to import private helpers too, which only refuse bad arguments: what no
+            answer is asked for.
+    """
     wanted: set[str] = set()
     for name in day.exercises:
         wanted |= names_used(day, name)
@@ -100,7 +108,9 @@ def import_lines(day: Day) -> str:
         found = [
             name
             for name in reference(file).definitions
-            if name in wanted and name not in day.exercises
+            if name in wanted
+            and name not in day.exercises
+            and (private or not name.startswith("_"))
         ]
         if found:
             earlier.append(f"from {reference(file).module} import {', '.join(sorted(found))}\n")
@@ -147,7 +157,8 @@ def stub_text(day: Day) -> str:
         """
         ''')
     bodies = [_stub_of(definition_text(day, name)) for name in day.exercises]
-    return "\n\n".join([f"{head}\n{sorted_imports(import_lines(day))}", *bodies])
+    imports = sorted_imports(import_lines(day, private=False))
+    return "\n\n".join([f"{head}\n{imports}" if imports else head, *bodies])
 
 
 def sorted_imports(lines: str) -> str:
@@ -167,11 +178,20 @@ def sorted_imports(lines: str) -> str:
 
     ordered = sorted(lines.splitlines(keepends=True), key=order)
     blocks = [[line for line in ordered if group(line) == number] for number in range(3)]
-    return "\n".join("".join(block) for block in blocks if block)
+    return "\n".join("".join(map(_wrapped, block)) for block in blocks if block)
+
+
+def _wrapped(line: str) -> str:
+    """An import as ruff has it: one name a line where a line is too short for all."""
+    if len(line.rstrip()) <= LINE:
+        return line
+    head, names = line.rstrip().split(" import ")
+    return f"{head} import (\n" + "".join(f"    {name},\n" for name in names.split(", ")) + ")\n"
 
 
 def _stub_of(text: str) -> str:
     """A definition without its code: signature, docstring, numbered steps and the raise stay."""
+    text = _without_private_methods(text)
     tree = ast.parse(text)
     lines = text.splitlines()
     comments = _comments(text)
@@ -189,6 +209,16 @@ def _stub_of(text: str) -> str:
         kept.append(indent + RAISE)
         position = function.end_lineno
     return "\n".join([*kept, *lines[position:]]) + "\n"
+
+
+def _without_private_methods(text: str) -> str:
+    """How the reference helps itself is not part of the exercise."""
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and re.match(r"_[^_]", node.name) and node.col_offset:
+            first, last = _span(node)
+            lines[first:last] = [""] * (last - first)
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _innermost_functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:

@@ -171,7 +171,7 @@ def verdict(result: DayResult) -> RenderableType:
             lines += _exercise(exercise, checks, in_full=not told)
             told = told or any(_went_wrong(check) for check in checks)
     if result.printed.strip():
-        lines += _printed(result.printed)
+        lines += printed(result.printed)
     return Group(*lines)
 
 
@@ -232,8 +232,9 @@ def _failure(check: CheckResult) -> RenderableType:
     return Group(name, box, Padding(safe(detail), (0, 0, 0, 2)))
 
 
-def _printed(printed: str) -> list[RenderableType]:
-    lines = printed.rstrip().splitlines()
+def printed(words: str) -> list[RenderableType]:
+    """What the learner's code printed, cut to a length that can be read."""
+    lines = words.rstrip().splitlines()
     shown = "\n".join(line[:300] for line in lines[:MOST_PRINTED_LINES])
     more = len(lines) - MOST_PRINTED_LINES
     text = safe(shown) + (Text(f"\n… and {more} lines more", "quiet") if more > 0 else Text(""))

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 Item = TypeVar("Item")
-Array = np.ndarray[Any, Any]
 
 
 class Draw:
     """A stream of random sizes and arrays that depends on the seed and on who draws, and on nothing else."""
+
+    usual = "float64"
 
     def __init__(self, seed: int, who: str) -> None:
         digest = hashlib.sha256(f"{seed}/{who}".encode()).digest()
@@ -32,26 +33,26 @@ class Draw:
         return items[self.size(0, len(items) - 1)]
 
     def normal(
-        self, *shape: int, scale: float = 1.0, mean: float = 0.0, dtype: str = "float64"
-    ) -> Array:
+        self, *shape: int, scale: float = 1.0, mean: float = 0.0, dtype: str | None = None
+    ) -> Any:
         """Normal numbers of the given deviation and mean."""
-        return (mean + scale * self._random.standard_normal(shape)).astype(dtype)
+        return self._made(mean + scale * self._random.standard_normal(shape), dtype or self.usual)
 
-    def uniform(self, low: float, high: float, *shape: int, dtype: str = "float64") -> Array:
+    def uniform(self, low: float, high: float, *shape: int, dtype: str | None = None) -> Any:
         """Numbers between two bounds, all equally likely."""
-        return self._random.uniform(low, high, shape).astype(dtype)
+        return self._made(self._random.uniform(low, high, shape), dtype or self.usual)
 
-    def weights(self, *shape: int, dtype: str = "float64") -> Array:
+    def weights(self, *shape: int, dtype: str | None = None) -> Any:
         """Positive numbers that sum to 1 along the last axis."""
         exponentials = self._random.exponential(size=shape)
-        shares: Array = exponentials / exponentials.sum(axis=-1, keepdims=True)
-        return shares.astype(dtype)
+        shares = exponentials / exponentials.sum(axis=-1, keepdims=True)
+        return self._made(shares, dtype or self.usual)
 
-    def integers(self, low: int, high: int, *shape: int) -> Array:
+    def integers(self, low: int, high: int, *shape: int) -> Any:
         """Integers from `low` to `high`, both included."""
-        return self._random.integers(low, high + 1, shape)
+        return self._made(self._random.integers(low, high + 1, shape), None)
 
-    def mask(self, *shape: int, keep: float = 0.6) -> Array:
+    def mask(self, *shape: int, keep: float = 0.6) -> Any:
         """A boolean mask in which each row of the last axis keeps at least one True and, where it
         is longer than 1, loses at least one."""
         mask = self._random.random(shape) < keep
@@ -61,4 +62,8 @@ class Draw:
         if last > 1:
             rows[np.arange(len(rows)), (first + 1) % last] = False
         rows[np.arange(len(rows)), first] = True
-        return mask
+        return self._made(mask, None)
+
+    def _made(self, values: Any, dtype: str | None) -> Any:
+        """The drawn values as an array, of this dtype if one is given."""
+        return np.asarray(values) if dtype is None else np.asarray(values).astype(dtype)

@@ -34,9 +34,13 @@ def _judge(day: Day) -> Judge:
 
 
 def _file(answer: SimpleNamespace, check: Check) -> str | None:
+    """Where the answer was written; a class says so by its methods alone where it comes from a cell."""
+    written = getattr(answer, check.exercise)
+    if inspect.isclass(written):
+        written = next(filter(inspect.isfunction, vars(written).values()), None)
     try:
-        return inspect.getsourcefile(getattr(answer, check.exercise))
-    except TypeError:
+        return inspect.getsourcefile(written)
+    except (TypeError, OSError):
         return None
 
 

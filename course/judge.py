@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 
 from course.checks import Check, Seen, load_checks
-from course.comparison import compare
+from course.comparison import compare, identical
 from course.curriculum import Day
 from course.definitions import names_used, reference_module
 from course.expected import Expected, expect, expect_roughly
@@ -28,6 +28,9 @@ class Outcome:
     seconds: float = 0.0
 
 
+TELLING = 2  # checks that are looked at for the one that tells most
+MOST_PAIRS = 150  # of two wrong answers at once; more would take longer than a blink
+
 Diagnosis = tuple[Misconception, ...]
 """What was misunderstood: one thing, two at once, or nothing that is known."""
 
@@ -39,12 +42,28 @@ class Judge:
         self.day = day
         self.seed = seed
         self.device = device
-        self.checks = load_checks(day.checks, day.exercises)
+        self.checks = load_checks(day)
         self._reference = reference_module(day)
         self._expected: dict[str, Expected] = {}
         self._misconceptions: list[Misconception] | None = None
         self._wrong_modules: dict[Diagnosis, ModuleType | None] = {}
         self._wrong: dict[tuple[Diagnosis, str], Expected] = {}
+        self._rough: dict[tuple[Diagnosis, str], Expected] = {}
+
+    @property
+    def torch_on(self) -> str | None:
+        """The device on which a worker needs torch, if it needs torch at all."""
+        return self.device if self.day.uses_torch else None
+
+    def skipped(self) -> dict[str, Outcome]:
+        """The checks that cannot be run here, with the reason: there is no such device."""
+        if self.torch_on is None:
+            return {}
+        from course.tensors import missing_device
+
+        reason = missing_device(self.device)
+        stopped = [check for check in self.checks if reason and check.takes_device]
+        return {check.name: Outcome(None, "skipped", f"Skipped: {reason}.") for check in stopped}
 
     @property
     def misconceptions(self) -> list[Misconception]:
@@ -71,9 +90,6 @@ class Judge:
             for wrong in self.misconceptions:
                 self._expected_wrong((wrong,), check)
                 yield
-        for pair in itertools.combinations(self.misconceptions, 2):
-            self._module(pair)
-            yield
 
     def results(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
@@ -87,7 +103,7 @@ class Judge:
         judged = [self._judge(check, outcomes[check.name], begun) for check in self._seen(outcomes)]
         wrong = {result.exercise for result in judged if result.status in ("failed", "error")}
         told: dict[str, Diagnosis] = {}
-        for exercise in (name for name in self.day.exercises if name in wrong):
+        for exercise in (name for name in self._foundations_first() if name in wrong):
             told[exercise] = self._diagnose(exercise, outcomes, told)
         return [
             _with_diagnosis(result, told[result.exercise], self._shaky(result.exercise, wrong))
@@ -95,6 +111,16 @@ class Judge:
             else result
             for result in judged
         ]
+
+    def _foundations_first(self) -> list[str]:
+        """The day's exercises, each after those that it uses: a mistake is looked for where it is made."""
+        ordered: list[str] = []
+        left = list(self.day.exercises)
+        while left:
+            used = {name: names_used(self.day, name) & set(left) - {name} for name in left}
+            ordered.append(min(left, key=lambda name: len(used[name])))
+            left.remove(ordered[-1])
+        return ordered
 
     def _shaky(self, exercise: str, wrong: set[str]) -> list[str]:
         """The failing exercises of the day that this one stands on, if it is written as the reference is."""
@@ -113,28 +139,47 @@ class Judge:
         seen = {check.name: outcomes[check.name].seen for check in mine}
         if any(value is None for value in seen.values()):
             return ()
-        # The checks that fail are the ones that tell wrong answers apart: ask them first.
-        mine.sort(key=lambda check: matches(seen[check.name], self.expected(check)))
-
-        def may_explain(wrong: Diagnosis) -> bool:
-            module = self._module(wrong)
-            if module is None:
-                return False
-            rough = expect_roughly(mine[0], module, self.seed, self.device)
-            return matches(seen[mine[0].name], rough)
-
-        def explains(wrong: Diagnosis) -> bool:
-            return all(
-                matches(seen[check.name], self._expected_wrong(wrong, check)) for check in mine
-            )
-
         if any(not told.get(name) for name in self._shaky(exercise, set(told))):
             return ()  # what it stands on is wrong in an unknown way, and would be taken for its own
+        # The checks that fail are the ones that tell wrong answers apart: ask them first.
+        mine.sort(key=lambda check: matches(seen[check.name], self.expected(check)))
+        failing = [check for check in mine if not matches(seen[check.name], self.expected(check))]
+
+        def explains(wrong: Diagnosis) -> bool:
+            return all(self._sees(wrong, check, seen[check.name]) for check in mine)
+
         found = list(dict.fromkeys(itertools.chain.from_iterable(told.values())))
         known = found + [one for one in self.misconceptions if one.definition == exercise]
-        singles = ((one,) for one in known)
-        pairs = filter(may_explain, itertools.combinations(known, 2))
-        return next((wrong for wrong in itertools.chain(singles, pairs) if explains(wrong)), ())
+        singles: Iterator[Diagnosis] = ((one,) for one in known)
+        candidates = itertools.chain(singles, self._pairs(known, failing, seen))
+        return next((wrong for wrong in candidates if explains(wrong)), ())
+
+    def _pairs(
+        self, known: list[Misconception], failing: list[Check], seen: dict[str, Seen | None]
+    ) -> Iterator[Diagnosis]:
+        """The pairs of known wrong answers that can have to do with what is seen, likely ones first.
+
+        Of the first checks that fail, the one that fewest known wrong answers fail tells most. One of
+        the two must fail it as it was failed here, or both must fail it.
+        """
+
+        def culprits(check: Check) -> list[Misconception]:
+            return [
+                one
+                for one in known
+                if self._module((one,))
+                and not self.passes(check, self._roughly((one,), check).seen)
+            ]
+
+        check = min(failing[:TELLING], key=lambda check: len(culprits(check)))
+        guilty = culprits(check)
+        alone = [one for one in guilty if matches(seen[check.name], self._roughly((one,), check))]
+        pairs = list(itertools.combinations(known, 2))
+        likely = [pair for pair in pairs if any(one in alone for one in pair)]
+        others = [pair for pair in pairs if all(one in guilty for one in pair)]
+        for pair in list(dict.fromkeys(likely + others))[:MOST_PAIRS]:
+            if self._module(pair) and matches(seen[check.name], self._roughly(pair, check)):
+                yield pair
 
     def _seen(self, outcomes: dict[str, Outcome]) -> Iterable[Check]:
         return [check for check in self.checks if check.name in outcomes]
@@ -146,6 +191,26 @@ class Judge:
             assert module is not None
             self._wrong[key] = expect(check, module, self.seed, self.device)
         return self._wrong[key]
+
+    def _sees(self, wrong: Diagnosis, check: Check, seen: Seen | None) -> bool:
+        """Whether wrong answers see this: to the last bit in a single run, or else to rounding."""
+        rough = self._roughly(wrong, check)
+        if seen is None or not matches(seen, rough):
+            return False
+        if seen.raised is None and identical(seen.observation, rough.seen.observation):
+            return True
+        return matches(seen, self._expected_wrong(wrong, check))
+
+    def _roughly(self, wrong: Diagnosis, check: Check) -> Expected:
+        """The same from one run, to tell what is far off."""
+        key = wrong, check.name
+        if key in self._wrong:
+            return self._wrong[key]
+        if key not in self._rough:
+            module = self._module(wrong)
+            assert module is not None
+            self._rough[key] = expect_roughly(check, module, self.seed, self.device)
+        return self._rough[key]
 
     def _module(self, wrong: Diagnosis) -> ModuleType | None:
         """The reference with these mistakes, if they can be made together."""

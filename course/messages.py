@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from course.arrays import as_numpy, dtype_of, is_array
 from course.checks import named_values
 from course.comparison import Difference
 from course.definitions import RAISE
@@ -76,8 +77,16 @@ def _names(difference: Difference, _: float) -> str:
 
 def _type(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
+    if yours.type == "None" and difference.path.startswith("gradient"):
+        return (
+            f"No gradient reaches {shown(difference.path)}: it is not used, or something on the way is "
+            "detached, turned into numbers, or computed under `no_grad`."
+        )
     if yours.type == "None":
-        return f"{shown(difference.path)} is None; it should be {_a(wanted.type)}. Is a `return` missing?"
+        return (
+            f"{shown(difference.path)} is None; it should be {_a(wanted.type)}. "
+            "Is a `return` missing, or is None handed on?"
+        )
     return f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(wanted.type)}."
 
 
@@ -126,7 +135,8 @@ def _values(difference: Difference, tolerance: float) -> str:
     where = shown(difference.path, index)
     if not is_float(wanted):
         text = f"{where} is {_number(yours, index)}; it should be {_number(wanted, index)}"
-        return f"{text} ({_share(difference.wrong)}). {_meaning_of_flags(yours, wanted)}".strip()
+        share = f" ({_share(difference.wrong)})" if wanted.is_array else ""
+        return f"{text}{share}. {_meaning_of_flags(yours, wanted)}".strip()
     value, right = _doubles(yours), _doubles(wanted)
     gap = float(value[index] - right[index])
     amount = (
@@ -169,7 +179,7 @@ def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
         return (
             f"It is nearly right: the largest error, {worst:.2g}, is {much} what rounding explains."
         )
-    if np.ptp(gaps) <= slack:
+    if np.ptp(gaps) <= slack and gaps.size > 1:
         return "Every entry is off by the same amount."
     if (factor := _common_factor(yours, right, slack)) is not None:
         return f"Every entry is {factor:.4g} times what it should be."
@@ -235,7 +245,7 @@ def _meaning_of_exception(raised: Raised) -> str:
         return "Nobody is there to answer `input()` while the checks run: use the arguments."
     if raised.kind == "SystemExit":
         return "The code asked Python to stop (`exit` or `sys.exit`). Return the result instead."
-    if raised.kind == "NotImplementedError":
+    if raised.kind == "NotImplementedError" and not raised.message:
         return "A method of a base class was reached: is one of yours misspelt or missing?"
     if raised.kind == "RecursionError":
         return "A function calls itself without an end."
@@ -301,8 +311,9 @@ def _shapes(name: str, value: Any) -> list[str]:
 
 def _in_short(value: Any) -> str:
     """A number or a few of them as they are; a larger array by its shape."""
-    if not isinstance(value, np.ndarray):
+    if not is_array(value):
         return f"= {value}"
-    if value.dtype.kind in "biu" and value.size <= FEW:
-        return f"= {value.tolist()}"
-    return f"{value.shape} {value.dtype}"
+    array = as_numpy(value)
+    if array.dtype.kind in "biu" and array.size <= FEW:
+        return f"= {array.tolist()}"
+    return f"{array.shape} {dtype_of(value)}"

@@ -62,6 +62,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     config = pyfuncitem.config
     judge = _judge(day, config.getoption("seed"), config.getoption("device"))
     check = next(check for check in judge.checks if check.name == pyfuncitem.name)
+    if check.name in (skipped := judge.skipped()):
+        pytest.skip(skipped[check.name].message)
     module, file = _load(day, config.getoption("answers"), check)
     seen = see(check, module, judge.seed, judge.device, file=file)
     if seen.exception is not None and seen.raised is not None and not seen.raised.not_started:

@@ -58,8 +58,8 @@ class Watch:
         """Check now, and then at every save, until q or Ctrl-C."""
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
-        with Pool(spares=2) as pool, keys_to(self._key) as has_keys:
-            judge = Judge(self._day, self._seed)
+        judge = Judge(self._day, self._seed)
+        with Pool(2, judge.torch_on) as pool, keys_to(self._key) as has_keys:
             files.start()
             try:
                 self._verdict(judge, pool, has_keys)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,7 @@ import pytest  # noqa: F401
 
 from course.answers import Unreadable, begun, build_answer, read_answer
 from course.checks import load_checks, raised, see
+from course.curriculum import DAYS, ROOT
 from course.definitions import references_cut
 from course.observation import Observation, from_bytes, to_bytes
 
@@ -55,20 +57,38 @@ def read_frame(channel: IO[bytes]) -> bytes | None:
 def main() -> None:
     """Wait for a request, observe, and end."""
     requests, replies = _private_channels()
+    device = sys.argv[1] if len(sys.argv) > 1 else None
+    if device is not None:
+        _warm_up_torch(device)
     write_frame(replies, to_bytes({"ready": True}))
     request = read_frame(requests)
     if request is None:
         return
     threading.Thread(target=_end_with_parent, args=(requests,), daemon=True).start()
-    _limit_memory()
+    if device in (None, "cpu"):  # a GPU's driver reserves far more than it uses
+        _limit_memory()
     _serve(from_bytes(request)[0], replies)
     sys.stdout.flush()
     os._exit(0)  # threads and exit handlers that the learner's code left behind have no say
 
 
+def _warm_up_torch(device: str) -> None:
+    """Do once what takes long the first time: importing torch, its optimisers, its autograd; waking a GPU."""
+    import torch
+
+    from course.tensors import missing_device
+
+    if missing_device(device):
+        device = "cpu"
+    torch.set_num_threads(1)  # tensors this small only wait for a second thread
+    weight = torch.ones(2, 2, device=device, requires_grad=True)
+    (weight @ weight).sum().backward()  # type: ignore[no-untyped-call]
+    torch.optim.Adam([weight]).step()
+
+
 def _private_channels() -> tuple[IO[bytes], IO[bytes]]:
     """Keep standard input and output for the frames; give the learner's code an empty and a noisy one."""
-    requests = os.fdopen(os.dup(0), "rb", buffering=0)
+    requests = os.fdopen(os.dup(0), "rb")  # unbuffered, a long request would come in pieces
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -97,16 +117,25 @@ def _limit_memory() -> None:
 
 
 def _serve(request: dict[str, Any], replies: IO[bytes]) -> None:
-    exercises = tuple(request["exercises"])
-
     def send(message: dict[str, Any], observation: Observation | None = None) -> None:
         sys.stdout.flush()
         write_frame(replies, to_bytes(message, observation))
 
-    sys.path[:] = [entry for entry in sys.path if entry not in ("", request["root"])]
-    with references_cut(request["cut"], request["day"]):
-        checks = load_checks(Path(request["checks"]), exercises)
-        answer, message = _load_answer(request, exercises)
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", str(ROOT))]
+    if "assemble" in request:
+        from course.assembly import serve
+
+        serve(request, send)
+    else:
+        _observe(request, send)
+
+
+def _observe(request: dict[str, Any], send: Callable[..., None]) -> None:
+    """Run the checks that were asked for, and send what each of them saw."""
+    day = DAYS[request["day"] - 1]
+    with references_cut(request["cut"], day.number):
+        checks = load_checks(day)
+        answer, message = _load_answer(request, day.exercises)
         send(message)
         if answer is None:
             return

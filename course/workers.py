@@ -20,7 +20,8 @@ from course.curriculum import ROOT
 from course.observation import BadFrame, Observation, from_bytes, to_bytes
 from course.worker import MOST_MEMORY, read_frame, write_frame
 
-PATIENCE = 5.0  # seconds a check may take: over ten times what any needs
+PATIENCE = 5.0  # seconds a check may compute: over ten times what any needs
+IDLE = 6.0  # times as long by the clock, for code that waits, or a machine that is busy
 STARTING = 60.0  # seconds a worker may take to start; importing torch on a cold disk is slow
 MOST_PRINTED = 20_000  # characters kept of what the learner prints
 LOOK = 0.02  # seconds between two looks at the memory
@@ -58,9 +59,10 @@ class OutOfMemory(WorkerStopped):
 class Worker:
     """One process that runs the code of one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, torch_on: str | None = None) -> None:
+        """Start it. Where torch will be needed, `torch_on` is the device that is made ready."""
         self._process = subprocess.Popen(
-            COMMAND,
+            [*COMMAND, *([torch_on] if torch_on else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -96,16 +98,20 @@ class Worker:
     def hear(self, patience: float = PATIENCE) -> tuple[dict[str, Any], Observation]:
         """The next thing it says.
 
+        Args:
+            patience: seconds that it may compute first. Other programs may keep it from computing, so
+                the clock on the wall is given more.
+
         Raises:
             WorkerStopped: it died, spoke gibberish, or (`TimedOut`, `OutOfMemory`) had to be ended.
         """
-        deadline = time.monotonic() + patience
+        computed, deadline = self._computed(), time.monotonic() + IDLE * patience
         while True:
             try:
                 frame = self._frames.get(timeout=LOOK)
             except queue.Empty:
                 self._look_at_memory()
-                if time.monotonic() > deadline:
+                if self._computed() - computed > patience or time.monotonic() > deadline:
                     self.end()
                     raise TimedOut(
                         f"Your code was still running after {patience:g} seconds: is there an endless loop?"
@@ -129,6 +135,14 @@ class Worker:
                     child.kill()
         self._process.kill()
         self._process.wait()
+
+    def _computed(self) -> float:
+        """Seconds of computing so far; 0 where that cannot be seen any more."""
+        try:
+            times = psutil.Process(self._process.pid).cpu_times()
+        except psutil.Error:
+            return 0.0
+        return float(times.user + times.system)
 
     def _look_at_memory(self) -> None:
         with contextlib.suppress(psutil.Error):
@@ -168,19 +182,27 @@ class Worker:
 class Pool:
     """Workers that start ahead of time and stand ready."""
 
-    def __init__(self, spares: int) -> None:
+    def __init__(self, spares: int, torch_on: str | None = None) -> None:
         self._spares: deque[Worker] = deque()
         self._ahead = spares
+        self._torch_on = torch_on
         self.refill()
 
-    def take(self) -> Worker:
-        """A worker, the warmest first. Nothing is started in its place yet: that would slow it down."""
-        return self._spares.popleft() if self._spares else Worker()
+    def take(self, torch_on: str | None = None) -> Worker:
+        """A worker, the warmest first. Nothing is started in its place yet: that would slow it down.
+
+        Where the spares were made ready for something else, they go, and later ones are made ready for
+        this.
+        """
+        if torch_on != self._torch_on:
+            self.close()
+            self._torch_on = torch_on
+        return self._spares.popleft() if self._spares else Worker(self._torch_on)
 
     def refill(self) -> None:
         """Start as many workers as are missing."""
         while len(self._spares) < self._ahead:
-            self._spares.append(Worker())
+            self._spares.append(Worker(self._torch_on))
 
     def close(self) -> None:
         """End the spares."""

@@ -12,7 +12,10 @@ import pytest
 
 from course.curriculum import ROOT
 
-COPIED = ("course", "numpy_reference.py", "tests/days", "exercises", "solutions", "lessons")
+COPIED = (
+    *("course", "numpy_reference.py", "implementation.py"),
+    *("tests/days", "exercises", "solutions", "lessons"),
+)
 ANSWER = ROOT / "tests" / "days" / "accepted" / "day02_attention" / "query_scaled_first.py"
 
 
@@ -36,7 +39,9 @@ class Project:
     def command(self) -> list[str]:
         return [sys.executable, "-m", "course.cli"]
 
-    def course(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def course(
+        self, *arguments: str, timeout: float = 60, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run the command as a user would, without a terminal."""
         return subprocess.run(
             [*self.command, *arguments],
@@ -45,7 +50,7 @@ class Project:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=timeout,
         )
 
     def check(self, *arguments: str) -> dict:

@@ -58,9 +58,10 @@ def test_json_follows_the_schema(project, answer):
         assert done.returncode == 1
 
 
+@pytest.mark.timeout(300)
 def test_solutions_pass_from_the_command_line(project):
     """`course check --answers solutions` passes everything there is."""
-    done = project.course("check", "--answers", "solutions", "--json")
+    done = project.course("check", "--answers", "solutions", "--json", timeout=280)
     report = json.loads(done.stdout)
     assert done.returncode == 0
     assert {day["status"] for day in report["days"]} == {"passed"}

@@ -17,7 +17,7 @@ FAULTS = {
     "wrong type": ((LAST, LAST.replace("value)", "value).tolist()")), "failed", "list of"),
     "wrong shape": ((LAST, LAST.replace("value)", "value)[..., :1]")), "failed", "has shape"),
     "wrong dtype": ((LAST, LAST.replace("value)", "value).astype('float16')")), "failed", "float16"),
-    "nothing returned": ((LAST, "    pass"), "failed", "Is a `return` missing?"),
+    "nothing returned": ((LAST, "    pass"), "failed", "Is a `return` missing,"),
     "not a number": ((LAST, LAST.replace("value)", "value) * np.nan")), "failed", "is NaN"),
     "infinity": ((LAST, LAST.replace("value)", "value) + np.inf")), "failed", "overflow"),
     "exception": ((FIRST, "    [][3]\n" + FIRST), "error", ", in attention: [][3]"),

@@ -49,7 +49,7 @@ def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
     ("answer", "stage", "words"),
     [
         (lambda x: (x * 2).tolist(), "type", "list of 3; it should be a numpy.ndarray"),
-        (lambda x: None, "type", "Is a `return` missing?"),
+        (lambda x: None, "type", "Is a `return` missing,"),
         (lambda x: x[:, :2] * 2, "shape", "shape (3, 2); it should be (3, 3)"),
         (lambda x: (x * 2)[..., None], "shape", "axes of length 1"),
         (lambda x: (x * 2).ravel(), "shape", "number of axes"),
