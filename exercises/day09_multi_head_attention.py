@@ -1,0 +1,76 @@
+"""Day 9 · Multi-head attention
+
+Lesson  course lesson 9
+Hints   course hint 9
+Check   course watch 9    (checks at every save; `course check 9` checks once)
+
+Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+"""
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from implementation import attention
+
+
+class MultiHeadedAttention(nn.Module):
+    """Attention in h subspaces at once, each with projections of its own.
+
+        MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
+        headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
+
+    Args:
+        h: the number of heads; it divides d_model, and d_k = d_v = d_model / h.
+        d_model: width of the tokens' vectors.
+        dropout: the probability with which a weight is dropped in training.
+
+    Attributes:
+        w_q, w_k, w_v, w_o: `nn.Linear(d_model, d_model)` with biases, and the only parameters. The h
+            matrices Wᵢ of the paper lie side by side in one: head i, counted from 0, owns outputs
+            i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and inputs of `w_o`.
+        weights: the attention weights of the last call, `(B, h, T_q, T_k)`; None before the first.
+        keep_weights: True at first. Set it to False where nobody looks at the weights: `weights` is
+            then None, and torch's fused kernel computes the same without ever storing them. (An
+            answer to the exercise need not have it.)
+
+    Raises:
+        ValueError: h does not divide d_model.
+
+    Source: Vaswani et al. 2017, §3.2.2.
+    """
+
+    def __init__(self, h: int, d_model: int, dropout: float = 0.1):
+        super().__init__()
+        # 1. Keep the number of heads. One projection each for all heads of query, key and value,
+        #    one for the output, and the dropout of the weights.
+        raise NotImplementedError
+
+    def forward(
+        self,
+        query: Float[Tensor, "B T_q d_model"],
+        key: Float[Tensor, "B T_k d_model"],
+        value: Float[Tensor, "B T_k d_model"],
+        mask: Bool[Tensor, "#B #T_q T_k"] | None = None,
+    ) -> Float[Tensor, "B T_q d_model"]:
+        """Attend from `query` to `key` and `value`.
+
+        Args:
+            query: `(B, T_q, d_model)`.
+            key: `(B, T_k, d_model)`.
+            value: `(B, T_k, d_model)`.
+            mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
+
+        Returns:
+            `(B, T_q, d_model)`. Where a query may attend to nothing the heads give 0, so the output
+            is the bias of `w_o`.
+
+        Raises:
+            ValueError: a mask that is not boolean, or of another shape.
+        """
+        # 1. Give the mask an axis for the heads, after the batch.
+        # 2. Project, and split the last axis into heads: (B, T, d_model) → (B, h, T, d_k).
+        # 3. Attend: the heads are one more batch dimension. Keep the weights to look at.
+        # 4. Join the heads, and mix them by the output projection.
+        raise NotImplementedError

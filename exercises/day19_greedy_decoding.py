@@ -1,0 +1,50 @@
+"""Day 19 · Greedy decoding
+
+Lesson  course lesson 19
+Hints   course hint 19
+Check   course watch 19    (checks at every save; `course check 19` checks once)
+
+Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
+take another. Earlier days' parts come from the reference, so a day can be skipped.
+"""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from implementation import EncoderDecoder, subsequent_mask
+
+
+@torch.no_grad()
+def greedy_decode(
+    model: EncoderDecoder,
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B 1 S"],
+    max_len: int,
+    start: int,
+    end: int | None = None,
+) -> Int[Tensor, "B t"]:
+    """Say the likeliest token, again and again, each row until its `end`.
+
+    Args:
+        model: an `EncoderDecoder`, in evaluation mode if its caller is wise. Its decoder is asked with
+            a causal mask, as in training.
+        src: source tokens `(B, S)`.
+        src_mask: `(B, 1, S)`, True at real tokens.
+        max_len: the most tokens of a row, the start symbol included.
+        start: the symbol that every target began with in training.
+        end: the symbol that ends a row; None to go on to `max_len`.
+
+    Returns:
+        int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the length
+        of the longest row. With `end=None` it is exactly `(B, max_len)`.
+
+    Raises:
+        ValueError: `max_len` below 1.
+
+    Source: Vaswani et al. 2017, §3 (auto-regressive).
+    """
+    # 1. Read the source once. Every row begins with the start symbol, and none is finished.
+    # 2. What does the last position say comes next?
+    # 3. Rows that have finished get 0. Those that say `end` now finish.
+    raise NotImplementedError

@@ -1,0 +1,314 @@
+"""Day 8 · attention(query, key, value, mask=None, dropout=None), in PyTorch."""
+
+import pytest
+import torch
+
+from course.observation import named
+from course.tensors import backward, gradients, wanting_gradients
+
+HALVES = ["float16", "bfloat16"]
+
+
+def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
+    """Queries, keys and values whose scores spread the weights without settling on one key."""
+    return {
+        "query": draw.normal(*batch, t_q, d_k, **how),
+        "key": draw.normal(*batch, t_k, d_k, mean=0.2, **how),
+        "value": draw.normal(*batch, t_k, d_v, mean=0.5, **how),
+    }
+
+
+def seen(result):
+    """What attention returns, by name; the output hangs on the weights."""
+    return named(result, "output", "weights", first="weights")
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def inputs(draw):
+    """A batch of sequences whose sizes are all different."""
+    b, t_q, t_k, d_k, d_v = draw.sizes(2, 8, 5)
+    return sequences(draw, [b], t_q, t_k, d_k, d_v)
+
+
+@pytest.fixture
+def inputs_of_rank(draw, leading):
+    """No batch at all, or several leading axes: the heads are only one more of them."""
+    t_q, t_k, d_k, d_v = draw.sizes(3, 8, 4)
+    return sequences(draw, draw.sizes(2, 4, leading), t_q, t_k, d_k, d_v)
+
+
+@pytest.fixture
+def square(draw):
+    """Every size that can be mixed up with another is equal to it."""
+    size = draw.size(4, 6)
+    return sequences(draw, [size], size, size, size, size)
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """One size is 1."""
+    names = ["B", "T_q", "T_k", "d_k", "d_v"]
+    sizes = dict(zip(names, draw.sizes(2, 8, 5), strict=True)) | {edge.split("=")[0]: 1}
+    b, t_q, t_k, d_k, d_v = sizes.values()
+    return sequences(draw, [b], t_q, t_k, d_k, d_v)
+
+
+@pytest.fixture
+def large_scores(draw):
+    """Scores of about ±1e4, near each other at the top."""
+    b, t_q, t_k, d_k, d_v = draw.sizes(2, 6, 5)
+    inputs = sequences(draw, [b], t_q, t_k, d_k, d_v)
+    return inputs | {"query": inputs["query"] * 100, "key": inputs["key"] * 100}
+
+
+@pytest.fixture
+def split_from_heads(draw):
+    """Four axes that lie in memory as (B, T, h, d), as after a split into heads; keys by columns."""
+    b, h, t_q, t_k, d_k, d_v = draw.sizes(2, 7, 6)
+    inputs = sequences(draw, [b, h], t_q, t_k, d_k, d_v)
+    axes = {"query": (1, 2), "key": (2, 3), "value": (1, 2)}
+    return {
+        name: x.transpose(*axes[name]).contiguous().transpose(*axes[name])
+        for name, x in inputs.items()
+    }
+
+
+@pytest.fixture
+def masked(draw, shape):
+    """Four axes, as in multi-head attention, and a mask with or without axes of its own for them."""
+    b, h, t_q, t_k, d_k, d_v = draw.sizes(2, 7, 6)
+    sizes = {"B": b, "h": h, "T_q": t_q, "T_k": t_k, "1": 1}
+    mask = draw.mask(*(sizes[axis] for axis in shape.split()))
+    return sequences(draw, [b, h], t_q, t_k, d_k, d_v) | {"mask": mask}
+
+
+@pytest.fixture
+def masked_sequence(draw):
+    """No batch at all, and a mask."""
+    t_q, t_k, d_k, d_v = draw.sizes(3, 8, 4)
+    return sequences(draw, [], t_q, t_k, d_k, d_v) | {"mask": draw.mask(t_q, t_k)}
+
+
+@pytest.fixture
+def loud_and_hidden(draw):
+    """The keys that are hidden would win every softmax, by far."""
+    b, t_q, t_k, d_k, d_v = draw.sizes(2, 8, 5)
+    inputs = sequences(draw, [b], t_q, t_k, d_k, d_v)
+    mask = draw.mask(b, 1, t_k)
+    direction = draw.normal(d_k)
+    direction = direction / direction.norm()
+    inputs["query"] = inputs["query"] + 30.0 * direction
+    inputs["key"] = inputs["key"] + 30.0 * direction * ~mask.transpose(-2, -1)
+    return inputs | {"mask": mask}
+
+
+@pytest.fixture
+def lowest_scores(draw, dtype):
+    """Every score lies about as far below 0 as the dtype allows; each query may ask one key only."""
+    b, t_q, t_k, d_v = draw.sizes(2, 8, 4)
+    furthest = {"float16": 6e4, "bfloat16": 1e18, "float32": 1e18, "float64": 1e25}[dtype]
+    inputs = sequences(draw, [b], t_q, t_k, 2, d_v, dtype=dtype)
+    inputs["query"][..., 0] = furthest * draw.uniform(0.8, 1.0, b, t_q, dtype=dtype)
+    inputs["key"][..., 0] = -furthest * draw.uniform(0.8, 1.0, b, t_k, dtype=dtype)
+    return inputs | {"mask": draw.integers(0, t_k - 1, b, t_q, 1) == torch.arange(t_k)}
+
+
+@pytest.fixture
+def empty_rows(draw):
+    """Some queries may attend to nothing."""
+    return with_empty_rows(draw)
+
+
+@pytest.fixture
+def empty_rows_of_dtype(draw, dtype):
+    """The same in other dtypes."""
+    return with_empty_rows(draw, dtype=dtype)
+
+
+def with_empty_rows(draw, **how):
+    """In the first sequence one query may attend to nothing, in the second none may attend to anything."""
+    b, t_q, t_k, d_k, d_v = draw.sizes(2, 8, 5)
+    mask = draw.mask(b, t_q, t_k)
+    mask[0, draw.size(0, t_q - 1)] = False
+    mask[1] = False
+    return sequences(draw, [b], t_q, t_k, d_k, d_v, **how) | {"mask": mask}
+
+
+@pytest.fixture
+def kept(draw, inputs):
+    """What a dropout of p = ½ might make of each weight: nothing, or twice as much."""
+    b, t_q, _ = inputs["query"].shape
+    return 2.0 * draw.mask(b, t_q, inputs["key"].shape[1])
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Everything of one dtype, masked; √d_k is no whole number."""
+    b, t_q, t_k, d_v = draw.sizes(2, 8, 4)
+    d_k = draw.choice([3, 5, 6, 7])
+    return sequences(draw, [b], t_q, t_k, d_k, d_v, dtype=dtype) | {"mask": draw.mask(b, t_q, t_k)}
+
+
+@pytest.fixture
+def wide_halves(draw):
+    """Wide vectors: their dot products pass 65504, the largest number of float16, and scaled they do
+    not. Queries alike, so that the keys compete."""
+    b, t_q, t_k, d_v = draw.sizes(2, 6, 4)
+    d_k = 256
+    common = draw.normal(d_k, scale=18.0)
+    query = common + draw.normal(b, t_q, d_k, scale=0.05)
+    key = common + draw.normal(b, t_k, d_k, scale=0.02)
+    halves = {"query": query, "key": key, "value": draw.normal(b, t_k, d_v, mean=0.5)}
+    return {name: tensor.to(torch.float16) for name, tensor in halves.items()}
+
+
+@pytest.fixture
+def close_halves(draw, dtype):
+    """Scores of about 70 that differ by about 1: half precision would round much of that away."""
+    b, t_q, t_k, d_v = draw.sizes(2, 6, 4)
+    d_k = {"float16": 100, "bfloat16": 64}[dtype]
+    size = {"float16": 9.0, "bfloat16": 3.0}[dtype]
+    common = draw.normal(d_k)
+    common = size * d_k**0.5 * common / common.norm()
+    query = common + draw.normal(b, t_q, d_k, scale=0.1)
+    key = common + draw.normal(b, t_k, d_k, scale=1.0 / size)
+    halves = {"query": query, "key": key, "value": draw.normal(b, t_k, d_v, mean=0.5)}
+    return {name: tensor.to(getattr(torch, dtype)) for name, tensor in halves.items()}
+
+
+# --- Checks ---------------------------------------------------------------------------------------
+
+
+def test_attention(answer, inputs):
+    """Each query mixes the values by the softmax of its scaled scores."""
+    return seen(answer.attention(**inputs))
+
+
+@pytest.mark.parametrize("leading", [0, 2, 3])
+def test_leading_dimensions(answer, inputs_of_rank, leading):
+    """No batch, or several leading axes, such as batch and heads."""
+    return seen(answer.attention(**inputs_of_rank))
+
+
+def test_square(answer, square):
+    """Where all sizes are equal, nothing changes places either."""
+    return seen(answer.attention(**square))
+
+
+@pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1"])
+def test_at_the_edge(answer, at_the_edge, edge):
+    """One sequence, one query, one key, or values of one number."""
+    return seen(answer.attention(**at_the_edge))
+
+
+def test_large_scores(answer, large_scores):
+    """Scores of ±1e4 overflow nowhere."""
+    return seen(answer.attention(**large_scores))
+
+
+def test_memory(answer, split_from_heads):
+    """Tensors that were transposed, and lie in memory otherwise, give the same."""
+    return seen(answer.attention(**split_from_heads))
+
+
+# --- Masks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["B h T_q T_k", "B 1 T_q T_k", "B 1 1 T_k", "1 1 T_q T_k", "h T_q T_k", "T_q T_k"],
+)
+def test_mask(answer, masked, shape):
+    """A mask hides keys, each query's own or the same for all; it broadcasts over batch and heads."""
+    return seen(answer.attention(**masked))
+
+
+def test_mask_without_a_batch(answer, masked_sequence):
+    """A single sequence may be masked, too."""
+    return seen(answer.attention(**masked_sequence))
+
+
+def test_loud_and_hidden(answer, loud_and_hidden):
+    """A hidden key with a very high score leaves no trace."""
+    return seen(answer.attention(**loud_and_hidden))
+
+
+def test_nothing_to_attend_to(answer, empty_rows):
+    """A query that may attend to nothing has weights and output of 0."""
+    return seen(answer.attention(**empty_rows))
+
+
+# --- Dropout --------------------------------------------------------------------------------------
+
+
+def test_dropout(answer, inputs, kept):
+    """`dropout` is applied to the weights, after the softmax, and what it gives is used and returned."""
+    return seen(answer.attention(**inputs, dropout=lambda weights: weights * kept))
+
+
+def test_dropout_with_a_mask(answer, empty_rows):
+    """`dropout` is applied to masked weights as well, once."""
+    return seen(answer.attention(**empty_rows, dropout=lambda weights: 2.0 * weights))
+
+
+# --- Gradients ------------------------------------------------------------------------------------
+
+
+def test_gradients(answer, inputs):
+    """Gradients reach query, key and value."""
+    inputs = wanting_gradients(inputs)
+    output, _ = answer.attention(**inputs)
+    backward(output)
+    return {"gradients": gradients(inputs)}
+
+
+def test_gradients_with_nothing_to_attend_to(answer, empty_rows):
+    """Where a query may attend to nothing, its gradient is 0, and the others' gradients are as ever."""
+    inputs = wanting_gradients(empty_rows)
+    output, _ = answer.attention(**inputs)
+    backward(output)
+    return {"gradients": gradients(inputs)}
+
+
+# --- Dtypes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", *HALVES])
+def test_dtype(answer, of_dtype, dtype):
+    """Output and weights have the inputs' dtype, and are right to its precision."""
+    return seen(answer.attention(**of_dtype))
+
+
+def test_halves_do_not_overflow(answer, wide_halves):
+    """Scores that pass 65504 before they are scaled are no trouble in float16."""
+    return seen(answer.attention(**wide_halves))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves_are_exact(answer, close_halves, dtype):
+    """In half precision the result is that of float32, rounded: scores are not rounded before the softmax."""
+    return seen(answer.attention(**close_halves))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves_with_nothing_to_attend_to(answer, empty_rows_of_dtype, dtype):
+    """A query that may attend to nothing has weights and output of 0 in half precision as well."""
+    return seen(answer.attention(**empty_rows_of_dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", *HALVES])
+def test_lowest_scores(answer, lowest_scores, dtype):
+    """A forbidden key gets nothing, also where the permitted score is about the lowest there can be."""
+    return seen(answer.attention(**lowest_scores))
+
+
+@pytest.mark.parametrize("dtype", ["float64", *HALVES])
+def test_gradients_of_dtype(answer, of_dtype, dtype):
+    """Gradients have the inputs' dtype, and are right to its precision."""
+    inputs = wanting_gradients(of_dtype)
+    output, _ = answer.attention(**inputs)
+    backward(output)
+    return {"gradients": gradients(inputs)}

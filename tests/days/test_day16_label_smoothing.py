@@ -1,0 +1,279 @@
+"""Day 16 · LabelSmoothing(size, padding_idx, smoothing=0.0)."""
+
+import pytest
+import torch
+
+from course.tensors import backward, gradients, wanting_gradients
+
+HALVES = ["float16", "bfloat16"]
+
+
+def options(draw, size, **given):
+    """What the loss is made with: the padding anywhere but at 0, where it is usually looked for."""
+    drawn = {"padding_idx": draw.size(1, size - 1), "smoothing": float(draw.uniform(0.1, 0.4))}
+    return {"size": size} | drawn | given
+
+
+def batch(draw, rows, size, padding_idx, scale=1.5, dtype="float32", **_):
+    """Log-probabilities of every class, and the right class of each row, which is never the padding."""
+    logits = draw.normal(rows, size, scale=scale, dtype="float64")
+    others = draw.integers(0, size - 2, rows)
+    return {
+        "log_probs": logits.log_softmax(-1).to(getattr(torch, dtype)),
+        "target": others + (others >= padding_idx),
+    }
+
+
+def padded(inputs, padding_idx, every):
+    """The same batch with padding as the target of every second row, third row …"""
+    target = inputs["target"].clone()
+    target[::every] = padding_idx
+    return inputs | {"target": target}
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(draw):
+    """How the loss is made."""
+    return options(draw, draw.size(5, 7))
+
+
+@pytest.fixture
+def rows(draw, made):
+    """Rows that are all real, fewer or more than there are classes."""
+    return batch(draw, draw.choice([3, 4, 8, 9]), **made)
+
+
+@pytest.fixture
+def some_padding(draw, made):
+    """Rows of which some are padding, and some have the class 0 as their target."""
+    inputs = padded(batch(draw, draw.choice([4, 8, 9]), **made), made["padding_idx"], 3)
+    inputs["target"][1] = 0
+    return inputs
+
+
+@pytest.fixture
+def only_padding(draw, made):
+    """Rows that are all padding."""
+    return padded(batch(draw, draw.choice([3, 4, 8, 9]), **made), made["padding_idx"], 1)
+
+
+@pytest.fixture
+def next_rows(draw, made):
+    """Another batch, of another length."""
+    return padded(batch(draw, draw.choice([2, 10]), **made), made["padding_idx"], 2)
+
+
+@pytest.fixture
+def certain(draw, made):
+    """The model is all but certain, and usually wrong: exp of its log-probabilities is often 0."""
+    return batch(draw, draw.choice([4, 8, 9]), **made, scale=400.0)
+
+
+@pytest.fixture
+def made_at(draw, place):
+    """The padding is the first class, the last, or one between."""
+    size = draw.size(5, 7)
+    index = {"first": 0, "last": size - 1, "between": draw.size(1, size - 2)}[place]
+    return options(draw, size, padding_idx=index)
+
+
+@pytest.fixture
+def rows_at(draw, made_at):
+    """Rows for it, some of them padding."""
+    return padded(batch(draw, draw.choice([4, 8, 9]), **made_at), made_at["padding_idx"], 3)
+
+
+@pytest.fixture
+def of_three(draw):
+    """The fewest classes that there can be: the right one, the padding, and one more."""
+    return options(draw, 3)
+
+
+@pytest.fixture
+def rows_of_three(draw, of_three):
+    """Rows for it, some of them padding."""
+    return padded(batch(draw, draw.size(5, 8), **of_three), of_three["padding_idx"], 3)
+
+
+@pytest.fixture
+def one_row(draw, made):
+    """A batch of one row."""
+    return batch(draw, 1, **made)
+
+
+@pytest.fixture
+def by_columns(draw, made):
+    """Tensors that lie in memory otherwise: by columns, and every second number of another."""
+    inputs = padded(batch(draw, draw.choice([4, 8, 9]), **made), made["padding_idx"], 3)
+    return {
+        "log_probs": inputs["log_probs"].t().contiguous().t(),
+        "target": inputs["target"].repeat_interleave(2)[::2],
+    }
+
+
+@pytest.fixture
+def logits_and_target(draw, made):
+    """What comes out of a projection, before it is made log-probabilities; some rows are padding."""
+    inputs = padded(batch(draw, draw.choice([4, 8, 9]), **made), made["padding_idx"], 3)
+    n, size = inputs["log_probs"].shape
+    return {"logits": draw.normal(n, size, scale=1.5), "target": inputs["target"]}
+
+
+@pytest.fixture
+def of_dtype(draw, made, dtype):
+    """Log-probabilities of this dtype, some rows padding."""
+    rows = batch(draw, draw.choice([4, 8, 9]), **made, dtype=dtype)
+    return padded(rows, made["padding_idx"], 3)
+
+
+@pytest.fixture
+def made_large(draw):
+    """A large vocabulary and a small ε: a class's share is too small for float16, and 1 − ε is 1 in
+    bfloat16."""
+    return options(draw, draw.size(20000, 30000), smoothing=float(draw.uniform(2e-4, 5e-4)))
+
+
+@pytest.fixture
+def large_rows(draw, made_large, dtype):
+    """Rows that are nearly certain of the right class: what is left of the loss is the shares'."""
+    size, padding_idx = made_large["size"], made_large["padding_idx"]
+    target = draw.integers(0, padding_idx - 1, 2)
+    logits = draw.normal(2, size, dtype="float64")
+    logits[torch.arange(2), target] += 25.0
+    return {"log_probs": logits.log_softmax(-1).to(getattr(torch, dtype)), "target": target}
+
+
+# --- Checks ---------------------------------------------------------------------------------------
+
+
+def test_without_smoothing(answer, build, made, rows):
+    """Without smoothing the loss is minus the log-probability of each right class, summed."""
+    loss = build(answer.LabelSmoothing, made["size"], made["padding_idx"])
+    return {"loss": loss(rows["log_probs"], rows["target"])}
+
+
+def test_label_smoothing(answer, build, made, rows):
+    """The right class gets 1 − ε, and the others share ε; the padding gets nothing."""
+    loss = build(answer.LabelSmoothing, **made)
+    return {"loss": loss(rows["log_probs"], rows["target"])}
+
+
+def test_rows_of_padding(answer, build, made, some_padding):
+    """A row whose target is padding counts nothing."""
+    loss = build(answer.LabelSmoothing, **made)
+    return {"loss": loss(some_padding["log_probs"], some_padding["target"])}
+
+
+def test_rows_of_padding_without_smoothing(answer, build, made, some_padding):
+    """A row whose target is padding counts nothing, with or without smoothing."""
+    loss = build(answer.LabelSmoothing, made["size"], made["padding_idx"], 0.0)
+    return {"loss": loss(some_padding["log_probs"], some_padding["target"])}
+
+
+@pytest.mark.parametrize("place", ["first", "last", "between"])
+def test_padding_anywhere(answer, build, made_at, rows_at, place):
+    """Any class may be the padding: `padding_idx` says which."""
+    loss = build(answer.LabelSmoothing, **made_at)
+    return {"loss": loss(rows_at["log_probs"], rows_at["target"])}
+
+
+def test_three_classes(answer, build, of_three, rows_of_three):
+    """With three classes the one that is neither right nor padding gets all of ε."""
+    loss = build(answer.LabelSmoothing, **of_three)
+    return {"loss": loss(rows_of_three["log_probs"], rows_of_three["target"])}
+
+
+def test_one_row(answer, build, made, one_row):
+    """A batch of one row."""
+    loss = build(answer.LabelSmoothing, **made)
+    return {"loss": loss(one_row["log_probs"], one_row["target"])}
+
+
+def test_everything_spread(answer, build, made, rows):
+    """With ε = 1 the right class gets nothing, and 0 · log 0 is 0."""
+    loss = build(answer.LabelSmoothing, made["size"], made["padding_idx"], 1.0)
+    return {"loss": loss(rows["log_probs"], rows["target"])}
+
+
+def test_certain(answer, build, made, certain):
+    """Log-probabilities of −1000 are no trouble: nothing here needs the probabilities themselves."""
+    loss = build(answer.LabelSmoothing, **made)
+    return {"loss": loss(certain["log_probs"], certain["target"])}
+
+
+def test_memory_by_columns(answer, build, made, by_columns):
+    """Tensors that lie in memory otherwise, as after a transposition, give the same."""
+    loss = build(answer.LabelSmoothing, **made)
+    return {"loss": loss(by_columns["log_probs"], by_columns["target"])}
+
+
+def test_one_batch_after_another(answer, build, made, some_padding, next_rows):
+    """Each batch is a sum of its own, also where it is longer or shorter than the one before."""
+    loss = build(answer.LabelSmoothing, **made)
+    first = loss(some_padding["log_probs"], some_padding["target"])
+    return {"first": first, "second": loss(next_rows["log_probs"], next_rows["target"])}
+
+
+def test_evaluation_mode(answer, build, made, some_padding):
+    """The loss is the same in evaluation mode."""
+    loss = build(answer.LabelSmoothing, **made).eval()
+    return {"loss": loss(some_padding["log_probs"], some_padding["target"])}
+
+
+# --- Gradients ------------------------------------------------------------------------------------
+
+
+def test_gradients_of_logits(answer, build, made, logits_and_target):
+    """Gradients reach the logits, through the log-softmax that made log-probabilities of them."""
+    loss = build(answer.LabelSmoothing, **made)
+    inputs = wanting_gradients(logits_and_target)
+    backward(loss(inputs["logits"].log_softmax(-1), inputs["target"]))
+    return {"gradients": gradients(inputs)}
+
+
+def test_gradients(answer, build, made, some_padding):
+    """The gradient of a log-probability is minus what the target gives that class."""
+    loss = build(answer.LabelSmoothing, **made)
+    inputs = wanting_gradients(some_padding)
+    backward(loss(inputs["log_probs"], inputs["target"]))
+    return {"gradients": gradients(inputs)}
+
+
+@pytest.mark.constant("loss", "nothing is counted")
+def test_nothing_but_padding(answer, build, made, only_padding):
+    """Where every target is padding the loss is 0, and so is every gradient."""
+    loss = build(answer.LabelSmoothing, **made)
+    inputs = wanting_gradients(only_padding)
+    output = loss(inputs["log_probs"], inputs["target"])
+    backward(output)
+    return {"loss": output, "gradients": gradients(inputs)}
+
+
+# --- Dtypes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
+def test_dtype(answer, build, made, of_dtype, dtype):
+    """Loss and gradients have the inputs' dtype, and in halves are those of float32, rounded."""
+    loss = build(answer.LabelSmoothing, **made)
+    inputs = wanting_gradients(of_dtype)
+    output = loss(inputs["log_probs"], inputs["target"])
+    backward(output)
+    return {"loss": output, "gradients": gradients(inputs)}
+
+
+@pytest.mark.parametrize("dtype", ["float64"])
+def test_double(answer, build, made, of_dtype, dtype):
+    """In float64 the loss has sixteen digits."""
+    loss = build(answer.LabelSmoothing, **made, dtype=dtype)
+    return {"loss": loss(of_dtype["log_probs"], of_dtype["target"])}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_large_vocabulary(answer, build, made_large, large_rows, dtype):
+    """A share of ε that is too small for half precision, or a 1 − ε too near to 1, still counts."""
+    loss = build(answer.LabelSmoothing, **made_large)
+    return {"loss": loss(large_rows["log_probs"], large_rows["target"])}

@@ -1,0 +1,303 @@
+"""Day 21 · train_bpe(text, vocab_size) and BPE(merges) with encode and decode.
+
+What was learnt is observed through `encode` and `decode` alone: the id 256 + r, decoded, spells merge r.
+"""
+
+import pytest
+
+WORDS = [
+    *["the", "low", "lower", "lowest", "new", "newer", "newest"],
+    *["wide", "wider", "widest", "show", "slow", "slower"],
+]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+SCRIPTS = [
+    "é",
+    "ß",
+    "Ω",
+    "я",
+    "中",
+    "文",
+    "🙂",
+    "e\u0301",
+    " ",
+    "\n",
+    "\r\n",
+    "\0",
+    "a",
+    "B",
+    "7",
+    "'",
+]
+
+
+def text_of(draw, alphabet, length, between=""):
+    """A text of drawn characters or words."""
+    return between.join(draw.choice(alphabet) for _ in range(length))
+
+
+def some_letters(draw, count):
+    """Different letters, in an order of their own."""
+    left = list(LETTERS)
+    return [left.pop(draw.size(0, len(left) - 1)) for _ in range(count)]
+
+
+def some_merges(draw, letters, count):
+    """Merges of letters and of earlier merges, none twice."""
+    ids = [ord(letter) for letter in letters]
+    merges = []
+    while len(merges) < count:
+        pair = (draw.choice(ids), draw.choice(ids))
+        if pair not in merges:
+            ids.append(256 + len(merges))
+            merges.append(pair)
+    return merges
+
+
+def spelled(bpe, count):
+    """What the first merges stand for, as far as there are any."""
+    words = []
+    for rank in range(count):
+        try:
+            words.append(bpe.decode([256 + rank]))
+        except (LookupError, ValueError):  # however it says that there is no such id
+            words.append("(no such id)")
+    return " | ".join(words)
+
+
+def written(ids):
+    """Ids in a line, so that they are seen as a whole."""
+    return " ".join(str(int(number)) for number in ids)
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sentence(draw):
+    """Words that share their stems and endings."""
+    return {"text": text_of(draw, WORDS, 40, between=" ")}
+
+
+@pytest.fixture
+def two_pairs(draw):
+    """One pair that is commoner than all others, and occurs last."""
+    a, b, c, d, e = some_letters(draw, 5)
+    return {"text": f"{a}{b}{c}{a}{b}{c}{e}" + f"{c}{d}" * draw.size(4, 6)}
+
+
+@pytest.fixture
+def ties(draw):
+    """Every pair occurs once; the letters stand in no alphabetical order."""
+    letters = some_letters(draw, draw.size(6, 9))
+    return {"text": "".join(letters), "vocab_size": 256 + 3}
+
+
+@pytest.fixture
+def overlapping(draw):
+    """Of four equal letters three pairs can be made, though only two at once; another pair occurs twice."""
+    a, b, c, d = some_letters(draw, 4)
+    return {"text": f"{b}{c}{b}{c}{d}{a}{a}{a}{a}"}
+
+
+@pytest.fixture
+def run(draw):
+    """One letter, again and again, an odd number of times."""
+    return {"text": draw.choice(LETTERS) * (2 * draw.size(2, 5) + 1)}
+
+
+@pytest.fixture
+def short(draw):
+    """A text in which nothing occurs twice, and a vocabulary far larger than it can fill."""
+    letters = some_letters(draw, draw.size(4, 9))
+    return {"text": "".join(letters), "vocab_size": 256 + 50}
+
+
+@pytest.fixture
+def scripts(draw):
+    """A text in many scripts."""
+    return {"text": text_of(draw, SCRIPTS, 60)}
+
+
+@pytest.fixture
+def other(draw):
+    """Another text than the one that was learnt from."""
+    return {"other": text_of(draw, [*WORDS, "Straße", "lowness"], 12, between=" ")}
+
+
+@pytest.fixture
+def merges_and_text(draw):
+    """Merges and merges of merges, and a text of the same few letters."""
+    letters = some_letters(draw, 3)
+    return {"merges": some_merges(draw, letters, 14), "text": text_of(draw, letters, 60)}
+
+
+@pytest.fixture
+def rank_against_place(draw):
+    """The pair that comes second in the text has the lower rank."""
+    a, b, c, d = some_letters(draw, 4)
+    merges = [(ord(b), ord(c)), (ord(a), ord(b)), (ord(a), 256), (ord(c), ord(d))]
+    first = draw.size(1, 3)
+    return {"merges": merges[:first] + merges[3:], "text": f"{a}{b}{c}{d}{a}{b}" * draw.size(1, 4)}
+
+
+@pytest.fixture
+def rank_against_length(draw):
+    """When two merges compete, the one that spells more has the higher rank."""
+    a, b, c, d = some_letters(draw, 4)
+    merges = [(ord(c), ord(d)), (ord(a), ord(b)), (ord(b), 256)]
+    return {"merges": merges, "text": f"{a}{b}{c}{d}" * draw.size(1, 4)}
+
+
+@pytest.fixture
+def run_and_merge(draw):
+    """A letter again and again, and the merge of two of it."""
+    letter = draw.choice(LETTERS)
+    merges = [(ord(letter), ord(letter))]
+    return {
+        "merges": merges,
+        "text": letter * (2 * draw.size(2, 6) + 1) + draw.choice("0123456789"),
+    }
+
+
+@pytest.fixture
+def halves(draw):
+    """Merges whose ids begin or end in the midst of a character."""
+    character = draw.choice(["é", "Ω", "я", "中", "🙂"])
+    after = draw.choice(LETTERS)
+    spelling = character.encode("utf-8")
+    merges = [(spelling[-1], ord(after)), (ord(after), spelling[0])]
+    return {"merges": merges, "text": f"{character}{after}" * draw.size(2, 5)}
+
+
+@pytest.fixture
+def broken(draw):
+    """Bytes that are no UTF-8, among letters: a lone byte, and a character without its end."""
+    letters = [ord(letter) for letter in some_letters(draw, 4)]
+    return {"ids": [letters[0], 0xFF, *letters[1:3], 0xE4, 0xB8, letters[3], 0xC3]}
+
+
+# --- train_bpe ------------------------------------------------------------------------------------
+
+
+def test_commonest_pair(answer, two_pairs):
+    """The first merge is the commonest pair of neighbours, wherever it stands."""
+    bpe = answer.train_bpe(two_pairs["text"], 257)
+    return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(two_pairs["text"]))}
+
+
+def test_merges_of_merges(answer, sentence):
+    """After each merge pairs are counted anew, with the new id among them; spaces are bytes like others."""
+    bpe = answer.train_bpe(sentence["text"], 256 + 40)
+    return {"merges": spelled(bpe, 40), "ids": written(bpe.encode(sentence["text"]))}
+
+
+def test_no_merges(answer, sentence):
+    """A vocabulary of 256 is the bytes alone."""
+    bpe = answer.train_bpe(sentence["text"], 256)
+    return {"ids": written(bpe.encode(sentence["text"]))}
+
+
+def test_ties(answer, ties):
+    """Of pairs that are equally common the one that occurs first is merged."""
+    bpe = answer.train_bpe(**ties)
+    return {"merges": spelled(bpe, 3), "ids": written(bpe.encode(ties["text"]))}
+
+
+def test_overlapping_pairs_count(answer, overlapping):
+    """`aaaa` has three pairs of neighbours, though only two can be merged."""
+    bpe = answer.train_bpe(overlapping["text"], 257)
+    return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(overlapping["text"]))}
+
+
+def test_run_of_one_letter(answer, run):
+    """Pairs are merged from left to right, and no letter is used twice."""
+    bpe = answer.train_bpe(run["text"], 257)
+    return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(run["text"]))}
+
+
+def test_pairs_that_occur_once(answer, short):
+    """Pairs that occur once merge too, until the text is a single id; then it stops."""
+    bpe = answer.train_bpe(**short)
+    return {
+        "merges": spelled(bpe, len(short["text"]) - 1),
+        "ids": written(bpe.encode(short["text"])),
+    }
+
+
+def test_learning_from_nothing(answer, other):
+    """From an empty text nothing is learnt, and every other text is still encoded."""
+    bpe = answer.train_bpe("", 300)
+    return {"ids": written(bpe.encode(other["other"]))}
+
+
+def test_another_text(answer, sentence, other):
+    """What was learnt from one text serves for another, unknown characters and all."""
+    bpe = answer.train_bpe(sentence["text"], 256 + 20)
+    ids = list(bpe.encode(other["other"]))
+    return {"ids": written(ids), "back": bpe.decode(ids)}
+
+
+def test_any_script(answer, scripts):
+    """Bytes are merged, not characters: any script, line ends, the NUL character, and back without loss."""
+    bpe = answer.train_bpe(scripts["text"], 256 + 25)
+    ids = list(bpe.encode(scripts["text"]))
+    return {"ids": written(ids), "back": bpe.decode(ids)}
+
+
+# --- BPE ------------------------------------------------------------------------------------------
+
+
+def test_bytes(answer, scripts):
+    """Without merges the ids are the bytes of UTF-8."""
+    bpe = answer.BPE([])
+    ids = list(bpe.encode(scripts["text"]))
+    return {"ids": written(ids), "back": bpe.decode(ids)}
+
+
+def test_encode(answer, merges_and_text):
+    """Merges apply by their rank, those of merges after those they are made of."""
+    bpe = answer.BPE(merges_and_text["merges"])
+    return {"ids": written(bpe.encode(merges_and_text["text"]))}
+
+
+def test_rank_comes_before_place(answer, rank_against_place):
+    """The merge learnt first is applied first, not the one that stands first."""
+    bpe = answer.BPE(rank_against_place["merges"])
+    return {"ids": written(bpe.encode(rank_against_place["text"]))}
+
+
+def test_rank_comes_before_length(answer, rank_against_length):
+    """Nor does the one that spells most go first."""
+    bpe = answer.BPE(rank_against_length["merges"])
+    return {"ids": written(bpe.encode(rank_against_length["text"]))}
+
+
+def test_encode_a_run(answer, run_and_merge):
+    """In a run of one letter every second pair is merged, from the left."""
+    bpe = answer.BPE(run_and_merge["merges"])
+    return {"ids": written(bpe.encode(run_and_merge["text"]))}
+
+
+def test_decode(answer, merges_and_text):
+    """An id spells what its two parts spell, the left one first."""
+    bpe = answer.BPE(merges_and_text["merges"])
+    return {"merges": spelled(bpe, len(merges_and_text["merges"]))}
+
+
+def test_halves_of_characters(answer, halves):
+    """Ids may begin or end within a character: all bytes are joined before they are read."""
+    bpe = answer.BPE(halves["merges"])
+    ids = list(bpe.encode(halves["text"]))
+    return {"ids": written(ids), "back": bpe.decode(ids)}
+
+
+def test_invalid_bytes(answer, broken):
+    """Bytes that are no UTF-8 become U+FFFD, and the rest is kept."""
+    return {"text": answer.BPE([]).decode(broken["ids"])}
+
+
+@pytest.mark.constant("ids", "text", "of nothing comes nothing")
+def test_nothing(answer, merges_and_text):
+    """No text has no ids, and no ids no text."""
+    bpe = answer.BPE(merges_and_text["merges"])
+    return {"ids": written(bpe.encode("")), "text": bpe.decode([]), "last": bpe.decode([256])}
