@@ -1,0 +1,509 @@
+"""How fast the reference trains and decodes, beside `torch.nn.Transformer` and x-transformers.
+
+The contenders share all of `implementation.py` but encoder and decoder: embeddings, positions, output
+projection, loss, greedy decoding, Adam. They get the same batches and take turns in every round, and each
+round begins with another one. A ratio is the reference's time over the other's in the same round: below 1 the
+reference is faster.
+
+    ours                 `make_model`, post-norm, with `keep_weights` False: torch's fused attention
+    ours, weights kept   the same with `keep_weights` True: the explicit attention that is taught
+    nn.Transformer       with `batch_first`, and without its two final norms, which post-norm does not have.
+                         It is asserted that with the reference's weights it has the reference's loss,
+                         gradient and words. When decoding it may take its own fast path through the encoder
+                         (but not under autocast on the CPU, where that path fails in torch 2.13)
+    x-transformers       its `Encoder` and `Decoder`, post-norm, ReLU, fused attention, the same dropouts. Not
+                         to be matched: its attention and its norms have no biases, so it has slightly fewer
+                         parameters; how it starts its weights; and it checks for rows without keys
+
+No contender keeps anything from one decoded token to the next (x-transformers could), and there is no end
+symbol: all decode equally many tokens. Memory is what a training step needs at its peak, beyond what is held
+between steps (parameters, Adam's averages); it is measured on CUDA, and not on the CPU.
+
+Figures mean something on a quiet machine only: nothing else running, mains power, as many threads as real
+cores (`OMP_NUM_THREADS`), 15 rounds or more. The spread of the ratios tells how quiet it was.
+
+    python benchmarks/model.py                          both sizes, on the CPU
+    python benchmarks/model.py --device cuda --dtype bfloat16 --compile --rounds 15 --json model.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from implementation import (
+    Batch,
+    EncoderDecoder,
+    LabelSmoothing,
+    MultiHeadedAttention,
+    greedy_decode,
+    make_model,
+    subsequent_mask,
+)
+
+OURS = "ours"
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model, a batch, and how far to decode."""
+
+    n: int
+    d_model: int
+    d_ff: int
+    h: int
+    batch: int
+    length: int
+    shortest: int
+    vocab: int
+    decoded: int
+
+
+SIZES = {
+    "copy": Size(2, 64, 256, 4, batch=80, length=10, shortest=10, vocab=11, decoded=10),
+    "wide": Size(2, 512, 2048, 8, batch=32, length=64, shortest=48, vocab=8000, decoded=17),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and how all of it runs."""
+
+    device: torch.device
+    dtype: torch.dtype
+    compiled: bool
+
+    def cast(self) -> torch.autocast:
+        """Autocast to the dtype; nothing in float32."""
+        reduced = self.dtype != torch.float32
+        return torch.autocast(self.device.type, dtype=self.dtype, enabled=reduced)
+
+    def wait(self) -> None:
+        """Until the device has done what it was given."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+# --- The contenders -------------------------------------------------------------------------------
+
+
+class TorchEncoder(nn.Module):
+    """torch's encoder, called as ours is."""
+
+    def __init__(self, encoder: nn.TransformerEncoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.encoder(x, src_key_padding_mask=~mask.squeeze(1))
+
+
+class TorchDecoder(nn.Module):
+    """torch's decoder, called as ours is. It wants the two masks of the target one by one."""
+
+    def __init__(self, decoder: nn.TransformerDecoder):
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor) -> Tensor:
+        return self.decoder(
+            x,
+            memory,
+            tgt_mask=~subsequent_mask(x.size(1)).to(x.device).squeeze(0),
+            tgt_is_causal=True,
+            tgt_key_padding_mask=hidden_keys(tgt_mask),
+            memory_key_padding_mask=~src_mask.squeeze(1),
+        )
+
+
+class XEncoder(nn.Module):
+    """x-transformers' encoder, called as ours is."""
+
+    def __init__(self, layers: nn.Module):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.layers(x, mask=mask.squeeze(1))
+
+
+class XDecoder(nn.Module):
+    """x-transformers' decoder, called as ours is. It is causal by itself."""
+
+    def __init__(self, layers: nn.Module):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor) -> Tensor:
+        hidden = hidden_keys(tgt_mask)
+        real = None if hidden is None else ~hidden
+        return self.layers(x, context=memory, mask=real, context_mask=src_mask.squeeze(1))
+
+
+def hidden_keys(tgt_mask: Tensor) -> Tensor | None:
+    """`(B, T)`, True at padding: the last query sees every real key. None when decoding: all are real."""
+    return None if tgt_mask.size(0) == 1 else ~tgt_mask[:, -1]
+
+
+def our_model(size: Size) -> EncoderDecoder:
+    """The reference, with torch's fused attention."""
+    model = make_model(size.vocab, size.vocab, size.n, size.d_model, size.d_ff, size.h)
+    return keep_weights(model, False)
+
+
+def keep_weights(model: EncoderDecoder, keep: bool) -> EncoderDecoder:
+    """Choose between explicit and fused attention."""
+    for module in model.modules():
+        if isinstance(module, MultiHeadedAttention):
+            module.keep_weights = keep
+    return model
+
+
+def torch_model(size: Size) -> EncoderDecoder:
+    """The reference, with encoder and decoder of `nn.Transformer`."""
+    whole = nn.Transformer(
+        size.d_model, size.h, size.n, size.n, size.d_ff, dropout=0.1, batch_first=True
+    )
+    whole.encoder.norm = whole.decoder.norm = None
+    model = our_model(size)
+    model.encoder, model.decoder = TorchEncoder(whole.encoder), TorchDecoder(whole.decoder)
+    return model
+
+
+def x_model(size: Size) -> EncoderDecoder:
+    """The reference, with encoder and decoder of x-transformers."""
+    from x_transformers import Decoder, Encoder
+
+    how = {
+        "dim": size.d_model,
+        "depth": size.n,
+        "heads": size.h,
+        "pre_norm": False,
+        "attn_dim_head": size.d_model // size.h,
+        "attn_flash": True,
+        "attn_dropout": 0.1,
+        "attn_sublayer_dropout": 0.1,
+        "ff_mult": size.d_ff / size.d_model,
+        "ff_custom_activation": nn.ReLU(),
+        "ff_dropout": 0.1,
+        "ff_sublayer_dropout": 0.1,
+    }
+    model = our_model(size)
+    model.encoder, model.decoder = (
+        XEncoder(Encoder(**how)),
+        XDecoder(Decoder(cross_attend=True, **how)),
+    )
+    return model
+
+
+def contenders(size: Size) -> dict[str, EncoderDecoder]:
+    """Every model that can be made here, by name, the reference first."""
+    models = {
+        OURS: our_model(size),
+        "ours, weights kept": keep_weights(our_model(size), True),
+        "nn.Transformer": torch_model(size),
+    }
+    try:
+        models["x-transformers"] = x_model(size)
+    except ImportError:
+        print("x-transformers is not installed (pip install x-transformers), so it is left out.")
+    return models
+
+
+# --- Is the work equal? ---------------------------------------------------------------------------
+
+
+def copy_weights(ours: EncoderDecoder, theirs: EncoderDecoder) -> None:
+    """Give an `nn.Transformer` the reference's weights."""
+    for name in ("src_embed", "tgt_embed", "generator"):
+        getattr(theirs, name).load_state_dict(getattr(ours, name).state_dict())
+    our_layers = [*ours.encoder.layers, *ours.decoder.layers]
+    their_layers = [*theirs.encoder.encoder.layers, *theirs.decoder.decoder.layers]
+    for our_layer, their_layer in zip(our_layers, their_layers, strict=True):
+        their_layer.load_state_dict(torch_names(our_layer))
+
+
+def torch_names(layer: nn.Module) -> dict[str, Tensor]:
+    """A layer's weights under the names that torch has for them."""
+    state = {}
+    for ours, theirs in (("self_attn", "self_attn"), ("src_attn", "multihead_attn")):
+        if hasattr(layer, ours):
+            attn = getattr(layer, ours)
+            projections = (attn.w_q, attn.w_k, attn.w_v)
+            state[f"{theirs}.in_proj_weight"] = torch.cat([part.weight for part in projections])
+            state[f"{theirs}.in_proj_bias"] = torch.cat([part.bias for part in projections])
+            state[f"{theirs}.out_proj.weight"] = attn.w_o.weight
+            state[f"{theirs}.out_proj.bias"] = attn.w_o.bias
+    for number, part in enumerate((layer.feed_forward.w_1, layer.feed_forward.w_2), 1):
+        state[f"linear{number}.weight"], state[f"linear{number}.bias"] = part.weight, part.bias
+    for number, connection in enumerate(layer.sublayer, 1):
+        state[f"norm{number}.weight"] = connection.norm.gain
+        state[f"norm{number}.bias"] = connection.norm.bias
+    return state
+
+
+def check_agreement(size: Size, setting: Setting, batch: Batch) -> None:
+    """With the same weights, `nn.Transformer` says what the reference says, and learns what it learns."""
+    ours, theirs = our_model(size), torch_model(size)
+    copy_weights(ours, theirs)
+    losses, gradients, decoded = [], [], []
+    for model in (ours, theirs):
+        model.to(setting.device).eval()  # no dropout
+        loss = loss_of(model, batch, LabelSmoothing(size.vocab, 0, 0.1))
+        loss.backward()
+        losses.append(loss.detach())
+        gradients.append(model.src_embed[0].lut.weight.grad)
+        decoded.append(decode_once(model, size, batch))
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=0)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-3, atol=1e-6)
+    assert (decoded[0] == decoded[1]).float().mean() > 0.99, "greedy decoding differs"
+
+
+def parameters(model: nn.Module) -> int:
+    """How many numbers there are to learn."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+# --- What is timed --------------------------------------------------------------------------------
+
+
+def make_batch(size: Size, device: torch.device) -> Batch:
+    """Sentences of `shortest` to `length` tokens, the first of full length, filled up with 0."""
+    draw = torch.Generator().manual_seed(0)
+    lengths = torch.randint(size.shortest, size.length + 1, (2, size.batch, 1), generator=draw)
+    lengths[:, 0] = size.length
+    tokens = torch.randint(1, size.vocab, (2, size.batch, size.length), generator=draw)
+    tokens[torch.arange(size.length) >= lengths] = 0
+    src, tgt = tokens.to(device)
+    return Batch(src, tgt)
+
+
+def loss_of(model: EncoderDecoder, batch: Batch, loss: nn.Module) -> Tensor:
+    """The mean loss over the real tokens."""
+    states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    log_probs = model.generator(states)
+    return loss(log_probs.flatten(0, 1), batch.tgt_y.flatten()) / batch.ntokens
+
+
+def decode_once(model: EncoderDecoder, size: Size, batch: Batch) -> Tensor:
+    """The first tokens of a greedy translation."""
+    return greedy_decode(model, batch.src, batch.src_mask, size.decoded, start=1)
+
+
+def training(
+    model: EncoderDecoder, size: Size, setting: Setting, batch: Batch
+) -> Callable[[], None]:
+    """A function that takes one training step."""
+    loss = LabelSmoothing(size.vocab, 0, 0.1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+
+    def step() -> None:
+        model.train()
+        optimizer.zero_grad()
+        with setting.cast():
+            mean = loss_of(model, batch, loss)
+        mean.backward()
+        optimizer.step()
+
+    return step
+
+
+def decoding(
+    model: EncoderDecoder, size: Size, setting: Setting, batch: Batch
+) -> Callable[[], None]:
+    """A function that decodes one batch."""
+
+    def decode() -> None:
+        model.eval()
+        with setting.cast():
+            decode_once(model, size, batch)
+
+    return decode
+
+
+def seconds(act: Callable[[], None], times: int, setting: Setting) -> float:
+    """How long one of several goes takes."""
+    setting.wait()
+    started = time.perf_counter()
+    for _ in range(times):
+        act()
+    setting.wait()
+    return (time.perf_counter() - started) / times
+
+
+def take_turns(
+    acts: dict[str, Callable[[], None]], setting: Setting, rounds: int, least: float
+) -> dict[str, list[float]]:
+    """The seconds of every contender in every round. A turn is long enough for the clock, equally for all."""
+    for act in acts.values():
+        seconds(act, 2, setting)  # allocations, the choice of kernels, perhaps compilation
+    times = max(1, round(least / seconds(acts[OURS], 1, setting)))
+    taken: dict[str, list[float]] = {name: [] for name in acts}
+    names = list(acts)
+    for round_ in range(rounds):
+        first = round_ % len(names)
+        for name in names[first:] + names[:first]:
+            taken[name].append(seconds(acts[name], times, setting))
+    return taken
+
+
+def peak_memory(act: Callable[[], None], setting: Setting) -> int | None:
+    """The most bytes that one go needs beyond those held before it."""
+    if setting.device.type != "cuda":
+        return None
+    setting.wait()
+    held = torch.cuda.memory_allocated(setting.device)
+    torch.cuda.reset_peak_memory_stats(setting.device)
+    act()
+    setting.wait()
+    return torch.cuda.max_memory_allocated(setting.device) - held
+
+
+# --- What is told ---------------------------------------------------------------------------------
+
+
+def summary(taken: dict[str, list[float]], tokens: int) -> dict[str, dict[str, float]]:
+    """Medians of each contender, and of the reference's time over its, round by round."""
+    told = {}
+    for name, times in taken.items():
+        ratios = [ours / theirs for ours, theirs in zip(taken[OURS], times, strict=True)]
+        median = statistics.median(times)
+        told[name] = {
+            "seconds": median,
+            "tokens_per_second": tokens / median,
+            "ratio": statistics.median(ratios),
+            "ratio_lowest": min(ratios),
+            "ratio_highest": max(ratios),
+        }
+    return told
+
+
+def measure(name: str, setting: Setting, rounds: int, least: float) -> dict[str, dict]:
+    """Everything about one size, by contender."""
+    torch.manual_seed(0)
+    size = SIZES[name]
+    batch = make_batch(size, setting.device)
+    check_agreement(size, setting, batch)
+    models = {key: model.to(setting.device) for key, model in contenders(size).items()}
+    counts = {key: parameters(model) for key, model in models.items()}
+    assert counts["nn.Transformer"] == counts[OURS], counts
+    assert all(abs(count / counts[OURS] - 1) < 0.03 for count in counts.values()), counts
+    if setting.compiled:
+        for model in models.values():
+            model.encoder.compile()
+            model.decoder.compile()
+    steps = {key: training(model, size, setting, batch) for key, model in models.items()}
+    decodes = {key: decoding(model, size, setting, batch) for key, model in models.items()}
+    trained = summary(take_turns(steps, setting, rounds, least), int(batch.ntokens))
+    spoken = size.batch * (size.decoded - 1)
+    said = summary(take_turns(decodes, setting, rounds, least), spoken)
+    return {
+        key: {
+            "parameters": counts[key],
+            "train": trained[key],
+            "decode": said[key],
+            "peak_bytes": peak_memory(steps[key], setting),
+        }
+        for key in models
+    }
+
+
+def show(name: str, figures: dict[str, dict], console: Console) -> None:
+    """One size: a table for training, one for decoding."""
+    size = SIZES[name]
+    console.print(
+        f"\n{name}: {size.n} + {size.n} layers, d_model {size.d_model}, d_ff {size.d_ff}, h {size.h}; "
+        f"{size.batch} × {size.length} tokens of {size.vocab}. Ratio: time of ours / time of this"
+    )
+    for kind in ("train", "decode"):
+        table = Table(box=box.SIMPLE_HEAD)
+        table.add_column(kind, no_wrap=True)
+        columns = ["tokens/s", "ratio", "range"]
+        if kind == "train":
+            columns += ["parameters", "peak"]
+        for column in columns:
+            table.add_column(column, justify="right", no_wrap=True)
+        for key, row in figures.items():
+            told = row[kind]
+            cells = [
+                f"{told['tokens_per_second']:,.0f}",
+                f"{told['ratio']:.2f}",
+                f"{told['ratio_lowest']:.2f}, {told['ratio_highest']:.2f}",
+                f"{row['parameters']:,}",
+                in_words(row["peak_bytes"]),
+            ]
+            table.add_row(key, *cells[: len(columns)])
+        console.print(table)
+
+
+def in_words(peak: int | None) -> str:
+    """Bytes as MiB."""
+    return "unmeasured" if peak is None else f"{peak / 2**20:,.0f} MiB"
+
+
+def machine(setting: Setting) -> dict[str, str | int | bool]:
+    """Where the figures come from."""
+    cuda = setting.device.type == "cuda"
+    chip = torch.cuda.get_device_name(setting.device) if cuda else platform.machine()
+    return {
+        "device": f"{setting.device}, {chip}",
+        "dtype": str(setting.dtype).removeprefix("torch."),
+        "compiled": setting.compiled,
+        "system": platform.system(),
+        "cores": os.cpu_count() or 0,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", nargs="*", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--rounds", type=int, default=9, help="turns of each contender")
+    parser.add_argument(
+        "--turn", type=float, default=0.5, help="seconds of a turn, at least one go"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument(
+        "--compile", action="store_true", help="torch.compile encoders and decoders"
+    )
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    arguments = parser.parse_args()
+    setting = Setting(
+        torch.device(arguments.device), getattr(torch, arguments.dtype), arguments.compile
+    )
+
+    # nn.Transformer's own fast path warns of its nested tensors.
+    warnings.filterwarnings("ignore", message=".*nested tensors is in prototype")
+    if setting.device.type == "cpu" and setting.dtype != torch.float32:
+        torch.backends.mha.set_fastpath_enabled(False)
+    where = machine(setting)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(", ".join(f"{key} {value}" for key, value in where.items()))
+    sizes = {}
+    for name in arguments.sizes:
+        sizes[name] = measure(name, setting, arguments.rounds, arguments.turn)
+        show(name, sizes[name], console)
+    if arguments.json:
+        figures = {"machine": where, "rounds": arguments.rounds, "sizes": sizes}
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
