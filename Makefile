@@ -13,6 +13,9 @@ start: $(READY)  ## set up, check day 1, show the board
 	@echo
 	@echo "To have the course command in this terminal:  source $(BIN)/activate"
 
+# Two processes at a time, so each may have one thread.
+test notebooks mutants: export OMP_NUM_THREADS := 1
+
 test: $(READY) .venv/.ready-test  ## everything that must stay green
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -57,6 +57,7 @@ class _Run:
     def outcomes(self) -> dict[str, Outcome]:
         while self._left:
             worker = self._pool.take(self._judge.torch_on)
+            self._judge.look()  # while the worker starts
             try:
                 worker.ask(self._request())
                 self._hear(worker)

@@ -179,7 +179,7 @@ def see(
     inputs = check_inputs(check, seed, device, transform)
     before = map_arrays(inputs, copied)
     try:
-        with warnings.catch_warnings(), _seeded(check, seed):
+        with warnings.catch_warnings(), _seeded(check, seed, device):
             warnings.simplefilter("ignore")  # an overflow shows in the values, which are compared
             observation = flatten(check.function(answer=answer, **inputs))
     except (Exception, SystemExit) as error:
@@ -206,15 +206,17 @@ def check_inputs(
 
 
 @contextmanager
-def _seeded(check: Check, seed: int) -> Iterator[None]:
+def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     """Within it, dropout draws what it draws every time; without, everything is as it was before."""
     if not check.tensors:
         yield
         return
     import torch
 
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with torch.random.fork_rng([] if device == "cpu" else None):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
+        if device != "cpu":
+            torch.manual_seed(seed)
         yield
 
 

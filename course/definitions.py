@@ -12,6 +12,8 @@ import __future__
 import ast
 import builtins
 import functools
+import importlib.abc
+import importlib.util
 import io
 import linecache
 import re
@@ -22,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, MappingProxyType, ModuleType
+from typing import Any
 
 from course.curriculum import DAYS, ROOT, Day, day_of_definition
 
@@ -315,33 +318,47 @@ def _compiled(source: str | ast.Module, name: str) -> CodeType:
 def build_module(name: str, source: str, filename: str | None = None) -> ModuleType:
     """A module of the given source, not entered into `sys.modules`; tracebacks can show its lines."""
     module = ModuleType(name)
-    module.__file__ = filename or f"<{name}>"
-    linecache.cache[module.__file__] = (
-        len(source),
-        None,
-        source.splitlines(keepends=True),
-        module.__file__,
-    )
-    exec(compile(source, module.__file__, "exec"), module.__dict__)
+    module.__file__ = filename
+    _execute(module, source)
     return module
+
+
+def _execute(module: ModuleType, source: str) -> None:
+    file = module.__file__ = getattr(module, "__file__", None) or f"<{module.__name__}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec"), module.__dict__)
 
 
 @contextmanager
 def references_cut(cut: dict[str, tuple[str, dict[str, int]]], day: int) -> Iterator[None]:
     """Within it, importing a reference gives only the definitions of earlier days."""
-    before = {name: sys.modules.get(name) for name in cut}
-    for name, (source, withheld) in cut.items():
-        module = build_module(name, source)
-        module.__dict__["__getattr__"] = functools.partial(_withheld, name, withheld, day)
-        sys.modules[name] = module
+    before = {name: sys.modules.pop(name) for name in cut if name in sys.modules}
+    finder = _CutReferences(cut, day)
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                sys.modules.pop(name, None)
-            else:
-                sys.modules[name] = old
+        sys.meta_path.remove(finder)
+        for name in cut:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+
+
+class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports cut references; only when they are asked for, as importing torch takes long."""
+
+    def __init__(self, cut: dict[str, tuple[str, dict[str, int]]], day: int) -> None:
+        self._cut = cut
+        self._day = day
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> Any:
+        return importlib.util.spec_from_loader(name, self) if name in self._cut else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        source, withheld = self._cut[name]
+        _execute(module, source)
+        module.__dict__["__getattr__"] = functools.partial(_withheld, name, withheld, self._day)
 
 
 def _withheld(module: str, withheld: dict[str, int], day: int, name: str) -> object:

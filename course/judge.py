@@ -10,7 +10,7 @@ from types import ModuleType
 from course.checks import Check, Seen, load_checks
 from course.comparison import compare, identical
 from course.curriculum import Day
-from course.definitions import names_used, reference_module
+from course.definitions import names_used
 from course.expected import Expected, expect, expect_roughly
 from course.messages import describe, describe_damage, describe_raised, not_started
 from course.misconceptions import Misconception, load_misconceptions, module_of
@@ -34,6 +34,8 @@ MOST_PAIRS = 150  # of two wrong answers at once; more would take longer than a 
 Diagnosis = tuple[Misconception, ...]
 """What was misunderstood: one thing, two at once, or nothing that is known."""
 
+RIGHT: Diagnosis = ()  # the reference, as it is
+
 
 class Judge:
     """The judge of one day, for one seed and device. It remembers what it has computed."""
@@ -43,11 +45,9 @@ class Judge:
         self.seed = seed
         self.device = device
         self.checks = load_checks(day)
-        self._reference = reference_module(day)
-        self._expected: dict[str, Expected] = {}
         self._misconceptions: list[Misconception] | None = None
-        self._wrong_modules: dict[Diagnosis, ModuleType | None] = {}
-        self._wrong: dict[tuple[Diagnosis, str], Expected] = {}
+        self._modules: dict[Diagnosis, ModuleType | None] = {}
+        self._exact: dict[tuple[Diagnosis, str], Expected] = {}
         self._rough: dict[tuple[Diagnosis, str], Expected] = {}
 
     @property
@@ -72,23 +72,26 @@ class Judge:
         return self._misconceptions
 
     def expected(self, check: Check) -> Expected:
-        """What the reference sees in this check."""
-        if check.name not in self._expected:
-            self._expected[check.name] = expect(check, self._reference, self.seed, self.device)
-        return self._expected[check.name]
+        """What the reference sees in this check, and how far off a right answer may be."""
+        return self._exactly(RIGHT, check)
 
     def passes(self, check: Check, seen: Seen) -> bool:
-        """Whether an observation is the reference's."""
-        return matches(seen, self.expected(check))
+        """Whether an observation is the reference's: to the last bit in a single run, or to rounding."""
+        return self._is_same(RIGHT, check, seen) or matches(seen, self.expected(check))
+
+    def look(self) -> None:
+        """Compute what verdicts on answers that are the reference's to the last bit will need."""
+        for check in self.checks:
+            self._roughly(RIGHT, check)
 
     def prepare(self) -> Iterator[None]:
-        """Compute ahead what verdicts will need, then what diagnoses will, a piece at each step."""
+        """Compute ahead what other verdicts will need, then what diagnoses will, a piece at each step."""
         for check in self.checks:
             self.expected(check)
             yield
         for check in self.checks:
             for wrong in self.misconceptions:
-                self._expected_wrong((wrong,), check)
+                self._roughly((wrong,), check)
                 yield
 
     def results(
@@ -136,14 +139,14 @@ class Judge:
         well, but is claimed only where it was found there.
         """
         mine = [check for check in self._seen(outcomes) if check.exercise == exercise]
-        seen = {check.name: outcomes[check.name].seen for check in mine}
-        if any(value is None for value in seen.values()):
+        seen = {check.name: one for check in mine if (one := outcomes[check.name].seen)}
+        if len(seen) < len(mine):
             return ()
         if any(not told.get(name) for name in self._shaky(exercise, set(told))):
             return ()  # what it stands on is wrong in an unknown way, and would be taken for its own
         # The checks that fail are the ones that tell wrong answers apart: ask them first.
-        mine.sort(key=lambda check: matches(seen[check.name], self.expected(check)))
-        failing = [check for check in mine if not matches(seen[check.name], self.expected(check))]
+        failing = [check for check in mine if not self.passes(check, seen[check.name])]
+        mine.sort(key=lambda check: check not in failing)
 
         def explains(wrong: Diagnosis) -> bool:
             return all(self._sees(wrong, check, seen[check.name]) for check in mine)
@@ -155,7 +158,7 @@ class Judge:
         return next((wrong for wrong in candidates if explains(wrong)), ())
 
     def _pairs(
-        self, known: list[Misconception], failing: list[Check], seen: dict[str, Seen | None]
+        self, known: list[Misconception], failing: list[Check], seen: dict[str, Seen]
     ) -> Iterator[Diagnosis]:
         """The pairs of known wrong answers that can have to do with what is seen, likely ones first.
 
@@ -184,39 +187,49 @@ class Judge:
     def _seen(self, outcomes: dict[str, Outcome]) -> Iterable[Check]:
         return [check for check in self.checks if check.name in outcomes]
 
-    def _expected_wrong(self, wrong: Diagnosis, check: Check) -> Expected:
-        key = wrong, check.name
-        if key not in self._wrong:
-            module = self._module(wrong)
-            assert module is not None
-            self._wrong[key] = expect(check, module, self.seed, self.device)
-        return self._wrong[key]
-
-    def _sees(self, wrong: Diagnosis, check: Check, seen: Seen | None) -> bool:
+    def _sees(self, wrong: Diagnosis, check: Check, seen: Seen) -> bool:
         """Whether wrong answers see this: to the last bit in a single run, or else to rounding."""
-        rough = self._roughly(wrong, check)
-        if seen is None or not matches(seen, rough):
-            return False
-        if seen.raised is None and identical(seen.observation, rough.seen.observation):
-            return True
-        return matches(seen, self._expected_wrong(wrong, check))
+        return self._is_same(wrong, check, seen) or (
+            matches(seen, self._roughly(wrong, check))
+            and matches(seen, self._exactly(wrong, check))
+        )
+
+    def _is_same(self, wrong: Diagnosis, check: Check, seen: Seen) -> bool:
+        """Whether they see this to the last bit: then it needs no tolerance, which takes longer."""
+        theirs = self._roughly(wrong, check).seen
+        return (
+            not (seen.raised or theirs.raised)
+            and set(seen.damaged) == set(theirs.damaged)
+            and identical(seen.observation, theirs.observation)
+        )
+
+    def _exactly(self, wrong: Diagnosis, check: Check) -> Expected:
+        """What the reference with these mistakes sees, and how far off who makes them, too, may be."""
+        key = wrong, check.name
+        if key not in self._exact:
+            self._exact[key] = expect(check, self._module_with(wrong), self.seed, self.device)
+        return self._exact[key]
 
     def _roughly(self, wrong: Diagnosis, check: Check) -> Expected:
         """The same from one run, to tell what is far off."""
         key = wrong, check.name
-        if key in self._wrong:
-            return self._wrong[key]
+        if key in self._exact:
+            return self._exact[key]
         if key not in self._rough:
-            module = self._module(wrong)
-            assert module is not None
+            module = self._module_with(wrong)
             self._rough[key] = expect_roughly(check, module, self.seed, self.device)
         return self._rough[key]
 
+    def _module_with(self, wrong: Diagnosis) -> ModuleType:
+        module = self._module(wrong)
+        assert module is not None
+        return module
+
     def _module(self, wrong: Diagnosis) -> ModuleType | None:
         """The reference with these mistakes, if they can be made together."""
-        if wrong not in self._wrong_modules:
-            self._wrong_modules[wrong] = module_of(wrong, self.day)
-        return self._wrong_modules[wrong]
+        if wrong not in self._modules:
+            self._modules[wrong] = module_of(wrong, self.day)
+        return self._modules[wrong]
 
     def _judge(self, check: Check, outcome: Outcome, begun: Collection[str]) -> CheckResult:
         def result(status: str, message: str = "") -> CheckResult:
@@ -233,6 +246,8 @@ class Judge:
 
         if outcome.seen is None:
             return result(outcome.status, outcome.message)
+        if self._is_same(RIGHT, check, outcome.seen):
+            return result("passed")
         expected = self.expected(check)
         raised = outcome.seen.raised
         if raised is not None:
@@ -276,13 +291,11 @@ def _with_diagnosis(result: CheckResult, wrong: Diagnosis, shaky: list[str]) -> 
     return replace(result, misconception=wrong[0].id, message=f"{both}\n{result.message}")
 
 
-def matches(seen: Seen | None, expected: Expected) -> bool:
+def matches(seen: Seen, expected: Expected) -> bool:
     """Whether an observation is, to rounding, the expected one, or the same exception.
 
     An exception is the same if it says the same, sizes included: many mistakes end in a ValueError.
     """
-    if seen is None:
-        return False
     if seen.raised is not None or expected.seen.raised is not None:
         said = [
             one.raised and (one.raised.kind, one.raised.message) for one in (seen, expected.seen)

@@ -245,7 +245,9 @@ def _meaning_of_exception(raised: Raised) -> str:
         return "Nobody is there to answer `input()` while the checks run: use the arguments."
     if raised.kind == "SystemExit":
         return "The code asked Python to stop (`exit` or `sys.exit`). Return the result instead."
-    if raised.kind == "NotImplementedError" and not raised.message:
+    if raised.kind == "NotImplementedError" and (
+        not raised.message or "is missing the required" in raised.message  # nn.Module's words
+    ):
         return "A method of a base class was reached: is one of yours misspelt or missing?"
     if raised.kind == "RecursionError":
         return "A function calls itself without an end."

@@ -19,6 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from course.draw import Draw
 
+torch.set_num_threads(1)  # a second thread would only wait for tensors this small
+
 # What each entry of an output counts in the number that is differentiated: uneven, so that no two
 # entries can change places, and exact in every dtype.
 PROBE = (1.0, -0.5, 2.0, 0.25, -1.5, 0.75, -2.0)

@@ -11,6 +11,7 @@ A frame is eight bytes of length, little-endian, and a safetensors file.
 from __future__ import annotations
 
 import os
+import queue
 import sys
 import threading
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from course.observation import Observation, from_bytes, to_bytes
 
 LARGEST_FRAME = 64 * 2**20
 MOST_MEMORY = 4 * 2**30
+IDLE = 0.5  # seconds without a request, after which a worker is a spare one
 
 
 def write_frame(channel: IO[bytes], data: bytes) -> None:
@@ -56,15 +58,21 @@ def read_frame(channel: IO[bytes]) -> bytes | None:
 
 def main() -> None:
     """Wait for a request, observe, and end."""
-    requests, replies = _private_channels()
+    channel, replies = _private_channels()
     device = sys.argv[1] if len(sys.argv) > 1 else None
     if device is not None:
         _warm_up_torch(device)
     write_frame(replies, to_bytes({"ready": True}))
-    request = read_frame(requests)
+    requests: queue.Queue[bytes | None] = queue.Queue()
+    threading.Thread(target=_listen, args=(channel, requests), daemon=True).start()
+    try:
+        request = requests.get(timeout=IDLE)
+    except queue.Empty:
+        if device is not None:
+            _warm_up_optimisers()
+        request = requests.get()
     if request is None:
         return
-    threading.Thread(target=_end_with_parent, args=(requests,), daemon=True).start()
     if device in (None, "cpu"):  # a GPU's driver reserves far more than it uses
         _limit_memory()
     _serve(from_bytes(request)[0], replies)
@@ -73,17 +81,21 @@ def main() -> None:
 
 
 def _warm_up_torch(device: str) -> None:
-    """Do once what takes long the first time: importing torch, its optimisers, its autograd; waking a GPU."""
+    """Do once what takes long the first time: importing torch, its autograd; waking a GPU."""
     import torch
 
     from course.tensors import missing_device
 
-    if missing_device(device):
-        device = "cpu"
-    torch.set_num_threads(1)  # tensors this small only wait for a second thread
-    weight = torch.ones(2, 2, device=device, requires_grad=True)
+    weight = torch.ones(2, 2, device="cpu" if missing_device(device) else device)
+    weight.requires_grad_()
     (weight @ weight).sum().backward()  # type: ignore[no-untyped-call]
-    torch.optim.Adam([weight]).step()
+
+
+def _warm_up_optimisers() -> None:
+    """They import as much again, and few days need them: only a worker with time to kill does it."""
+    import torch
+
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
 
 
 def _private_channels() -> tuple[IO[bytes], IO[bytes]]:
@@ -98,9 +110,10 @@ def _private_channels() -> tuple[IO[bytes], IO[bytes]]:
     return requests, replies
 
 
-def _end_with_parent(requests: IO[bytes]) -> None:
-    """When the other side is gone, nobody waits for an endless loop any more."""
-    requests.read(1)
+def _listen(channel: IO[bytes], requests: queue.Queue[bytes | None]) -> None:
+    """Take in the one request. When the other side is gone, nobody waits for an endless loop any more."""
+    requests.put(read_frame(channel))
+    channel.read(1)
     os._exit(1)
 
 

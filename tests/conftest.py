@@ -3,6 +3,7 @@
 import pytest
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the marks
 def pytest_collection_modifyitems(items):
     """The tests of one day share what its judge has computed; other tests stay with their file."""
     for item in items:

@@ -62,10 +62,10 @@ class Project:
         return day
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A fresh copy, with every stub untouched."""
-    root = tmp_path / "project"
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory):
+    """A copy of the project with every stub untouched, made once."""
+    root = tmp_path_factory.mktemp("pristine") / "project"
     for name in COPIED:
         source, target = ROOT / name, root / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -73,11 +73,17 @@ def project(tmp_path):
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
-    copy = Project(root)
     for day in (root / "exercises").glob("day*.py"):
         day.unlink()
-    copy.course("sync")
-    return copy
+    Project(root).course("sync")
+    return root
+
+
+@pytest.fixture
+def project(pristine, tmp_path):
+    """A fresh copy, with every stub untouched."""
+    shutil.copytree(pristine, tmp_path / "project")
+    return Project(tmp_path / "project")
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Stubs, solutions and cut references, made from the references' text."""
 
+import sys
 import textwrap
+from collections import Counter
 
 import pytest
 
@@ -11,6 +13,7 @@ from course.definitions import (
     cut_sources,
     definition_text,
     import_lines,
+    reference,
     references_cut,
     stub_text,
 )
@@ -92,14 +95,30 @@ def test_references_are_cut_to_earlier_days():
 
 
 def test_cut_text_holds_no_later_code():
-    """Not a line of a withheld definition's body is in the text that a worker gets."""
-    for day in (day for day in DAYS if day.ready):
-        for source, withheld in cut_sources(day).values():
-            for name in day.exercises:
-                assert name in withheld
-                assert f"def {name}(" not in source
-        last = definition_text(day, day.exercises[-1]).strip().splitlines()[-1]
-        assert all(last not in source for source, _ in cut_sources(day).values())
+    """No line that a withheld definition alone has is in the text that a worker gets."""
+    ready = [day for day in DAYS if day.ready]
+    for day in ready:
+        cut = cut_sources(day)
+        for later in ready[ready.index(day) :]:
+            for name in later.exercises:
+                text = definition_text(later, name)
+                [home] = [home for home in map(reference, later.references) if text in home.source]
+                source, withheld = cut[home.module]
+                assert withheld[name] == later.number
+                everywhere = Counter(home.source.splitlines())
+                its_own = {line for line in text.splitlines() if everywhere[line] == 1}
+                assert len(its_own) > 1
+                assert not its_own & set(source.splitlines())
+
+
+def test_references_are_read_only_where_they_are_imported():
+    """A day in NumPy does not wait for torch, which the other reference imports."""
+    day = find_day("3")
+    with references_cut(cut_sources(day), day.number):
+        build_answer("x.py", "from numpy_reference import softmax")
+        assert "implementation" not in sys.modules
+        with pytest.raises(ImportError, match="attention of implementation belongs to day 8"):
+            build_answer("x.py", "from implementation import attention")
 
 
 def test_begun():

@@ -90,12 +90,10 @@ def test_endless_loop_is_timed_out(project, answer):
     )
     project.exercise.write_text(late, encoding="utf-8")
     day = project.check()
-    statuses = {check["name"]: check["status"] for check in day["checks"]}
-    assert statuses["test_scale"] == "passed"
-    assert statuses["test_mask"] == "timed_out"
-    assert all(check["seconds"] < 8 for check in day["checks"])
-    slowest = max(check["seconds"] for check in day["checks"] if check["status"] == "passed")
-    assert slowest < 0.5  # the limit is ten times what a check needs
+    checks = {check["name"]: check for check in day["checks"]}
+    assert checks["test_scale"]["status"] == "passed"
+    assert checks["test_mask"]["status"] == "timed_out"
+    assert "still running after 5 seconds" in checks["test_mask"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,6 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 BATCHES = pytest.mark.parametrize("batch", [(), (2,), (2, 3), (2, 3, 2)], ids=str)
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
-STACKS = pytest.mark.parametrize(
-    ("stack", "layer"),
-    [(Encoder, encoder_layer), (Decoder, decoder_layer)],
-    ids=["encoder", "decoder"],
-)
 
 
 def assert_share(dropped, p):
@@ -306,6 +301,13 @@ def encoder_layer(norm):
 
 def decoder_layer(norm):
     return DecoderLayer(D_MODEL, attend(), attend(), feed_forward(), 0.0, norm)
+
+
+STACKS = pytest.mark.parametrize(
+    ("stack", "layer"),
+    [(Encoder, encoder_layer), (Decoder, decoder_layer)],
+    ids=["encoder", "decoder"],
+)
 
 
 def assert_same_module(ours, theirs, inputs, our_masks, their_masks):
