@@ -27,116 +27,189 @@ from course.judge import Judge
 ENOUGH = 0.95
 SECONDS = 10
 
-# Survivors that compute the same, by definition and changed statement, with the reason.
+# Survivors that are as right as the reference, by definition, with the reason and the changed statements.
 _SYMMETRIC = "swapping axes a and b is swapping b and a"
-_WIDER = "the wider of two dtypes is that of the two in the other order"
-_SHIFT = "what the keys' bias adds to all scores of a query is the same, and cancels in the softmax"
+_COMMUTES = "of two arguments in the other order it is the same"
+_SAME_AXIS = "it is the same axis, counted from the other end or left to the default"
+_INFERRED = "the dtype that is left out is the one that is inferred"
+_ON_THE_CPU = "on the CPU, where this is run"
+_UTF8 = "UTF-8 is the default"
+_ORDER = "any order of the pairs is right; this one only pads more"
+_SMALLER = "smaller batches are right, too"
+_EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
+    "attention": {
+        _SAME_AXIS: ("weights = softmax(scores)",),
+        _COMMUTES: ("wide = torch.promote_types(torch.float32, query.dtype)",),
+        _SYMMETRIC: ("scores = query.to(wide) @ key.to(wide).transpose(-1, -2)",),
+    },
+    "target_mask": {
+        _COMMUTES: ("return padding_mask(pad, tokens) & subsequent_mask(tokens.shape[1])",),
+    },
+    "split_heads": {
+        _SYMMETRIC: ("return pieces.swapaxes(2, 1)",),
+    },
+    "join_heads": {
+        _SYMMETRIC: ("pieces = x.swapaxes(2, 1)",),
+    },
+    "multi_head_attention": {
+        "the keys' bias adds the same to all scores of a query, and cancels in the softmax": (
+            "k = split_heads(key @ params['w_k'] - params['b_k'], h)",
+            "k = split_heads(key @ params['w_k'] + params['b_o'], h)",
+        ),
+    },
+    "feed_forward": {
+        _COMMUTES: ("hidden = np.maximum(x @ w_1 + b_1, 0)",),
+    },
+    "MultiHeadedAttention": {
+        _SYMMETRIC: (
+            "q = self.w_q(query).unflatten(-1, (self.h, -1)).transpose(2, 1)",
+            "k = self.w_k(key).unflatten(-1, (self.h, -1)).transpose(2, 1)",
+            "v = self.w_v(value).unflatten(-1, (self.h, -1)).transpose(2, 1)",
+            "return self.w_o(heads.transpose(2, 1).flatten(-2))",
+        ),
+        _SAME_AXIS: ("return self.w_o(heads.transpose(1, 2).flatten(+2))",),
+        "the fused kernel computes the same, and no answer needs the switch": ("if True:",),
+    },
+    "LabelSmoothing": {
+        _COMMUTES: ("wide = log_probs.to(torch.promote_types(torch.float32, log_probs.dtype))",),
+    },
+    "PositionalEncoding": {
+        "a buffer may be persistent": (
+            "self.register_buffer('pe', table.unsqueeze(0))",
+            "self.register_buffer('pe', table.unsqueeze(0), persistent=True)",
+        ),
+        "whole numbers times float64 frequencies are float64": (
+            "position = torch.arange(max_len).unsqueeze(1)",
+        ),
+        "float32 frequencies are right to position × eps, which is all that is asked": (
+            "even = torch.arange(0, d_model, 2)",
+        ),
+        "it asks for the default dtype": ("table = torch.empty(max_len, d_model)",),
+    },
+    "LayerNorm": {
+        _COMMUTES: ("wide = x.to(torch.promote_types(torch.float32, x.dtype))",),
+    },
+    "rate": {
+        _COMMUTES: (
+            "step = max(1, step)",
+            "return factor * model_size ** (-0.5) * min(step * warmup ** (-1.5), step ** (-0.5))",
+        ),
+    },
+    "run_epoch": {
+        "which of the two zeros is the float makes no difference": (
+            "total_loss, total_tokens = (0, 0.0)",
+        ),
+        _COMMUTES: (
+            "total_loss += summed.detach().to(torch.promote_types(torch.float32, summed.dtype))",
+            "(summed / max(1, tokens)).backward()",
+        ),
+        "a step without a single token is not asked of answers": (
+            "(summed / max(tokens, 0)).backward()",
+        ),
+    },
+    "greedy_decode": {
+        _INFERRED: ("tokens = torch.full((src.size(0), 1), start, device=src.device)",),
+        _ON_THE_CPU: (
+            "tokens = torch.full((src.size(0), 1), start, dtype=torch.long)",
+            "finished = torch.zeros(src.size(0), dtype=torch.bool)",
+            "earlier = subsequent_mask(tokens.size(1)).to()",
+        ),
+        "no token is None, so without an end none of them finishes": ("if True:",),
+        _SAME_AXIS: ("following = model.generator(states[:, -1]).argmax(dim=+1)",),
+    },
+    "beam_search": {
+        _ON_THE_CPU: (
+            "tokens = torch.full((rows, beam, 1), start, dtype=torch.long)",
+            "scores = torch.full((rows, beam), -math.inf, dtype=wide)",
+            "best = torch.full((rows, max_len), 0, dtype=torch.long)",
+            "earlier = subsequent_mask(n).to()",
+        ),
+        _INFERRED: (
+            "tokens = torch.full((rows, beam, 1), start, device=device)",
+            "scores = torch.full((rows, beam), -math.inf, device=device)",
+            "best = torch.full((rows, max_len), 0, device=device)",
+        ),
+        _COMMUTES: ("wide = torch.promote_types(torch.float32, memory.dtype)",),
+        _SAME_AXIS: (
+            "value, which = values.max(dim=+1)",
+            "hope = scores.max(dim=+1).values / ((4 + max_len) / 6) ** alpha",
+        ),
+        "any of the places or columns will do": (
+            "scores[:, -1] = 0.0",
+            "best_value = torch.full_like(scores[:, -1], -math.inf)",
+            "longest = torch.ones_like(best[:, -1])",
+        ),
+        "it stops later or not at all, and finds nothing better": (
+            "if False:",
+            "if (hope < best_value).all():",
+            "hope = scores.max(dim=-1).values / ((4 + max_len) * 6) ** alpha",
+            "hope = scores.max(dim=-1).values / ((4 + max_len) / 5) ** alpha",
+            "hope = scores.max(dim=-1).values / ((5 + max_len) / 6) ** alpha",
+        ),
+        "a factor that all values have, and it stops later": (
+            "values = (scores / ((5 + n) / 7) ** alpha).masked_fill(~ended, -math.inf)",
+        ),
+        "which of two equal hypotheses wins is not settled": ("better = value >= best_value",),
+        "only an empty batch differs, of which no answer is asked": (
+            "return best[:, :max(longest.tolist())]",
+            "return best[:, :max(longest.tolist(), default=0)]",
+            "return best[:, :max(longest.tolist(), default=2)]",
+        ),
+    },
+    "train_bpe": {
+        _UTF8: ("ids = list(text.encode())",),
+    },
+    "BPE": {
+        _UTF8: (
+            "ids = list(text.encode())",
+            "return b''.join((self.spelling[number] for number in ids)).decode(errors='replace')",
+        ),
+    },
+    "bleu": {
+        "what is zipped is equally long, or as long as the shortest is wanted": (
+            "for hypothesis, *alternatives in zip(hypotheses, *references):",
+            "for hypothesis, *alternatives in zip(hypotheses, *references, strict=False):",
+            "for matched, total in zip(matches, totals):",
+            "for matched, total in zip(matches, totals, strict=False):",
+            "return Counter(zip(*(tokens[first:] for first in range(n))))",
+        ),
+        _COMMUTES: ("brevity = min(1 - reference_length / hypothesis_length, 0.0)",),
+        "order 0 has no n-grams, and its counts are those of order 4, which come last": (
+            "for n in range(5):",
+            "for n in range(0, 5):",
+        ),
+    },
+    "token_batches": {
+        _COMMUTES: (
+            "source, target = (max(len(pair[0]), longest_source), max(longest_target, len(pair[1])))",
+            "source, target = (max(longest_source, len(pair[0])), max(len(pair[1]), longest_target))",
+        ),
+        "only pairs of nothing differ": (
+            "longest_source = longest_target = -1",
+            "longest_source = longest_target = 1",
+        ),
+        "the source's length counts again with the next pair, which is no shorter": (
+            "batch, source, target = ([], len(pair[-1]), len(pair[1]))",
+            "batch, source, target = ([], len(pair[1]), len(pair[1]))",
+        ),
+        _ORDER: (
+            "for pair in sorted(pairs):",
+            "for pair in sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0]))):",
+            "for pair in sorted(pairs, key=lambda pair: (len(pair[-1]), len(pair[1]))):",
+            "for pair in sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[1]))):",
+            "for pair in sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[0]))):",
+        ),
+        _SMALLER: (
+            "if batch and (len(batch) + 1) * (source + target) >= max_tokens:",
+            "if batch and (len(batch) + 2) * (source + target) > max_tokens:",
+        ),
+    },
+}
 EQUIVALENT = {
-    ("attention", "weights = softmax(scores)"): "the last axis is softmax's default",
-    (
-        "target_mask",
-        "return padding_mask(pad, tokens) & subsequent_mask(tokens.shape[1])",
-    ): "the ids are only compared, and pad ≠ token is token ≠ pad",
-    ("split_heads", "return pieces.swapaxes(2, 1)"): _SYMMETRIC,
-    ("join_heads", "pieces = x.swapaxes(2, 1)"): _SYMMETRIC,
-    ("multi_head_attention", "k = split_heads(key @ params['w_k'] - params['b_k'], h)"): _SHIFT,
-    ("multi_head_attention", "k = split_heads(key @ params['w_k'] + params['b_o'], h)"): _SHIFT,
-    (
-        "feed_forward",
-        "hidden = np.maximum(x @ w_1 + b_1, 0)",
-    ): "the maximum of a and b is that of b and a",
-    ("attention", "wide = torch.promote_types(torch.float32, query.dtype)"): _WIDER,
-    (
-        "attention",
-        "scores = query.to(wide) @ key.to(wide).transpose(-1, -2)",
-    ): _SYMMETRIC,
-    (
-        "MultiHeadedAttention",
-        "q = self.w_q(query).unflatten(-1, (self.h, -1)).transpose(2, 1)",
-    ): _SYMMETRIC,
-    (
-        "MultiHeadedAttention",
-        "k = self.w_k(key).unflatten(-1, (self.h, -1)).transpose(2, 1)",
-    ): _SYMMETRIC,
-    (
-        "MultiHeadedAttention",
-        "v = self.w_v(value).unflatten(-1, (self.h, -1)).transpose(2, 1)",
-    ): _SYMMETRIC,
-    ("MultiHeadedAttention", "return self.w_o(heads.transpose(2, 1).flatten(-2))"): _SYMMETRIC,
-    (
-        "MultiHeadedAttention",
-        "return self.w_o(heads.transpose(1, 2).flatten(+2))",
-    ): "axis 2 of four is axis −2",
-    (
-        "MultiHeadedAttention",
-        "if True:",
-    ): "the fused kernel computes the same, and no answer needs the switch",
-    (
-        "LabelSmoothing",
-        "wide = log_probs.to(torch.promote_types(torch.float32, log_probs.dtype))",
-    ): _WIDER,
-    (
-        "PositionalEncoding",
-        "self.register_buffer('pe', table.unsqueeze(0))",
-    ): "a buffer may be persistent",
-    (
-        "PositionalEncoding",
-        "self.register_buffer('pe', table.unsqueeze(0), persistent=True)",
-    ): "a buffer may be persistent",
-    (
-        "PositionalEncoding",
-        "position = torch.arange(max_len).unsqueeze(1)",
-    ): "whole numbers times float64 frequencies are float64",
-    (
-        "PositionalEncoding",
-        "even = torch.arange(0, d_model, 2)",
-    ): "float32 frequencies are right to position × eps, which is all that is asked",
-    (
-        "PositionalEncoding",
-        "table = torch.empty(max_len, d_model)",
-    ): "it asks for the default dtype",
-    ("LayerNorm", "wide = x.to(torch.promote_types(torch.float32, x.dtype))"): _WIDER,
-    ("rate", "step = max(1, step)"): "the maximum of a and b is that of b and a",
-    (
-        "rate",
-        "return factor * model_size ** (-0.5) * min(step * warmup ** (-1.5), step ** (-0.5))",
-    ): "the minimum of a and b is that of b and a",
-    (
-        "run_epoch",
-        "total_loss, total_tokens = (0, 0.0)",
-    ): "which of the two zeros is the float makes no difference",
-    (
-        "run_epoch",
-        "total_loss += summed.detach().to(torch.promote_types(torch.float32, summed.dtype))",
-    ): _WIDER,
-    (
-        "run_epoch",
-        "(summed / max(1, tokens)).backward()",
-    ): "the maximum of a and b is that of b and a",
-    (
-        "greedy_decode",
-        "tokens = torch.full((src.size(0), 1), start, device=src.device)",
-    ): "full of an int is int64",
-    (
-        "greedy_decode",
-        "tokens = torch.full((src.size(0), 1), start, dtype=torch.long)",
-    ): "on the CPU, where this is run",
-    (
-        "greedy_decode",
-        "finished = torch.zeros(src.size(0), dtype=torch.bool)",
-    ): "on the CPU, where this is run",
-    (
-        "greedy_decode",
-        "earlier = subsequent_mask(tokens.size(1)).to()",
-    ): "on the CPU, where this is run",
-    (
-        "greedy_decode",
-        "if True:",
-    ): "no token is None, so without an end none of them finishes",
-    (
-        "greedy_decode",
-        "following = model.generator(states[:, -1]).argmax(dim=+1)",
-    ): "axis 1 of (B, V) is the last",
+    (definition, statement): reason
+    for definition, reasons in _EQUIVALENT.items()
+    for reason, statements in reasons.items()
+    for statement in statements
 }
 
 OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
@@ -191,15 +264,16 @@ def mutants(day: Day) -> Iterator[Mutant]:
     """Every mutant of a day's exercises."""
     for name in day.exercises:
         tree = ast.parse(definition_text(day, name))
+        unchanged, out_of_scope = ast.unparse(tree), _out_of_scope(tree)
         for index, node in enumerate(ast.walk(tree)):
-            if id(node) in _out_of_scope(tree):
+            if id(node) in out_of_scope:
                 continue
             for change in range(_changes(node)):
                 mutated = copy.deepcopy(tree)
                 target = list(ast.walk(mutated))[index]
                 _change(target, change, tree)
                 source = ast.unparse(ast.fix_missing_locations(mutated))
-                if source != ast.unparse(tree):
+                if source != unchanged:
                     yield Mutant(day, name, _changed_statement(tree, mutated), source)
 
 
@@ -216,7 +290,7 @@ def _out_of_scope(tree: ast.AST) -> set[int]:
         elif isinstance(node, ast.AnnAssign):
             hidden = [node.annotation]
         elif isinstance(node, ast.If):
-            hidden = [node] if isinstance(node.body[0], ast.Raise) else []
+            hidden = [node] if isinstance(node.body[-1], ast.Raise) else []
         elif isinstance(node, ast.Expr):
             hidden = [node] if _only_refuses(node.value) else []
         for root in hidden:

@@ -8,6 +8,7 @@ from torch import nn
 from course.arrays import as_numpy, copied, dtype_of, eps_of, same, shaken, upcast
 from course.checks import see
 from course.curriculum import DAYS
+from course.definitions import reference_module
 from course.expected import expect
 from course.judge import Judge
 from course.tensors import (
@@ -151,7 +152,7 @@ def test_a_check_of_tensors_is_seeded():
     judge = Judge(DAY)
     torch.manual_seed(7)
     before = torch.random.get_rng_state()
-    see(judge.checks[0], judge._reference, 0)
+    see(judge.checks[0], reference_module(DAY), 0)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -159,7 +160,7 @@ def test_half_precision_is_held_to_float32():
     """The tolerance of a half is a few of its roundings of the result, whatever came up on the way."""
     judge = Judge(DAY)
     check = next(check for check in judge.checks if check.name == "test_dtype[bfloat16]")
-    expected = expect(check, judge._reference, 0)
+    expected = expect(check, reference_module(DAY), 0)
     assert 0 < expected.tolerance["weights"] <= 8 * eps_of("bfloat16")
 
 
