@@ -107,6 +107,9 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
             "(summed / max(tokens, 0)).backward()",
         ),
     },
+    "Batch": {
+        _ON_THE_CPU: ("earlier = subsequent_mask(self.tgt.size(1)).to()",),
+    },
     "greedy_decode": {
         _INFERRED: ("tokens = torch.full((src.size(0), 1), start, device=src.device)",),
         _ON_THE_CPU: (

@@ -155,6 +155,11 @@ def test_another_pad(answer, other_pad):
     return seen(answer.Batch(**other_pad))
 
 
+def test_usual_pad(answer, padded):
+    """Where no id of padding is given, it is 0."""
+    return seen(answer.Batch(padded["src"], padded["tgt"]))
+
+
 def test_padding_anywhere(answer, holes):
     """Padding is hidden wherever it stands, and a padded query still sees its real earlier keys."""
     return seen(answer.Batch(**holes))
