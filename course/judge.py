@@ -75,6 +75,10 @@ class Judge:
         """What the reference sees in this check, and how far off a right answer may be."""
         return self._exactly(RIGHT, check)
 
+    def seen_by(self, wrong: Diagnosis, check: Check) -> Seen:
+        """What the reference with these mistakes sees in this check."""
+        return self._roughly(wrong, check).seen
+
     def passes(self, check: Check, seen: Seen) -> bool:
         """Whether an observation is the reference's: to the last bit in a single run, or to rounding."""
         return self._is_same(RIGHT, check, seen) or matches(seen, self.expected(check))
@@ -82,7 +86,7 @@ class Judge:
     def look(self) -> None:
         """Compute what verdicts on answers that are the reference's to the last bit will need."""
         for check in self.checks:
-            self._roughly(RIGHT, check)
+            self.seen_by(RIGHT, check)
 
     def prepare(self) -> Iterator[None]:
         """Compute ahead what other verdicts will need, then what diagnoses will, a piece at each step."""
@@ -91,7 +95,7 @@ class Judge:
             yield
         for check in self.checks:
             for wrong in self.misconceptions:
-                self._roughly((wrong,), check)
+                self.seen_by((wrong,), check)
                 yield
 
     def results(
@@ -170,8 +174,7 @@ class Judge:
             return [
                 one
                 for one in known
-                if self._module((one,))
-                and not self.passes(check, self._roughly((one,), check).seen)
+                if self._module((one,)) and not self.passes(check, self.seen_by((one,), check))
             ]
 
         check = min(failing[:TELLING], key=lambda check: len(culprits(check)))
@@ -196,7 +199,7 @@ class Judge:
 
     def _is_same(self, wrong: Diagnosis, check: Check, seen: Seen) -> bool:
         """Whether they see this to the last bit: then it needs no tolerance, which takes longer."""
-        theirs = self._roughly(wrong, check).seen
+        theirs = self.seen_by(wrong, check)
         return (
             not (seen.raised or theirs.raised)
             and set(seen.damaged) == set(theirs.damaged)

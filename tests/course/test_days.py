@@ -80,7 +80,10 @@ each_wrong = pytest.mark.parametrize(
 @functools.cache
 def failures_of(day, wrong):
     """The verdicts on a known wrong answer that are bad ones."""
-    results = results_of(judge_of(day), wrong.module(day))
+    judge = judge_of(day)
+    results = judge.results(
+        {check.name: Outcome(judge.seen_by((wrong,), check)) for check in judge.checks}
+    )
     return [result for result in results if result.status in ("failed", "error")]
 
 
@@ -137,7 +140,7 @@ def test_accepted_answer_passes(day, path, seed):
     assert not wrong, [(result.name, result.message) for result in wrong]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:3])
 @each_day
 def test_the_reference_passes(day, seed):
     """Its own observation in the inputs' dtype lies within the tolerance that was derived from it."""
