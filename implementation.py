@@ -363,8 +363,10 @@ class LayerNorm(nn.Module):
         # 1. Centre each vector by its own mean. Halves are widened first, as in attention.
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         centred = wide - wide.mean(dim=-1, keepdim=True)
-        # 2. Its variance is the mean of the squares of what is left. Divide by the deviation.
-        variance = centred.square().mean(dim=-1, keepdim=True)
+        # 2. Its variance is the mean of the squares of what is left: its length squared, over n.
+        #    Divide by the deviation.
+        length = torch.linalg.vector_norm(centred, dim=-1, keepdim=True)
+        variance = length.square() / x.size(-1)
         normed = (centred * (variance + self.eps).rsqrt()).to(x.dtype)
         # 3. Scale and shift.
         return self.gain * normed + self.bias
@@ -960,12 +962,12 @@ def run_epoch(
         model: an `EncoderDecoder`. It is put into training mode where there is an optimiser, else
             into evaluation mode, in which no gradient is computed.
         loss: from log-probabilities `(B·T, V)` and targets `(B·T,)` to their summed loss.
-        optimizer: steps once after every `accumulate` batches, and after the last ones, fewer or not.
+        optimizer: steps once after every `accumulate` batches, and once after those left at the end.
             Gradients from before the call have no part in it.
         scheduler: steps once after each step of the optimiser.
         accumulate: batches whose gradients are added up for one step. A step's gradient is the
             group's summed loss over the group's real tokens, so that k batches accumulated give the
-            step that one batch of all their sequences would; a group without one has a gradient of 0.
+            step that one batch of all their sequences would; without a real token it is 0.
 
     Returns:
         The total loss over the total number of real target tokens.
@@ -1130,7 +1132,8 @@ def beam_search(
         parent, following = chosen // log_probs.size(-1), chosen % log_probs.size(-1)
         tokens = tokens.gather(1, parent.unsqueeze(-1).expand(-1, -1, n))
         tokens = torch.cat([tokens, following.unsqueeze(-1)], dim=-1)  # (B, beam, n + 1)
-        # 3. Hypotheses that end leave the beam. Of all that ever did, a row keeps the best.
+        # 3. Hypotheses that end leave the beam, and the next round fills their places. Of all that
+        #    ever ended, a row keeps the best.
         ended = (following == end) | (n == max_len - 1)
         values = (scores / ((5 + n) / 6) ** alpha).masked_fill(~ended, -math.inf)
         value, which = values.max(dim=-1)  # (B,)
@@ -1139,8 +1142,8 @@ def beam_search(
         best_value = torch.where(better, value, best_value)
         longest = torch.where(better, n + 1, longest)
         scores = scores.masked_fill(ended, -math.inf)
-        # 4. Stop where no hypothesis can still win: a score only falls, and no penalty divides it by
-        #    more than the one at max_len.
+        # 4. Stop where no hypothesis can still win (which only saves time): a score only falls, and no
+        #    penalty divides it by more than that of max_len − 1 tokens.
         hope = scores.max(dim=-1).values / ((4 + max_len) / 6) ** alpha
         if (hope <= best_value).all():
             break

@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 # of 100); the second term takes care of those. These two only cover the order of additions.
 OWN_ERRORS = 4.0
 ROUNDINGS = 8.0
-ROUGHLY = 0.2  # of the largest number, for halves, half of whose digits are not many
+ROUGHLY = 0.2
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,11 @@ def expect_roughly(check: Check, reference: Any, seed: int, device: str = "cpu")
     """The same from a single run, with a tolerance so wide that it only tells what is far off."""
     seen = see(check, reference, seed, device)
     tolerance = {
-        path: _half_the_digits(leaf) for path, leaf in seen.observation.items() if is_float(leaf)
+        path: ROUGHLY * _magnitude(leaf)
+        for path, leaf in seen.observation.items()
+        if is_float(leaf)
     }
     return Expected(seen, seen.observation, defaultdict(float, tolerance), {})
-
-
-def _half_the_digits(leaf: Leaf) -> float:
-    eps = eps_of(leaf.dtype or "float32")  # a bare number has been computed in anything
-    return min(ROUGHLY, ROUNDINGS * math.sqrt(eps)) * _magnitude(leaf)
 
 
 def is_float(leaf: Leaf | None) -> bool:

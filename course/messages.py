@@ -17,6 +17,7 @@ from course.observation import RESULT, Leaf, Raised
 Array = np.ndarray[Any, Any]
 
 FEW = 16  # whole numbers that can be copied by hand
+MOST_INPUTS = 20  # more than are read
 
 
 def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -> str:
@@ -55,7 +56,7 @@ def describe_damage(names: tuple[str, ...]) -> str:
     which = " and ".join(f"`{name}`" for name in names)
     return (
         f"The input {which} was changed in place, and whoever called still needs it: "
-        "`x -= y` and `x[...] = y` write into x, `x - y` makes a new array."
+        "`x -= y` and `x[...] = y` write into x, `x - y` makes a new one."
     )
 
 
@@ -302,9 +303,12 @@ def _given(inputs: dict[str, Any]) -> str:
     given: list[str] = []
     for name, value in inputs.items():
         for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:
-            folded = [f"{inner} (a dict of {len(item)})"] if isinstance(item, dict) else None
-            given += folded or _shapes(inner, item)
-    return "Inputs: " + ", ".join(dict.fromkeys(given)) + "." if given else ""
+            many = isinstance(item, dict) and len(item) > MOST_INPUTS
+            given += [f"{inner} (a dict of {len(item)})"] if many else _shapes(inner, item)
+    told = list(dict.fromkeys(given))
+    if len(told) > MOST_INPUTS:
+        told = [*told[:MOST_INPUTS], f"and {len(told) - MOST_INPUTS} more"]
+    return "Inputs: " + ", ".join(told) + "." if told else ""
 
 
 def _shapes(name: str, value: Any) -> list[str]:

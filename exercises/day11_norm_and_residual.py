@@ -48,7 +48,8 @@ class LayerNorm(nn.Module):
             ValueError: vectors of another width than `features`.
         """
         # 1. Centre each vector by its own mean. Halves are widened first, as in attention.
-        # 2. Its variance is the mean of the squares of what is left. Divide by the deviation.
+        # 2. Its variance is the mean of the squares of what is left: its length squared, over n.
+        #    Divide by the deviation.
         # 3. Scale and shift.
         raise NotImplementedError
 

@@ -32,12 +32,12 @@ def run_epoch(
         model: an `EncoderDecoder`. It is put into training mode where there is an optimiser, else
             into evaluation mode, in which no gradient is computed.
         loss: from log-probabilities `(B·T, V)` and targets `(B·T,)` to their summed loss.
-        optimizer: steps once after every `accumulate` batches, and after the last ones, fewer or not.
+        optimizer: steps once after every `accumulate` batches, and once after those left at the end.
             Gradients from before the call have no part in it.
         scheduler: steps once after each step of the optimiser.
         accumulate: batches whose gradients are added up for one step. A step's gradient is the
             group's summed loss over the group's real tokens, so that k batches accumulated give the
-            step that one batch of all their sequences would; a group without one has a gradient of 0.
+            step that one batch of all their sequences would; without a real token it is 0.
 
     Returns:
         The total loss over the total number of real target tokens.

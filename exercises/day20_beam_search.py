@@ -59,7 +59,8 @@ def beam_search(
     # 1. Read the source once, and give each row of the batch `beam` places. All hypotheses of a row
     #    are still one and the same, so all but one start at −∞.
     # 2. Score every continuation of every hypothesis, and keep the `beam` best of each row.
-    # 3. Hypotheses that end leave the beam. Of all that ever did, a row keeps the best.
-    # 4. Stop where no hypothesis can still win: a score only falls, and no penalty divides it by
-    #    more than the one at max_len.
+    # 3. Hypotheses that end leave the beam, and the next round fills their places. Of all that
+    #    ever ended, a row keeps the best.
+    # 4. Stop where no hypothesis can still win (which only saves time): a score only falls, and no
+    #    penalty divides it by more than that of max_len − 1 tokens.
     raise NotImplementedError

@@ -4,7 +4,8 @@ from course.misconceptions import Misconception
 
 WIDE = "wide = x.to(torch.promote_types(x.dtype, torch.float32))"
 CENTRE = "centred = wide - wide.mean(dim=-1, keepdim=True)"
-VARIANCE = "variance = centred.square().mean(dim=-1, keepdim=True)"
+VARIANCE = "variance = length.square() / x.size(-1)"
+BY_MEAN = "variance = centred.square().mean(dim=-1, keepdim=True)"  # the same
 ROOT = "(variance + self.eps).rsqrt()"
 NORMED = f"normed = (centred * {ROOT}).to(x.dtype)"
 SCALE = "return self.gain * normed + self.bias"
@@ -93,13 +94,13 @@ MISCONCEPTIONS = [
         "LayerNorm",
         "Your mean and variance run over the tokens, the last axis but one. Each vector is normed over its own "
         "features: what stands elsewhere in the sentence does not matter.",
-        {CENTRE: CENTRE.replace("-1", "-2"), VARIANCE: VARIANCE.replace("-1", "-2")},
+        {CENTRE: CENTRE.replace("-1", "-2"), VARIANCE: BY_MEAN.replace("-1", "-2")},
     ),
     Misconception(
         "norm_over_a_sentence",
         "LayerNorm",
         "You take one mean and one variance for each sentence, tokens and features together. Every vector has its own.",
-        {CENTRE: CENTRE.replace("-1", "(-2, -1)"), VARIANCE: VARIANCE.replace("-1", "(-2, -1)")},
+        {CENTRE: CENTRE.replace("-1", "(-2, -1)"), VARIANCE: BY_MEAN.replace("-1", "(-2, -1)")},
     ),
     Misconception(
         "norm_over_everything",
@@ -117,7 +118,7 @@ MISCONCEPTIONS = [
         "a sentence comes out the same whatever it is batched with.",
         {
             CENTRE: CENTRE.replace("-1", "tuple(range(x.dim() - 1))"),
-            VARIANCE: VARIANCE.replace("-1", "tuple(range(x.dim() - 1))"),
+            VARIANCE: BY_MEAN.replace("-1", "tuple(range(x.dim() - 1))"),
         },
     ),
     Misconception(
@@ -127,7 +128,7 @@ MISCONCEPTIONS = [
         "alone works, a batch does not. Keep that axis, with length 1.",
         {
             CENTRE: CENTRE.replace(", keepdim=True", ""),
-            VARIANCE: VARIANCE.replace(", keepdim=True", ""),
+            VARIANCE: BY_MEAN.replace(", keepdim=True", ""),
         },
     ),
     # --- LayerNorm: the variance
@@ -165,7 +166,7 @@ MISCONCEPTIONS = [
         "LayerNorm",
         "Your variance is the sum of the squares, not their mean. So every vector comes out with length 1 instead of "
         "variance 1, too small by √n.",
-        {VARIANCE: VARIANCE.replace("mean", "sum")},
+        {VARIANCE: "variance = length.square()"},
     ),
     Misconception(
         "variance_by_difference",
@@ -200,7 +201,7 @@ MISCONCEPTIONS = [
         "centred_over_root_mean_square",
         "LayerNorm",
         "You subtract the mean, but divide by the root of the mean of x², which still has the mean in it.",
-        {VARIANCE: VARIANCE.replace("centred", "wide")},
+        {VARIANCE: "variance = wide.square().mean(dim=-1, keepdim=True)"},
     ),
     Misconception(
         "not_centred",
@@ -229,7 +230,7 @@ MISCONCEPTIONS = [
         "depend on x themselves, and that is how the norm holds a gradient in check.",
         {
             CENTRE: "centred = wide - wide.mean(dim=-1, keepdim=True).detach()",
-            VARIANCE: VARIANCE + ".detach()",
+            VARIANCE: "variance = (length.square() / x.size(-1)).detach()",
         },
     ),
     Misconception(
@@ -237,7 +238,7 @@ MISCONCEPTIONS = [
         "LayerNorm",
         "Your results are right, your gradients are not: the deviation is taken for a constant. It depends on x "
         "itself, and so a longer x gets a smaller gradient, not a larger one.",
-        {VARIANCE: VARIANCE + ".detach()"},
+        {VARIANCE: "variance = (length.square() / x.size(-1)).detach()"},
     ),
     # --- LayerNorm: eps
     Misconception(
