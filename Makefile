@@ -13,7 +13,7 @@ start: $(READY)  ## set up, check day 1, show the board
 	@echo
 	@echo "To have the course command in this terminal:  source $(BIN)/activate"
 
-# Two processes at a time, so each may have one thread.
+# Tests run two processes side by side; and with one thread a notebook repeats itself better.
 test notebooks mutants: export OMP_NUM_THREADS := 1
 
 test: $(READY) .venv/.ready-test  ## everything that must stay green

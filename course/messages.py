@@ -17,7 +17,7 @@ from course.observation import RESULT, Leaf, Raised
 Array = np.ndarray[Any, Any]
 
 FEW = 16  # whole numbers that can be copied by hand
-MOST_INPUTS = 20  # more than are read
+MOST_INPUTS = 20  # that a message names: nobody reads more
 
 
 def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -> str:
@@ -312,6 +312,10 @@ def _given(inputs: dict[str, Any]) -> str:
 
 
 def _shapes(name: str, value: Any) -> list[str]:
+    if isinstance(value, tuple | list) and not any(is_array(item) for item in value):
+        if all(isinstance(item, int | float) for item in value):
+            return [f"{name} = {list(value)}"]
+        return [line for i, item in enumerate(value) for line in _shapes(f"{name}[{i}]", item)]
     return [f"{path} {_in_short(item)}" for path, item in named_values(value, name)]
 
 

@@ -88,6 +88,15 @@ def test_flags_are_described():
     assert "`y[0, 0]` is False; it should be True (3 of 9 entries differ)" in message
 
 
+def test_inputs_are_named_in_short():
+    """Lists of numbers as they are, and of very many inputs only the first."""
+    pairs = [([4, 5], [n]) for n in range(30)]
+    count = lambda x: np.float64(len(x))  # noqa: E731
+    _, message = told(lambda x: count(x) + 1, count, lambda draw: pairs)
+    assert "Inputs: x[0][0] = [4, 5], x[0][1] = [0], x[1][0] = [4, 5]" in message
+    assert message.endswith("x[9][1] = [9], and 40 more.")
+
+
 def test_right_answers_of_any_form_pass():
     """Rounding is forgiven: two right forms of log-softmax at an offset of 100, in float32."""
 
