@@ -89,7 +89,7 @@ def assemble(answers: Path, report: Callable[[Progress], None]) -> Assembled:
     worker = Worker(torch_on="cpu")
     result = Assembled()
     try:
-        worker.ask({"assemble": _files(answers), "held_out": held_out})
+        worker.ask({"assemble": files_of(answers), "held_out": held_out})
         while True:
             message, seen = worker.hear(PATIENCE)
             if "progress" in message:
@@ -111,7 +111,7 @@ def assemble(answers: Path, report: Callable[[Progress], None]) -> Assembled:
         result.printed = worker.printed
 
 
-def _files(answers: Path) -> dict[str, str]:
+def files_of(answers: Path) -> dict[str, str]:
     """For each day of which there is a file: where it lies."""
     found = {day.stem: find_answer(day, answers) for day in part_days()}
     return {stem: str(path) for stem, path in found.items() if path is not None}

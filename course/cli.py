@@ -17,7 +17,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from course import display
+from course import display, runs
 from course.answers import find_answer
 from course.curriculum import DAYS, ROOT, Day, NoSuchDay, find_day
 from course.results import DayResult, report_json
@@ -263,6 +263,10 @@ def sync(
         console.print("Stubs and solutions are what the references make of them.")
     left = drifted if only_check else [drift for drift in drifted if drift.by_hand]
     raise typer.Exit(1 if left else 0)
+
+
+for command in (runs.train, runs.translate, runs.generate, runs.evaluate, runs.attention):
+    app.command()(command)
 
 
 # --- What several commands need -------------------------------------------------------------------

@@ -1,0 +1,5 @@
+"""What is told to whoever asked, in place of a traceback."""
+
+
+class Refused(Exception):
+    """What cannot be done, in words for whoever asked."""

@@ -1,0 +1,267 @@
+"""Using what was trained: translating, generating, measuring, looking at attention.
+
+Everything comes from the run's folder: settings, vocabularies, weights. The model is the reference's, also
+where a learner's own parts were trained: weights go by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sacrebleu
+import torch
+from torch import Tensor, nn
+
+from implementation import Batch, beam_search, greedy_decode
+from training.batches import padded
+from training.checkpoints import read_weights
+from training.devices import pick
+from training.errors import Refused
+from training.model import LanguageModel, Objective, build, put_weights
+from training.monitor import perplexity
+from training.run import Run
+from training.sampling import sample
+from training.settings import LANGUAGE_MODELS, Settings
+from training.tasks import Task
+from training.vocabulary import END, PAD, START, Languages
+
+MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
+AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
+LONGEST = 1000  # tokens of a source
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model does on a whole held-out split. Losses are per token, and not smoothed."""
+
+    split: str
+    sequences: int
+    loss: float
+    perplexity: float
+    exact_match: float | None
+    """The share of answers that are the wanted ones to the letter; None for language models."""
+    bleu: float | None
+    signature: str | None
+    """How sacrebleu computed it."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The weights of one kind of attention in one layer: `(h, rows, columns)`, and what they stand for."""
+
+    title: str
+    weights: Tensor
+    rows: list[str]
+    columns: list[str]
+
+
+class Model:
+    """A trained model, and what it takes to use it."""
+
+    def __init__(
+        self, settings: Settings, languages: Languages, model: nn.Module, device: torch.device
+    ):
+        self.settings, self.languages, self.device = settings, languages, device
+        self.model = model.to(device).eval()
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "auto") -> Model:
+        """The best model of a run.
+
+        Raises:
+            Refused: no run, none that has got as far as weights, or a damaged one.
+        """
+        run = Run.found(folder)
+        settings, languages = run.settings(), run.languages()
+        path = run.best if run.best.exists() else run.last
+        if languages is None or not path.exists():
+            raise Refused(f"{folder} holds no trained model yet")
+        where = pick(device)
+        model = build(settings, languages)
+        put_weights(model, read_weights(path))
+        return cls(settings, languages, model, where)
+
+    @property
+    def usual_beam(self) -> int:
+        """Vaswani et al. 2017, §6.1, for translation; other answers are decoded greedily."""
+        return 4 if self.settings.task == "translation" else 1
+
+    # --- From sequence to sequence ----------------------------------------------------------------
+
+    def translate(self, texts: Sequence[str], beam: int = 4, alpha: float = 0.6) -> list[str]:
+        """What the model makes of each text, in the same order. Beam 1 is greedy decoding.
+
+        Raises:
+            Refused: a language model, a symbol that the model does not know, or a text too long for it.
+        """
+        sources = [self._source(text) for text in texts]
+        answers = [""] * len(texts)
+        for places in _alike(sources, AT_ONCE // beam):
+            decoded = self._decode([sources[place] for place in places], beam, alpha)
+            for place, answer in zip(places, decoded, strict=True):
+                answers[place] = self.languages.target.decode(answer)
+        return answers
+
+    def _source(self, text: str) -> list[int]:
+        if self.languages.source is None:
+            raise Refused("This is a language model: course generate goes on with a text")
+        ids = self.languages.source.encode(text.lower() if self.settings.lowercase else text)
+        if len(ids) > LONGEST:
+            raise Refused(f"The text has {len(ids)} tokens, and at most {LONGEST} are read at once")
+        return ids
+
+    def _decode(self, sources: list[list[int]], beam: int, alpha: float) -> Iterator[list[int]]:
+        """The tokens of each answer, without its start and end. Without an end, answers are as long as
+        their sources, which are of one length."""
+        src = padded(sources).to(self.device)
+        src_mask = Batch(src, pad=PAD).src_mask
+        end = self.languages.end
+        longest = src.size(1) + 1 + (MARGIN if end is not None else 0)
+        if beam == 1 or end is None:
+            tokens = greedy_decode(self.model, src, src_mask, longest, START, end)
+        else:
+            tokens = beam_search(self.model, src, src_mask, longest, START, end, beam, alpha)
+        for row in tokens[:, 1:].tolist():
+            yield row[: row.index(END)] if end is not None and END in row else row
+
+    # --- Language ---------------------------------------------------------------------------------
+
+    def generate(
+        self,
+        prompt: str,
+        tokens: int = 200,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+    ) -> Iterator[str]:
+        """Go on with a text: pieces of what follows, as they come.
+
+        Raises:
+            Refused: no language model, an empty prompt, or a character that the model does not know.
+        """
+        if not isinstance(self.model, LanguageModel):
+            raise Refused("This model answers: course translate gives it a text")
+        words = self.languages.target
+        ids = words.encode(prompt)
+        if not ids:
+            raise Refused("The prompt is empty: there is nothing to go on with")
+        generator = torch.Generator().manual_seed(seed)
+        told = len(words.decode(ids))
+        for _ in range(tokens):
+            seen = torch.tensor([ids[-self.settings.context :]], device=self.device)
+            with torch.no_grad():
+                logits = self.model.generator(self.model(seen)[:, -1])  # (1, V)
+            ids.append(int(sample(logits, temperature, top_k, top_p, generator)))
+            text = words.decode(ids)
+            if not text.endswith("\ufffd"):  # a character of several bytes may not be whole yet
+                yield text[told:]
+                told = len(text)
+
+    # --- What it does on what it has not seen -----------------------------------------------------
+
+    def evaluate(self, task: Task, split: str, beam: int | None = None) -> Evaluation:
+        """Measure the model on a whole split.
+
+        Args:
+            task: whose data it is.
+            split: `validation`, or `test` where there is one.
+            beam: hypotheses side by side; the usual ones if left out.
+        """
+        if split not in task.splits:
+            raise Refused(f"{self.settings.task} has no split {split!r}: {', '.join(task.splits)}")
+        loss, sequences = self._loss(task, split)
+        exact = bleu = signature = None
+        if self.settings.task not in LANGUAGE_MODELS:
+            sources, wanted = map(list, zip(*task.texts(split), strict=True))
+            answers = self.translate(sources, beam or self.usual_beam)
+            right = sum(a == b for a, b in zip(answers, wanted, strict=True))
+            exact = right / len(wanted)
+            if self.settings.task == "translation":
+                metric = sacrebleu.BLEU(lowercase=self.settings.lowercase)
+                bleu = metric.corpus_score(answers, [wanted]).score
+                signature = str(metric.get_signature())
+        return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature)
+
+    def _loss(self, task: Task, split: str) -> tuple[float, int]:
+        objective = Objective(self.model, smoothing=0.0)
+        total, tokens, sequences = 0.0, 0, 0
+        with torch.no_grad():
+            for rows in task.held_out(split):
+                on_device = rows.to(self.device)
+                total += float(objective(on_device.source, on_device.target)[1])
+                tokens += rows.tokens
+                sequences += len(rows)
+        return total / tokens, sequences
+
+    # --- Attention --------------------------------------------------------------------------------
+
+    def attention(self, text: str) -> list[Attention]:
+        """What every head of every layer looks at, in a text and in the model's answer to it.
+
+        Raises:
+            Refused: an empty text, or one that the model cannot read.
+        """
+        for module in self.model.modules():
+            if hasattr(module, "keep_weights"):
+                module.keep_weights = True
+        try:
+            return self._attention(text)
+        finally:
+            for module in self.model.modules():
+                if hasattr(module, "keep_weights"):
+                    module.keep_weights = not self.settings.fused
+
+    def _attention(self, text: str) -> list[Attention]:
+        target = self.languages.target
+        if isinstance(self.model, LanguageModel):
+            ids = target.encode(text)[-self.settings.context :]
+            if not ids:
+                raise Refused("The text is empty: there is nothing to look at")
+            with torch.no_grad():
+                self.model(torch.tensor([ids], device=self.device))
+            names = target.names(ids)
+            return [
+                Attention(f"layer {number}", layer.self_attn.weights[0].cpu(), names, names)
+                for number, layer in enumerate(self.model.decoder.layers, 1)
+            ]
+        source = self._source(text)
+        if not source or self.languages.source is None:
+            raise Refused("The text is empty: there is nothing to look at")
+        (answer,) = self._decode([source], 1, 0.0)
+        given = [START, *answer]
+        batch = Batch(
+            torch.tensor([source], device=self.device),
+            torch.tensor([[*given, PAD]], device=self.device),
+            pad=PAD,
+        )
+        with torch.no_grad():
+            self.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        read = self.languages.source.names(source)
+        # The symbol that starts an answer may be one like others elsewhere.
+        said = ["<start>", *target.names(answer)]
+        found = [
+            Attention(f"encoder {n}", layer.self_attn.weights[0].cpu(), read, read)
+            for n, layer in enumerate(self.model.encoder.layers, 1)
+        ]
+        for n, layer in enumerate(self.model.decoder.layers, 1):
+            own, seen = layer.self_attn.weights[0].cpu(), layer.src_attn.weights[0].cpu()
+            found.append(Attention(f"decoder {n}, own past", own, said, said))
+            found.append(Attention(f"decoder {n}, source", seen, said, read))
+        return found
+
+
+def _alike(sources: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
+    """The places of sources of one length, at most so many tokens at a time; none of the empty ones.
+
+    Sources of one length need no padding, and their answers end at about the same time.
+    """
+    by_length: dict[int, list[int]] = {}
+    for place, source in enumerate(sources):
+        by_length.setdefault(len(source), []).append(place)
+    for length, places in sorted(by_length.items()):
+        size = max(1, tokens // max(1, length))
+        if length:
+            yield from (places[first : first + size] for first in range(0, len(places), size))

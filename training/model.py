@@ -1,0 +1,201 @@
+"""The models: the paper's encoder-decoder, and a decoder alone for language, of the same parts.
+
+Parts are those of `implementation.py`, or a learner's own of the same names.
+"""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import implementation
+from training.errors import Refused
+from training.settings import Settings
+from training.vocabulary import PAD, Languages
+
+
+class LanguageModel(nn.Module):
+    """The decoder without a source: each token from those before it.
+
+    Without a source the paper's decoder layer has the two sublayers of an encoder layer, and keeps its
+    causal mask (Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training*, §3.1;
+    Liu et al. 2018, *Generating Wikipedia by Summarizing Long Sequences*, §4.2.3).
+
+    Attributes:
+        embed: tokens `(B, T)` to vectors `(B, T, d_model)`, positions added.
+        decoder: a stack of layers with one attention each.
+        generator: states to log-probabilities.
+    """
+
+    def __init__(self, embed: nn.Module, decoder: nn.Module, generator: nn.Module):
+        super().__init__()
+        self.embed = embed
+        self.decoder = decoder
+        self.generator = generator
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """From tokens `(B, T)` to states `(B, T, d_model)`."""
+        earlier = implementation.subsequent_mask(tokens.size(1)).to(tokens.device)  # (1, T, T)
+        states: Tensor = self.decoder(self.embed(tokens), earlier)
+        return states
+
+
+def build(
+    settings: Settings, languages: Languages, parts: ModuleType = implementation
+) -> nn.Module:
+    """The model of a run, with the weights it starts from; drawn from torch's generator.
+
+    Raises:
+        Refused: parts that do not make a model.
+    """
+    sizes: dict[str, Any] = {
+        "n": settings.layers,
+        "d_model": settings.d_model,
+        "d_ff": settings.d_ff,
+        "h": settings.heads,
+        "dropout": settings.dropout,
+        "norm": settings.norm,
+        "tie": settings.tie,
+    }
+    if languages.source is not None:
+        model: nn.Module = parts.make_model(len(languages.source), len(languages.target), **sizes)
+    else:
+        model = _language_model(parts, len(languages.target), **sizes)
+    for module in model.modules():
+        if hasattr(module, "keep_weights"):
+            module.keep_weights = not settings.fused
+    return model
+
+
+def _language_model(
+    parts: ModuleType,
+    vocabulary: int,
+    *,
+    n: int,
+    d_model: int,
+    d_ff: int,
+    h: int,
+    dropout: float,
+    norm: str,
+    tie: bool,
+) -> LanguageModel:
+    layer = parts.EncoderLayer(
+        d_model,
+        parts.MultiHeadedAttention(h, d_model, dropout),
+        parts.PositionwiseFeedForward(d_model, d_ff, dropout),
+        dropout,
+        norm,
+    )
+    embed = nn.Sequential(
+        parts.Embeddings(d_model, vocabulary), parts.PositionalEncoding(d_model, dropout)
+    )
+    model = LanguageModel(embed, parts.Encoder(layer, n), parts.Generator(d_model, vocabulary))
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+    if tie:
+        model.generator.proj.weight = model.embed[0].lut.weight
+    return model
+
+
+def layers(model: nn.Module) -> list[nn.Module]:
+    """All layers of a model's stacks, in the order they are used."""
+    stacks = [model.encoder, model.decoder] if hasattr(model, "encoder") else [model.decoder]
+    return [layer for stack in stacks for layer in stack.layers]
+
+
+def recompute_layers(model: nn.Module) -> None:
+    """Keep only what enters a layer, and compute the rest anew on the way back (Chen et al. 2016,
+    *Training Deep Nets with Sublinear Memory Cost*): memory for about a third more time."""
+    for layer in layers(model):
+        layer.forward = _recomputed(layer.forward)  # type: ignore[method-assign]
+
+
+def _recomputed(forward: Any) -> Any:
+    def recomputing(*inputs: Any) -> Any:
+        return checkpoint(forward, *inputs, use_reentrant=False)
+
+    return recomputing
+
+
+class Objective(nn.Module):
+    """From rows to their summed losses: what is differentiated, and what is reported.
+
+    The first is the paper's, with smoothed labels (§5.4); the second is the plain cross-entropy, whose
+    mean over tokens is a perplexity's logarithm.
+    """
+
+    def __init__(self, model: nn.Module, smoothing: float):
+        super().__init__()
+        self.model = model
+        self.smoothing = smoothing
+
+    def forward(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
+        """From source `(B, S)`, or None, and target `(B, T)` to two 0-d tensors."""
+        if source is None:
+            states = self.model(target[:, :-1])
+            log_probs = self.model.generator(states)  # (B, T − 1, V)
+            plain = nn.functional.nll_loss(
+                log_probs.flatten(0, 1), target[:, 1:].flatten(), reduction="sum"
+            )
+            return plain, plain.detach()
+        batch = implementation.Batch(source, target, pad=PAD)
+        states = self.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        log_probs = self.model.generator(states).flatten(0, 1)  # (B · (T − 1), V)
+        wanted = batch.tgt_y.flatten()
+        plain = nn.functional.nll_loss(log_probs, wanted, ignore_index=PAD, reduction="sum")
+        return smoothed(plain, log_probs, wanted, self.smoothing), plain.detach()
+
+
+def smoothed(plain: Tensor, log_probs: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+    """What `implementation.LabelSmoothing` gives, without its table of what is wanted of each class.
+
+    Args:
+        plain: the summed negative log-probability of the targets.
+        log_probs: `(N, V)`; class 0 is padding.
+        wanted: the targets, `(N,)`.
+        smoothing: ε, below 1.
+    """
+    if smoothing == 0:
+        return plain
+    real = wanted != PAD
+    share = smoothing / (log_probs.size(1) - 2)
+    # −log p of every wrong class, summed over the rows
+    wrong = ((log_probs[:, PAD] - log_probs.sum(dim=1)) * real).sum() - plain
+    entropy = -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(share)
+    return (1 - smoothing) * plain + share * wrong - real.sum() * entropy
+
+
+def count(model: nn.Module) -> int:
+    """Parameters, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters by name, tied ones by the first of their names."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def put_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Give a model its weights.
+
+    Raises:
+        Refused: names or shapes that are not the model's.
+    """
+    mine = weights_of(model)
+    if mine.keys() != weights.keys():
+        odd = sorted(mine.keys() ^ weights.keys())
+        raise Refused(f"These weights are of another model: {', '.join(odd[:5])}")
+    with torch.no_grad():
+        for name, parameter in mine.items():
+            if parameter.shape != weights[name].shape:
+                raise Refused(
+                    f"These weights are of another model: {name} is {tuple(weights[name].shape)}, "
+                    f"not {tuple(parameter.shape)}"
+                )
+            parameter.copy_(weights[name])

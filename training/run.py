@@ -1,0 +1,146 @@
+"""The folder of a run: what is in it, by which names. It is all that using the model needs.
+
+config.yaml         the settings
+vocabulary.json     the vocabularies
+best.safetensors    the weights that did best on the validation split
+last.safetensors    those of the end
+last.state          all that resuming needs; previous.state is the one before it
+metrics.csv, curves.png, attention.png, events.out.tfevents.…
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from training import settings as settings_
+from training.checkpoints import write_whole
+from training.errors import Refused
+from training.settings import Settings
+from training.vocabulary import Languages, from_json
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run by its folder."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.yaml"
+
+    @property
+    def vocabulary(self) -> Path:
+        return self.folder / "vocabulary.json"
+
+    @property
+    def best(self) -> Path:
+        return self.folder / "best.safetensors"
+
+    @property
+    def last(self) -> Path:
+        return self.folder / "last.safetensors"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "last.state"
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / "metrics.csv"
+
+    @property
+    def curves(self) -> Path:
+        return self.folder / "curves.png"
+
+    @property
+    def attention(self) -> Path:
+        return self.folder / "attention.png"
+
+    def snapshot(self, step: int) -> Path:
+        """The weights at a step, where the mean of several is wanted."""
+        return self.folder / f"step-{step:08d}.safetensors"
+
+    @classmethod
+    def begin(cls, folder: Path, settings: Settings) -> Run:
+        """A new run in a folder of its own.
+
+        Raises:
+            Refused: the folder holds something already, or cannot be written.
+        """
+        run = cls(folder)
+        if run.config.exists():
+            raise Refused(
+                f"{folder} holds another run. To go on with it: "
+                f"course train {settings.task} --resume {folder}. For a new one choose another --out"
+            )
+        try:
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise Refused(f"{folder} is there already, and holds something else")
+            folder.mkdir(parents=True, exist_ok=True)
+            run.keep(settings)
+        except OSError as error:
+            raise Refused(f"{folder} cannot be written: {error.strerror}") from error
+        return run
+
+    @classmethod
+    def found(cls, folder: Path) -> Run:
+        """A run that is there.
+
+        Raises:
+            Refused: there is none.
+        """
+        run = cls(folder)
+        if not run.config.exists():
+            raise Refused(f"{folder} holds no run: it has no config.yaml")
+        return run
+
+    def settings(self) -> Settings:
+        """What the run was begun with.
+
+        Raises:
+            Refused: the config is damaged.
+        """
+        return settings_.load(self.config)
+
+    def keep(self, settings: Settings) -> None:
+        """Write the settings down.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        write_whole(self.config, settings.as_yaml().encode())
+
+    def keep_languages(self, languages: Languages) -> None:
+        """Write the vocabularies down.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        sides = {"source": languages.source, "target": languages.target}
+        found = {name: side and side.as_json() for name, side in sides.items()}
+        if languages.source is languages.target:
+            found["source"] = "target"
+        text = json.dumps(found | {"end": languages.end}, ensure_ascii=False, indent=1)
+        write_whole(self.vocabulary, text.encode())
+
+    def languages(self) -> Languages | None:
+        """The vocabularies; None before they are written.
+
+        Raises:
+            Refused: the file is damaged.
+        """
+        if not self.vocabulary.exists():
+            return None
+        try:
+            found = json.loads(self.vocabulary.read_text(encoding="utf-8"))
+            target = from_json(found["target"])
+            if found["source"] is None:
+                source = None
+            else:
+                source = target if found["source"] == "target" else from_json(found["source"])
+            return Languages(source, target, found["end"])
+        except Exception as error:  # tokenizers raises this very class
+            raise Refused(f"{self.vocabulary} is damaged: {error}") from error

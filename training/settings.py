@@ -1,0 +1,209 @@
+"""The settings of a run: a YAML file in `configs/`, what `--set` changes of it, and what is allowed.
+
+Whatever is not set is the paper's: post-norm, P_drop = 0.1, ε_ls = 0.1, the rate of §5.3.
+"""
+
+from __future__ import annotations
+
+import difflib
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from training.errors import Refused
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "translation")
+LANGUAGE_MODELS = ("shakespeare", "text")
+
+
+def among(*choices: str, default: Any = MISSING) -> Any:
+    """A setting that is one of a few words."""
+    return field(default=default, metadata={"choices": choices})
+
+
+def within(low: float, high: float | None, default: Any = MISSING) -> Any:
+    """A setting that is a number from `low` to `high`, both included; no `high` is no end."""
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All that a run depends on, and that it can be begun again from."""
+
+    task: str = among(*TASKS)
+
+    # The model
+    layers: int = within(1, None, 6)
+    d_model: int = within(1, None, 512)
+    heads: int = within(1, None, 8)
+    d_ff: int = within(1, None, 2048)
+    dropout: float = within(0, 0.999, 0.1)
+    norm: str = among("post", "pre", default="post")
+    tie: bool = False  # one matrix for both embeddings and the output; needs a joint vocabulary
+    answers: str = ""  # a folder of exercises whose parts stand in for the reference's
+
+    # The data
+    data: str = ""  # translation: toy, multi30k or wmt14; text: the file
+    source: str = "en"
+    target: str = "fr"
+    lowercase: bool = False
+    vocabulary: int = within(0, 1_000_000, 0)  # tokens of byte-pair encoding; 0 is characters
+    joint: bool = True  # one vocabulary for both languages
+    context: int = within(1, 5000, 64)  # language models: tokens that are read at once
+    longest: int = within(2, 5000, 128)  # translation: longer sentences are not learnt from
+    batch: int = within(1, None, 64)  # sequences of a batch
+    batch_tokens: int = within(0, None, 0)  # translation: padded tokens of a batch, both sides
+
+    # The recipe
+    steps: int = within(1, None, 100_000)
+    factor: float = within(0, None, 1.0)
+    warmup: int = within(1, None, 4000)
+    cooldown: float = within(0, 1, 0.0)  # the share of the steps, at the end, that falls to 0
+    smoothing: float = within(0, 0.999, 0.1)
+    weight_decay: float = within(0, None, 0.0)
+    clip: float = within(0, None, 0.0)  # the longest gradient; 0 is any
+    accumulate: int = within(1, None, 1)  # batches of a step
+    ema: float = within(0, 0.999999, 0.0)  # decay of the running mean of the weights; 0 is none
+    average: int = within(0, None, 0)  # checkpoints whose mean is the final model; 0 is none
+    seed: int = within(0, 2**63 - 1, 0)
+
+    # What is looked at, and kept
+    validate_every: int = within(1, None, 500)
+    validate_tokens: int = within(0, None, 0)  # at most so many, spread evenly; 0 is all
+    patience: int = within(0, None, 0)  # validations without a new best until it stops; 0 is never
+    save_every: int = within(1, None, 500)
+
+    # How it is computed
+    precision: str = among("auto", "fp32", "bf16", "fp16", default="auto")
+    compile: bool = False
+    fused: bool = True  # attention in one kernel, which never stores the weights
+    recompute: bool = False  # activations of a layer anew in the backward pass
+    shard: bool = False  # FSDP2 in place of DDP where there are several processes
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            _check(setting, getattr(self, setting.name))
+        if self.d_model % self.heads:
+            raise Refused(
+                f"heads must divide d_model, and {self.heads} does not divide {self.d_model}"
+            )
+        if self.task == "translation" and self.source == self.target:
+            raise Refused(f"source and target are both {self.source!r}")
+        if self.tie and self.task == "translation" and not self.joint:
+            raise Refused("tie needs one joint vocabulary: set joint=true or tie=false")
+        if self.smoothing and self.task in LANGUAGE_MODELS:
+            raise Refused(
+                f"smoothing must be 0 for {self.task}: it shares out among real tokens only"
+            )
+        if self.average and self.ema:
+            raise Refused("average and ema are two ways to the same end: set one of them to 0")
+
+    def but(self, changes: Mapping[str, Any]) -> Settings:
+        """The same settings with some changed."""
+        return replace(self, **changes)
+
+    def as_yaml(self) -> str:
+        return yaml.safe_dump(asdict(self), sort_keys=False, allow_unicode=True)
+
+
+def load(path: Path) -> Settings:
+    """The settings that a YAML file holds.
+
+    Raises:
+        Refused: no such file, no YAML in it, an unknown key, or a value that is not allowed.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(found, dict):
+        raise Refused(f"{path} must hold settings, one `key: value` a line")
+    try:
+        return Settings(**{str(key): _typed(str(key), value) for key, value in found.items()})
+    except TypeError as error:
+        raise Refused(
+            f"{path} names no task: it needs `task:`, one of {', '.join(TASKS)}"
+        ) from error
+    except Refused as error:
+        raise Refused(f"{path}: {error}") from error
+
+
+def config_of(task: str) -> Path:
+    """The shipped config of a task.
+
+    Raises:
+        Refused: there is no such task.
+    """
+    if task not in TASKS:
+        raise Refused(f"There is no task {task!r}{_nearest(task, TASKS)}: {', '.join(TASKS)}")
+    return CONFIGS / f"{task}.yaml"
+
+
+def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
+    """What `--set key=value …` asks for.
+
+    Raises:
+        Refused: no `=`, an unknown key, or a value of another type.
+    """
+    changes: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise Refused(f"--set takes key=value, not {text!r}")
+        try:
+            changes[key.strip()] = _typed(key.strip(), yaml.safe_load(value) if value else "")
+        except yaml.YAMLError as error:
+            raise Refused(f"{key.strip()} cannot be {value!r}") from error
+    return changes
+
+
+_TYPES = typing.get_type_hints(Settings)
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+def _typed(key: str, value: Any) -> Any:
+    """The value as the setting's type, where it is one."""
+    if key not in _TYPES:
+        raise Refused(f"There is no setting {key!r}{_nearest(key, _TYPES)}")
+    wanted = _TYPES[key]
+    if isinstance(value, str) and wanted is float:
+        try:
+            return float(value)  # YAML takes 1e-3 for a word: it has no point
+        except ValueError:
+            pass
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if wanted is str and value is None:
+        return ""
+    if wanted is str and key in ("source", "target") and value is False:
+        return "no"  # Norwegian, which YAML takes for an answer
+    if type(value) is not wanted:
+        raise Refused(f"{key} must be {_WORDS[wanted]}, not {value!r}")
+    return value
+
+
+def _check(setting: Field[Any], value: Any) -> None:
+    """Refuse a value that is not allowed."""
+    if choices := setting.metadata.get("choices"):
+        if value not in choices:
+            raise Refused(
+                f"{setting.name} must be one of {', '.join(choices)}, not {value!r}"
+                f"{_nearest(str(value), choices)}"
+            )
+    elif "low" in setting.metadata:
+        low, high = setting.metadata["low"], setting.metadata["high"]
+        if not (low <= value and (high is None or value <= high)) or value == float("inf"):
+            allowed = f"at least {low}" if high is None else f"from {low} to {high}"
+            raise Refused(f"{setting.name} must be {allowed}, not {value}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {near[0]!r}?)" if near else ""
