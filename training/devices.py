@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import random
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -185,9 +186,11 @@ class Wrapped:
         self._call: nn.Module = objective
         if place.world > 1 and not self._sharded:
             devices = [place.device.index] if place.device.type == "cuda" else None
-            self._call = DistributedDataParallel(
-                objective, device_ids=devices, broadcast_buffers=False
-            )
+            with warnings.catch_warnings():  # of torch 2.13, about a name that 2.11 does not know
+                warnings.simplefilter("ignore", FutureWarning)
+                self._call = DistributedDataParallel(
+                    objective, device_ids=devices, broadcast_buffers=False
+                )
 
     def __call__(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
         summed, plain = self._call(source, target)

@@ -6,8 +6,8 @@ order of words, an "it" that is il or elle by the noun it stands for. Yet nothin
 taste: each English sentence has exactly one French translation here, and each French one exactly
 one English, so that a model can be taught in either direction.
 
-Tables of words come first, then builders, which make both languages at once and leave nothing to
-chance, then a `Speaker`, who draws what to say.
+Tables of words come first, some 200 for each language; then builders, which make both languages at
+once and leave nothing to chance; then a `Speaker`, who draws what to say.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOUNS = """
     kin m       | brother frère, friend ami, neighbour voisin, doctor médecin
     kin f       | sister sœur, aunt tante
     animal m    | cat chat, dog chien, horse cheval/chevaux, bird oiseau/oiseaux
-    animal f    | cow vache
+    animal f    | cow vache, hen poule, goat chèvre
     thing m     | hat chapeau/chapeaux, coat manteau/manteaux
     thing f     | key clé
     furniture f | table table, chair chaise, car voiture
@@ -93,7 +93,7 @@ _VERBS = """
     buy/bought     | acheter         | people | goods food staple drink      | deed
     write/wrote    | écrire          | people | book text                    | deed
     open           | ouvrir          | people | door                         | deed
-    close/closed   | fermer          | people | door book                    | deed
+    close/closed   | fermer          | people | door                         | deed
     take/took      | prendre         | people | thing book food              | deed
     look at        | regarder        | alive  | alive goods sites            | deed
     look for       | chercher        | alive  | alive thing book             | deed
@@ -244,7 +244,7 @@ def kinds_of(names: str) -> frozenset[str]:
 
 def joined(*parts: str) -> str:
     """The parts that are not empty, with spaces between."""
-    return " ".join(filter(None, parts))
+    return " ".join([part for part in parts if part])
 
 
 def _rows(table: str) -> Iterator[list[str]]:
@@ -282,6 +282,7 @@ def _verb(english: str, french: str, subjects: str, objects: str, sort: str) -> 
     return Verb(*words, kinds_of(subjects), kinds_of(objects), sort)
 
 
+# Each under its English: man, red, look at.
 NOUNS = {noun.english[0]: noun for noun in (_noun(*word) for word in _words(_NOUNS))}
 ADJECTIVES = {word.english: word for word in (_adjective(*word) for word in _words(_ADJECTIVES))}
 VERBS = {
@@ -445,13 +446,13 @@ def object_pronouns(clause: Clause) -> list[tuple[str, str, int]]:
     in the past, where the participle agrees, m'a vu or vue (me), les a vus or vues (them).
     """
     subject, verb, tense, mark = clause[:4]
+    if "adult" not in verb.objects or verb.preposition == "de" or (subject == NOBODY and not mark):
+        return []
     indirect = verb.preposition == "à"
     found = [("me", "me", 0), ("you", "te", 0), ("us", "nous", 0)]
     found.append(("them", "leur" if indirect else "les", 0))
     one = [("him", "le", 0), ("her", "la", 1)]
-    if "adult" not in verb.objects or verb.preposition == "de" or (subject == NOBODY and not mark):
-        found = []
-    elif tense == "past" and not indirect:
+    if tense == "past" and not indirect:
         found = one
     elif not indirect and not VOWEL.match(verb.infinitive):
         found += one
@@ -651,8 +652,8 @@ SHORTEST, LONGEST = 3, 16  # in words between spaces
 
 
 def corpus() -> dict[str, list[Pair]]:
-    """The whole corpus, always the same: `train`, `validation` and `test`, pairs of an English and
-    a French sentence."""
+    """The whole corpus, always the same: `train`, `validation` and `test`, pairs of an English and a
+    French sentence. None comes twice."""
     speaker, found = Speaker(seed=1), dict[str, str]()
     while len(found) < sum(SPLITS.values()):
         english, french = speaker.sentence()
