@@ -113,7 +113,7 @@ def train(
                 raise Refused("A run that is resumed keeps its settings: only --steps may be new")
             settings = _kept(task, resume)
         else:
-            settings = _chosen(task, config)
+            settings = _chosen(task, config, data)
         asked = Asked(
             settings.but(changes_),
             resume or out or _default_folder(task),
@@ -129,12 +129,12 @@ def train(
         raise typer.Exit(_train(asked, console))
 
 
-def _chosen(task: str, config: Path | None) -> Settings:
+def _chosen(task: str, config: Path | None, data: str | None) -> Settings:
     """The settings of a config that is for this task."""
     from training import settings
     from training.errors import Refused
 
-    shipped = settings.config_of(task)
+    shipped = settings.config_of(task, data)
     found = settings.load(config or shipped)
     if found.task != task:
         raise Refused(f"{config or shipped} is for the task {found.task!r}, not {task!r}")

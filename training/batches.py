@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -67,8 +67,9 @@ def draws(*names: object) -> torch.Generator:
 
 def in_batches(rows: Rows, size: int) -> list[Rows]:
     """Rows of one length, `size` at a time."""
-    targets = rows.target.split(size)
-    sources: Iterable[Tensor | None] = (
-        [None] * len(targets) if rows.source is None else rows.source.split(size)
-    )
-    return [Rows(*both) for both in zip(sources, targets, strict=True)]
+    found = []
+    for first in range(0, len(rows), size):
+        some = slice(first, first + size)
+        source = None if rows.source is None else rows.source[some]
+        found.append(Rows(source, rows.target[some]))
+    return found

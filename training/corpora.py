@@ -125,7 +125,7 @@ def _multi30k(
         digest = _MULTI30K_DIGESTS[file]
         path = find(File(f"multi30k/{file}.gz", f"{_MULTI30K}{file}.gz", digest), data_dir, console)
         sides.append(_lines(gzip.decompress(path.read_bytes()), str(path)))
-    return _paired(*sides, f"{name}.{source} and {name}.{target}")
+    return _paired(sides, f"{name}.{source} and {name}.{target}")
 
 
 def _wmt14(source: str, target: str, data_dir: Path | None, console: Console) -> dict[str, Pairs]:
@@ -134,7 +134,7 @@ def _wmt14(source: str, target: str, data_dir: Path | None, console: Console) ->
     for name, stem in WMT14_PARTS.items():
         members = [f"{stem}{language}" for language in (source, target)]
         sides = [_lines(body, member) for member, body in _members(paths[name], members)]
-        train += [pair for pair in _paired(*sides, stem) if all(pair)]
+        train += [pair for pair in _paired(sides, stem) if all(pair)]
     tests = {
         "validation": "dev/newstest2013-{}.{}.sgm",
         "test": "dev/newstest2014-deen-{}.{}.sgm",
@@ -143,7 +143,7 @@ def _wmt14(source: str, target: str, data_dir: Path | None, console: Console) ->
     for split, pattern in tests.items():
         members = [pattern.format("src", source), pattern.format("ref", target)]
         sides = [_segments(body, member) for member, body in _members(paths["newstest"], members)]
-        found[split] = _paired(*sides, pattern)
+        found[split] = _paired(sides, pattern)
     return found
 
 
@@ -183,7 +183,8 @@ def _text(body: bytes, name: str) -> str:
         ) from error
 
 
-def _paired(source: list[str], target: list[str], name: str) -> Pairs:
+def _paired(sides: list[list[str]], name: str) -> Pairs:
+    source, target = sides
     if len(source) != len(target):
         raise Refused(f"{name} must have as many lines, not {len(source)} and {len(target)}")
     if len(source) < 2:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sacrebleu
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from implementation import Batch, beam_search, greedy_decode
 from training.batches import padded
 from training.checkpoints import read_weights
 from training.devices import pick
 from training.errors import Refused
-from training.model import LanguageModel, Objective, build, put_weights
+from training.model import LanguageModel, Objective, build, keep_weights, put_weights
 from training.monitor import perplexity
 from training.run import Run
 from training.sampling import sample
@@ -60,11 +61,9 @@ class Attention:
 class Model:
     """A trained model, and what it takes to use it."""
 
-    def __init__(
-        self, settings: Settings, languages: Languages, model: nn.Module, device: torch.device
-    ):
+    def __init__(self, settings: Settings, languages: Languages, model: Any, device: torch.device):
         self.settings, self.languages, self.device = settings, languages, device
-        self.model = model.to(device).eval()
+        self.model: Any = model.to(device).eval()
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> Model:
@@ -204,15 +203,11 @@ class Model:
         Raises:
             Refused: an empty text, or one that the model cannot read.
         """
-        for module in self.model.modules():
-            if hasattr(module, "keep_weights"):
-                module.keep_weights = True
+        keep_weights(self.model, True)
         try:
             return self._attention(text)
         finally:
-            for module in self.model.modules():
-                if hasattr(module, "keep_weights"):
-                    module.keep_weights = not self.settings.fused
+            keep_weights(self.model, not self.settings.fused)
 
     def _attention(self, text: str) -> list[Attention]:
         target = self.languages.target

@@ -18,6 +18,10 @@ from training.errors import Refused
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
 
+Model = Any
+"""An `nn.Module`: `implementation.EncoderDecoder`, a learner's own, or a `LanguageModel`. torch's types
+hide what the parts of a module are."""
+
 
 class LanguageModel(nn.Module):
     """The decoder without a source: each token from those before it.
@@ -32,11 +36,11 @@ class LanguageModel(nn.Module):
         generator: states to log-probabilities.
     """
 
-    def __init__(self, embed: nn.Module, decoder: nn.Module, generator: nn.Module):
+    def __init__(self, embed: nn.Module, decoder: Any, generator: Any):
         super().__init__()
         self.embed = embed
-        self.decoder = decoder
-        self.generator = generator
+        self.decoder: Any = decoder
+        self.generator: Any = generator
 
     def forward(self, tokens: Tensor) -> Tensor:
         """From tokens `(B, T)` to states `(B, T, d_model)`."""
@@ -45,14 +49,31 @@ class LanguageModel(nn.Module):
         return states
 
 
-def build(
-    settings: Settings, languages: Languages, parts: ModuleType = implementation
-) -> nn.Module:
+def build(settings: Settings, languages: Languages, parts: ModuleType = implementation) -> Model:
     """The model of a run, with the weights it starts from; drawn from torch's generator.
 
     Raises:
-        Refused: parts that do not make a model.
+        Refused: parts of a learner's that do not make the reference's model.
     """
+    if parts is implementation:
+        return _built(settings, languages, parts)
+    try:
+        model = _built(settings, languages, parts)
+    except Exception as error:  # a learner's code may raise anything
+        words = f"{type(error).__name__}: {error}"
+        raise Refused(f"The parts in {settings.answers} do not make a model: {words}") from error
+    with torch.device("meta"):
+        wanted = shapes_of(_built(settings, languages, implementation))
+    if shapes_of(model) != wanted:
+        odd = sorted(name for name, _ in shapes_of(model).items() ^ wanted.items())
+        raise Refused(
+            f"The parts in {settings.answers} make another model than the reference's: "
+            f"{', '.join(odd[:5])}. `course check` tells which part is wrong"
+        )
+    return model
+
+
+def _built(settings: Settings, languages: Languages, parts: ModuleType) -> Model:
     sizes: dict[str, Any] = {
         "n": settings.layers,
         "d_model": settings.d_model,
@@ -63,13 +84,18 @@ def build(
         "tie": settings.tie,
     }
     if languages.source is not None:
-        model: nn.Module = parts.make_model(len(languages.source), len(languages.target), **sizes)
+        model = parts.make_model(len(languages.source), len(languages.target), **sizes)
     else:
         model = _language_model(parts, len(languages.target), **sizes)
+    keep_weights(model, not settings.fused)
+    return model
+
+
+def keep_weights(model: Model, keep: bool) -> None:
+    """Whether attention keeps its weights to be looked at, or computes them in one kernel unseen."""
     for module in model.modules():
         if hasattr(module, "keep_weights"):
-            module.keep_weights = not settings.fused
-    return model
+            module.keep_weights = keep
 
 
 def _language_model(
@@ -91,29 +117,31 @@ def _language_model(
         dropout,
         norm,
     )
-    embed = nn.Sequential(
-        parts.Embeddings(d_model, vocabulary), parts.PositionalEncoding(d_model, dropout)
+    embeddings = parts.Embeddings(d_model, vocabulary)
+    model = LanguageModel(
+        nn.Sequential(embeddings, parts.PositionalEncoding(d_model, dropout)),
+        parts.Encoder(layer, n),
+        parts.Generator(d_model, vocabulary),
     )
-    model = LanguageModel(embed, parts.Encoder(layer, n), parts.Generator(d_model, vocabulary))
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
     if tie:
-        model.generator.proj.weight = model.embed[0].lut.weight
+        model.generator.proj.weight = embeddings.lut.weight
     return model
 
 
-def layers(model: nn.Module) -> list[nn.Module]:
+def layers(model: Model) -> list[nn.Module]:
     """All layers of a model's stacks, in the order they are used."""
     stacks = [model.encoder, model.decoder] if hasattr(model, "encoder") else [model.decoder]
     return [layer for stack in stacks for layer in stack.layers]
 
 
-def recompute_layers(model: nn.Module) -> None:
+def recompute_layers(model: Model) -> None:
     """Keep only what enters a layer, and compute the rest anew on the way back (Chen et al. 2016,
     *Training Deep Nets with Sublinear Memory Cost*): memory for about a third more time."""
     for layer in layers(model):
-        layer.forward = _recomputed(layer.forward)  # type: ignore[method-assign]
+        layer.forward = _recomputed(layer.forward)
 
 
 def _recomputed(forward: Any) -> Any:
@@ -130,9 +158,9 @@ class Objective(nn.Module):
     mean over tokens is a perplexity's logarithm.
     """
 
-    def __init__(self, model: nn.Module, smoothing: float):
+    def __init__(self, model: Model, smoothing: float):
         super().__init__()
-        self.model = model
+        self.model: Model = model
         self.smoothing = smoothing
 
     def forward(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -147,7 +175,7 @@ class Objective(nn.Module):
         batch = implementation.Batch(source, target, pad=PAD)
         states = self.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         log_probs = self.model.generator(states).flatten(0, 1)  # (B · (T − 1), V)
-        wanted = batch.tgt_y.flatten()
+        wanted = target[:, 1:].flatten()
         plain = nn.functional.nll_loss(log_probs, wanted, ignore_index=PAD, reduction="sum")
         return smoothed(plain, log_probs, wanted, self.smoothing), plain.detach()
 
@@ -171,31 +199,32 @@ def smoothed(plain: Tensor, log_probs: Tensor, wanted: Tensor, smoothing: float)
     return (1 - smoothing) * plain + share * wrong - real.sum() * entropy
 
 
-def count(model: nn.Module) -> int:
+def count(model: Model) -> int:
     """Parameters, tied ones once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
+def weights_of(model: Model) -> dict[str, Tensor]:
     """The parameters by name, tied ones by the first of their names."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def put_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
+    """The shapes of the parameters by name."""
+    return {name: tuple(weight.shape) for name, weight in weights_of(model).items()}
+
+
+def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
     """Give a model its weights.
 
     Raises:
         Refused: names or shapes that are not the model's.
     """
     mine = weights_of(model)
-    if mine.keys() != weights.keys():
-        odd = sorted(mine.keys() ^ weights.keys())
+    given = {name: tuple(weight.shape) for name, weight in weights.items()}
+    if shapes_of(model) != given:
+        odd = sorted({name for name, _ in shapes_of(model).items() ^ given.items()})
         raise Refused(f"These weights are of another model: {', '.join(odd[:5])}")
     with torch.no_grad():
         for name, parameter in mine.items():
-            if parameter.shape != weights[name].shape:
-                raise Refused(
-                    f"These weights are of another model: {name} is {tuple(weights[name].shape)}, "
-                    f"not {tuple(parameter.shape)}"
-                )
             parameter.copy_(weights[name])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from training import settings as settings_
 from training.checkpoints import write_whole
@@ -119,11 +120,12 @@ class Run:
         Raises:
             OSError: they could not be written.
         """
-        sides = {"source": languages.source, "target": languages.target}
-        found = {name: side and side.as_json() for name, side in sides.items()}
         if languages.source is languages.target:
-            found["source"] = "target"
-        text = json.dumps(found | {"end": languages.end}, ensure_ascii=False, indent=1)
+            source: Any = "target"
+        else:
+            source = languages.source and languages.source.as_json()
+        found = {"source": source, "target": languages.target.as_json(), "end": languages.end}
+        text = json.dumps(found, ensure_ascii=False, indent=1)
         write_whole(self.vocabulary, text.encode())
 
     def languages(self) -> Languages | None:

@@ -135,15 +135,16 @@ def load(path: Path) -> Settings:
         raise Refused(f"{path}: {error}") from error
 
 
-def config_of(task: str) -> Path:
-    """The shipped config of a task.
+def config_of(task: str, data: str | None) -> Path:
+    """The shipped config of a task, or of one on certain data.
 
     Raises:
         Refused: there is no such task.
     """
     if task not in TASKS:
         raise Refused(f"There is no task {task!r}{_nearest(task, TASKS)}: {', '.join(TASKS)}")
-    return CONFIGS / f"{task}.yaml"
+    name = {"multi30k": "multi30k", "wmt14": "transformer_base"}.get(data or "", task)
+    return CONFIGS / f"{name if task == 'translation' else task}.yaml"
 
 
 def parse_changes(texts: Iterable[str]) -> dict[str, Any]:

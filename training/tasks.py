@@ -43,13 +43,21 @@ HELD_OUT = {"validation": 500, "test": 1000}  # sequences of the tasks that are 
 class Task(Protocol):
     """What a run learns from."""
 
-    languages: Languages
-    splits: tuple[str, ...]
-    """What is held out: `validation`, and `test` where there is one."""
-    per_epoch: int | None
-    """Batches that go once through what there is; None where there is no end of it."""
-    fingerprint: str
-    """What has been read, as a digest: a run must not go on with something else."""
+    @property
+    def languages(self) -> Languages:
+        """Its vocabularies."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """What is held out: `validation`, and `test` where there is one."""
+
+    @property
+    def per_epoch(self) -> int | None:
+        """Batches that go once through what there is; None where there is no end of it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What has been read, as a digest: a run must not go on with something else."""
 
     def batch(self, number: int) -> Rows:
         """The batch of this number, counted from 0: the same whenever it is asked for."""
@@ -117,7 +125,8 @@ class Drawn:
         self.languages = Languages(vocabulary, vocabulary, self.end)
         self._settings = settings
         total = sum(HELD_OUT.values())
-        questions = self._draw(4 * total, draws("held out", settings.task)).unique(dim=0)
+        drawn = self._draw(4 * total, draws("held out", settings.task))
+        questions = torch.unique(drawn, dim=0)
         order = torch.randperm(len(questions), generator=draws("order", settings.task))
         self._held_out = questions[order[:total]]
 
@@ -160,10 +169,10 @@ class Drawn:
 
 
 def _codes(questions: Tensor) -> Tensor:
-    """One number for each row: its numbers, all below 1000, as digits."""
-    return (
-        questions * (1000 if questions.size(1) == 2 else 11) ** torch.arange(questions.size(1))
-    ).sum(1)
+    """One number for each row of numbers below 1000, of which at most two are above 10."""
+    base = 1000 if questions.size(1) == 2 else 11
+    powers = torch.tensor([base**place for place in range(questions.size(1))])
+    return (questions * powers).sum(dim=1)
 
 
 class Copy(Drawn):
@@ -310,7 +319,7 @@ class Parallel:
             self._pairs[i] for i in torch.randperm(len(self._pairs), generator=source).tolist()
         ]
         found = list(token_batches(pairs, self._budget))
-        return [found[i] for i in torch.randperm(len(found), generator=source).tolist()]  # type: ignore[misc]
+        return [found[i] for i in torch.randperm(len(found), generator=source).tolist()]
 
     def rows(self, batch: list[tuple[range, range]]) -> Rows:
         """A batch as tensors."""

@@ -247,7 +247,7 @@ class Trainer:
                 summed, plain = self.objective(on_device.source, on_device.target)
                 # Gradients are averaged over the processes, and a mean is over tokens.
                 share = world / max(tokens, 1) if mine.counted else 0.0
-                self.scaler.scale(summed * share).backward()
+                self.scaler.scale(summed * share).backward()  # type: ignore[no-untyped-call]
             losses.append(plain * mine.counted)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = self.rate(number)
