@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
 import random
@@ -140,10 +141,13 @@ def taken(asked: str) -> Iterator[Place]:
         torch.cuda.set_device(device)
     # Numbers on the CPU go by gloo, so that asking for them never waits for a GPU.
     dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield Place(device, dist.get_rank(), dist.get_world_size())
-    finally:
-        dist.destroy_process_group()
+    place = Place(device, dist.get_rank(), dist.get_world_size())
+    yield place
+    # Only after a good end: a process that fails must not wait for the others. What shared gradients has to
+    # be gone by then; freed after the group it shared them in, it may wait for ever.
+    gc.collect()
+    place.wait()
+    dist.destroy_process_group()
 
 
 def seed_everything(*names: object) -> None:

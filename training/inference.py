@@ -148,7 +148,8 @@ class Model:
         if not ids:
             raise Refused("The prompt is empty: there is nothing to go on with")
         generator = torch.Generator().manual_seed(seed)
-        told = len(words.decode(ids))
+        text = words.decode(ids)
+        told = len(text)
         for _ in range(tokens):
             seen = torch.tensor([ids[-self.settings.context :]], device=self.device)
             with torch.no_grad():
@@ -158,6 +159,7 @@ class Model:
             if not text.endswith("\ufffd"):  # a character of several bytes may not be whole yet
                 yield text[told:]
                 told = len(text)
+        yield text[told:]
 
     # --- What it does on what it has not seen -----------------------------------------------------
 

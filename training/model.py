@@ -196,7 +196,7 @@ def smoothed(plain: Tensor, log_probs: Tensor, wanted: Tensor, smoothing: float)
     # −log p of every wrong class, summed over the rows
     wrong = ((log_probs[:, PAD] - log_probs.sum(dim=1)) * real).sum() - plain
     entropy = -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(share)
-    return (1 - smoothing) * plain + share * wrong - real.sum() * entropy
+    return (1 - smoothing) * plain + share * wrong - real.sum().to(plain.dtype) * entropy
 
 
 def count(model: Model) -> int:

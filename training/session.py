@@ -66,23 +66,27 @@ def train(asked: Asked, console: Console) -> Evaluation | None:
         Diverged, Interrupted: see `Trainer.train`.
     """
     with devices.taken(asked.device) as place:
-        run, settings = _prepared(asked, place, console)
-        task = _loaded(run, settings, asked, place, console)
-        if asked.epochs is not None:
-            settings = _in_epochs(settings, task, asked.epochs)
-            if place.leads:
-                run.keep(settings)
-        trainer = Trainer(settings, task, run, place, asked.parts)
-        monitor = None
+        trained = _trained(asked, place, console)
+    return _measured(*trained, asked, console) if place.leads else None
+
+
+def _trained(asked: Asked, place: Place, console: Console) -> tuple[Run, Task]:
+    """A process's part in the training, of which nothing is left afterwards but the folder."""
+    run, settings = _prepared(asked, place, console)
+    task = _loaded(run, settings, asked, place, console)
+    if asked.epochs is not None:
+        settings = _in_epochs(settings, task, asked.epochs)
         if place.leads:
-            _introduce(trainer, console)
-            monitor = Monitor(run, settings.steps, trainer.progress.step, console)
-            with monitor.showing():
-                trainer.train(monitor)
-        else:
-            trainer.train(None)
-        place.wait()
-    return _measured(run, task, asked, console) if place.leads else None
+            run.keep(settings)
+    trainer = Trainer(settings, task, run, place, asked.parts)
+    if not place.leads:
+        trainer.train(None)
+        return run, task
+    _introduce(trainer, console)
+    monitor = Monitor(run, settings.steps, trainer.progress.step, console)
+    with monitor.showing():
+        trainer.train(monitor)
+    return run, task
 
 
 def _prepared(asked: Asked, place: Place, console: Console) -> tuple[Run, Settings]:

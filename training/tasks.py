@@ -172,7 +172,8 @@ def _codes(questions: Tensor) -> Tensor:
     """One number for each row of numbers below 1000, of which at most two are above 10."""
     base = 1000 if questions.size(1) == 2 else 11
     powers = torch.tensor([base**place for place in range(questions.size(1))])
-    return (questions * powers).sum(dim=1)
+    codes: Tensor = (questions * powers).sum(dim=1)
+    return codes
 
 
 class Copy(Drawn):

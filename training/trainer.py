@@ -362,7 +362,8 @@ class Trainer:
     def _save(self, monitor: Monitor | None) -> None:
         """Write the state. Where that fails, the last one stays, and the run goes on."""
         settings, progress = self.settings, self.progress
-        if settings.average:
+        regular = progress.step % settings.save_every == 0 or progress.step == settings.steps
+        if settings.average and regular:  # not wherever somebody stopped it
             weights = self._weights()
             self._writing(lambda: write_weights(self.run.snapshot(progress.step), weights))
             kept = (*progress.snapshots, progress.step)

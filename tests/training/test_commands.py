@@ -1,0 +1,250 @@
+"""`course train` and what comes after it, as their users type them."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.training.conftest import POETRY
+from training.run import Run
+
+TINY = [
+    "layers=1",
+    "d_model=16",
+    "heads=2",
+    "d_ff=32",
+    "batch=16",
+    "validate_every=10",
+    "save_every=10",
+]
+SMALL = [word for change in TINY for word in ("--set", change)]
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_a_model_is_trained_measured_and_used(course, tmp_path):
+    done = course("train", "copy", "--steps", 30, "--seed", 3, *SMALL, "--out", "mine")
+    assert done.returncode == 0, done.stderr
+    assert "run  mine" in done.stdout and "step 30/30" in done.stdout
+    assert "test split    1,000 sequences" in done.stdout and "exact match" in done.stdout
+    assert "\x1b" not in done.stdout  # no terminal, no colours
+    run = Run(tmp_path / "mine")
+    assert run.settings().seed == 3 and run.settings().steps == 30
+    for path in (
+        run.best,
+        run.last,
+        run.state,
+        run.metrics,
+        run.curves,
+        run.attention,
+        run.vocabulary,
+    ):
+        assert path.stat().st_size > 0
+
+    measured = course("evaluate", "mine", "--json")
+    found = json.loads(measured.stdout)
+    assert {"loss", "perplexity", "exact_match", "bleu", "signature"} <= found.keys()
+    assert found["bleu"] is None and 0 <= found["exact_match"] <= 1 and found["sequences"] == 1000
+    other = json.loads(course("evaluate", "mine", "--json", "--split", "validation").stdout)
+    assert other["sequences"] == 500 and other["loss"] != found["loss"]
+
+    (tmp_path / "lines").write_text("1 2 3\n4 5 6 7\n", encoding="utf-8")
+    from_file = course("translate", "mine", "lines").stdout.splitlines()
+    assert [len(line.split()) for line in from_file] == [3, 4]
+    assert course("translate", "mine", "1 2 3").stdout.splitlines() == from_file[:1]
+
+    drawn = course("attention", "mine", "1 2 3 4", "--out", "picture.png")
+    assert drawn.stdout.strip() == "picture.png" and (tmp_path / "picture.png").exists()
+
+    again = course("train", "copy", "--out", "mine")
+    assert again.returncode == 2 and "holds another run" in again.stderr
+    finished = course("train", "copy", "--resume", "mine")
+    assert finished.returncode == 0 and "Goes on from step 30" in finished.stdout
+    further = course("train", "copy", "--resume", "mine", "--steps", 40)
+    assert further.returncode == 0 and "step 40/40" in further.stdout
+
+
+def test_a_text_is_learnt_and_gone_on_with(course, tmp_path):
+    (tmp_path / "poem.txt").write_text(POETRY, encoding="utf-8")
+    tiny = [*SMALL, "--set", "vocabulary=300", "--set", "context=16"]
+    done = course("train", "text", "--data", "poem.txt", "--epochs", 1, *tiny, "--out", "mine")
+    assert done.returncode == 0, done.stderr
+    assert "validation split" in done.stdout and "exact match" not in done.stdout
+    steps = Run(tmp_path / "mine").settings().steps
+    assert 5 < steps < 100 and f"step {steps}/{steps}" in done.stdout
+    how = [
+        "--prompt",
+        "7 green",
+        "--tokens",
+        20,
+        "--top-k",
+        5,
+        "--top-p",
+        0.9,
+        "--temperature",
+        0.8,
+    ]
+    one, same = (course("generate", "mine", *how, "--seed", 4) for _ in range(2))
+    assert one.returncode == 0 and one.stdout == same.stdout and one.stdout.startswith("7 green")
+    found = json.loads(course("evaluate", "mine", "--json").stdout)
+    assert found["exact_match"] is None and found["split"] == "validation"
+
+
+def test_a_run_has_a_folder_of_its_own_by_default(course, tmp_path):
+    done = course("train", "sorting", "--steps", 2, *SMALL)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (
+        re.fullmatch(r"sorting-\d{8}-\d{6}", folder.name) and f"runs/{folder.name}" in done.stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["copi"], "There is no task 'copi' (did you mean 'copy'?)"),
+        (["copy", "--set", "layrs=2"], "There is no setting 'layrs' (did you mean 'layers'?)"),
+        (["copy", "--set", "dropout=2"], "dropout must be from 0 to 0.999, not 2.0"),
+        (["copy", "--config", "none.yaml"], "none.yaml cannot be read"),
+        (["copy", "--device", "cuda:7"], "There is no device 'cuda:7' here. There is: cpu"),
+        (["copy", "--device", "gpu"], "There is no device 'gpu' here"),
+        (["copy", "--resume", "nowhere"], "nowhere holds no run"),
+        (["copy", "--epochs", "2"], "has no end, and so no epochs: use --steps"),
+        (["copy", "--steps", "1", "--epochs", "2"], "two ways to say the same"),
+        (["text"], "--data FILE"),
+        (["text", "--data", "none.txt"], "none.txt cannot be read"),
+        (["translation", "--data", "multi31k"], "data must be one of toy, multi30k, wmt14"),
+        (["translation", "--source", "de"], "toy is in en, fr, and not in 'de'"),
+        (["copy", "--devices", "2", "--set", "norm=non"], "norm must be one of post, pre"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_trained_is_refused_in_words(course, tmp_path, arguments, words):
+    done = course("train", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_with_something_else_is_left_alone(course, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").write_text("words")
+    done = course("train", "copy", "--out", "mine")
+    assert done.returncode == 2 and "holds something else" in done.stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis"]
+
+
+def test_a_run_of_another_task_is_not_gone_on_with(course):
+    course("train", "sorting", "--steps", 2, *SMALL, "--out", "mine")
+    done = course("train", "copy", "--resume", "mine")
+    assert done.returncode == 2 and "is a run of 'sorting'" in done.stderr
+    done = course("train", "sorting", "--resume", "mine", "--set", "d_model=32")
+    assert done.returncode == 2 and "keeps its settings" in done.stderr
+
+
+def test_a_loss_that_is_no_number_ends_with_1(course, tmp_path):
+    done = course("train", "copy", "--steps", 60, *SMALL, "--set", "factor=1e30", "--out", "mine")
+    assert done.returncode == 1
+    assert re.search(r"In step \d+ the (loss|gradient) is (nan|inf)", done.stdout)
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    arguments = ["train", "copy", "--steps", "100000", *SMALL, "--out", "mine"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "course.cli", *arguments],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "mine" / "last.state").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    step = int(re.search(r"Stopped after step (\d+), which is saved", said)[1])
+    assert "To go on: course train copy --resume mine" in said
+    from training.checkpoints import read_state
+
+    assert read_state(tmp_path / "mine" / "last.state").facts["progress"]["step"] == step
+
+
+def test_two_processes_train_as_one(course, tmp_path):
+    how = ["--steps", 20, "--set", "dropout=0.0", *SMALL]
+    one = course("train", "copy", *how, "--out", "one")
+    two = course("train", "copy", *how, "--out", "two", "--devices", 2)
+    assert one.returncode == two.returncode == 0, two.stderr
+    assert "cpu × 2 (DDP)" in two.stdout
+    losses = [
+        [
+            float(line.split(",")[2])
+            for line in Run(tmp_path / name).metrics.read_text().splitlines()[1:]
+        ]
+        for name in ("one", "two")
+    ]
+    assert len(losses[0]) == 2 and losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_in_a_terminal_it_is_shown_live(tmp_path):
+    main, other = pty.openpty()
+    running = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "course.cli",
+            "train",
+            "copy",
+            "--steps",
+            "30",
+            *SMALL,
+            "--out",
+            "mine",
+        ],
+        cwd=tmp_path,
+        stdout=other,
+        stderr=other,
+        env=os.environ | {"COLUMNS": "100", "TERM": "xterm"},
+    )
+    os.close(other)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(main, 4096)
+        except OSError:
+            break
+    assert running.wait() == 0
+    text = shown.decode()
+    for words in ("of 30", "left", "learning rate", "tokens/s", "best validation", "exact match"):
+        assert words in text
+    assert "step 10/30" not in text  # plain lines are for those without a terminal
+
+
+def test_one_s_own_parts_are_trained(course, tmp_path):
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    (folder / "day10_feed_forward_and_embeddings.py").write_text(
+        "from implementation import *\n"
+        "from torch import nn\n"
+        "class PositionwiseFeedForward(nn.Module):\n"
+        "    def __init__(self, d_model, d_ff, dropout=0.1):\n"
+        "        super().__init__()\n"
+        "        print('mine is used')\n"
+        "        self.w_1, self.w_2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)\n"
+        "    def forward(self, x):\n"
+        "        return self.w_2(self.w_1(x).relu())\n",
+        encoding="utf-8",
+    )
+    done = course("train", "copy", "--steps", 5, *SMALL, "--answers", "answers", "--out", "mine")
+    assert done.returncode == 0, done.stderr
+    assert "mine is used" in done.stdout
+    (folder / "day14_make_model.py").write_text(
+        "def make_model(*sizes, **more):\n    raise KeyError('sizes')\n", encoding="utf-8"
+    )
+    wrong = course("train", "copy", "--steps", 5, *SMALL, "--answers", "answers", "--out", "other")
+    assert wrong.returncode == 2 and "do not make a model: KeyError: 'sizes'" in wrong.stderr

@@ -1,0 +1,289 @@
+"""Using a trained model: what it says is what the reference's decoding says."""
+
+import json
+import math
+from dataclasses import asdict
+
+import pytest
+import sacrebleu
+import torch
+
+from implementation import Batch, beam_search, greedy_decode
+from tests.training.conftest import POETRY, QUIET, small
+from training import inference, tasks
+from training.errors import Refused
+from training.inference import Model
+from training.model import Objective
+from training.monitor import Monitor
+from training.pictures import draw_attention, draw_curves
+from training.sampling import sample
+from training.tasks import Translation
+from training.vocabulary import END, START
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A short run of each kind, trained once."""
+    from training.devices import Place
+    from training.run import Run
+    from training.trainer import Trainer
+
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "poem.txt").write_text(POETRY, encoding="utf-8")
+    found = {}
+    for name, changes in {
+        "copy": {"steps": 60, "warmup": 20, "validate_every": 30},
+        "arithmetic": {},
+        "translation": {"steps": 30},
+        "text": {"data": str(folder / "poem.txt"), "vocabulary": 300, "context": 24, "steps": 60},
+        "shakespeare": {"context": 24},
+    }.items():
+        settings = small(name, dropout=0.0, **changes)
+        run = Run.begin(folder / name, settings)
+        if name == "shakespeare":
+            task = tasks.Text(settings, POETRY)
+        elif name == "translation":
+            pairs = [(f"{a} sees {b}!", f"{a} voit {b} !") for a in "abcdefgh" for b in "ijklmnop"]
+            task = Translation(settings, dict.fromkeys(("train", "validation", "test"), pairs))
+        else:
+            task = tasks.load(settings, None, QUIET)
+        run.keep_languages(task.languages)
+        trainer = Trainer(settings, task, run, Place(torch.device("cpu")))
+        monitor = Monitor(run, settings.steps, 0, QUIET)
+        with monitor.showing():
+            trainer.train(monitor)
+        found[name] = run, task
+    return found
+
+
+def model_of(runs, name):
+    return Model.load(runs[name][0].folder, "cpu")
+
+
+# --- From sequence to sequence --------------------------------------------------------------------
+
+
+def test_answers_come_in_order_whatever_their_lengths(runs):
+    model = model_of(runs, "arithmetic")
+    questions = ["1+2=", "123+456=", "12+3=", "", "999+1=", "7+8="]
+    together = model.translate(questions, beam=1)
+    assert together == [model.translate([question], beam=1)[0] for question in questions]
+    assert together[3] == ""
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_answers_are_those_of_the_reference_s_decoding(runs, beam):
+    model = model_of(runs, "translation")
+    text = "a sees k!"
+    src = torch.tensor([model.languages.source.encode(text)])
+    mask = Batch(src).src_mask
+    if beam == 1:
+        row = greedy_decode(model.model, src, mask, src.size(1) + 51, START, END)[0].tolist()
+    else:
+        row = beam_search(model.model, src, mask, src.size(1) + 51, START, END, beam)[0].tolist()
+    assert model.translate([text], beam) == [model.languages.target.decode(row)]
+
+
+def test_without_an_end_an_answer_is_as_long_as_its_question(runs):
+    answers = model_of(runs, "copy").translate(["1 2 3", "5 5 5 5 5"])
+    assert [len(answer.split()) for answer in answers] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("copy", "1 2 11", "never seen '11'"),
+        ("arithmetic", "two", "never seen 't'"),
+        ("arithmetic", "1" * 1001, "1001 tokens, and at most 1000"),
+        ("text", "hello", "language model: course generate"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(runs, name, text, words):
+    with pytest.raises(Refused, match=words):
+        model_of(runs, name).translate([text])
+
+
+# --- Language -------------------------------------------------------------------------------------
+
+
+def test_a_text_goes_on_the_same_with_the_same_seed(runs):
+    model = model_of(runs, "text")
+    one, same, other = ("".join(model.generate("7 green", 40, seed=seed)) for seed in (1, 1, 2))
+    assert one == same != other and one
+
+
+def test_the_likeliest_is_what_no_temperature_and_one_candidate_give(runs):
+    model = model_of(runs, "shakespeare")
+    cold = "".join(model.generate("bottles", 30, temperature=0))
+    assert cold == "".join(model.generate("bottles", 30, top_k=1, seed=3)) and len(cold) == 30
+    assert cold == "".join(model.generate("bottles", 30, top_p=1e-9, seed=4))
+
+
+def test_pieces_are_whole_characters(runs, monkeypatch):
+    model = model_of(runs, "text")
+    ids = iter(model.languages.target.encode("🙂 é"))
+    monkeypatch.setattr(inference, "sample", lambda *how: torch.tensor([next(ids)]))
+    count = len(model.languages.target.encode("🙂 é"))
+    pieces = list(model.generate("a", count))
+    assert "".join(pieces) == "🙂 é" and "🙂" in pieces and count > len(pieces)
+
+
+def test_a_prompt_longer_than_the_context_is_cut(runs):
+    model = model_of(runs, "shakespeare")
+    long, short = POETRY[:200], POETRY[200 - 24 : 200]
+    assert list(model.generate(long, 5, temperature=0)) == list(
+        model.generate(short, 5, temperature=0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "words"),
+    [
+        ("text", "", "The prompt is empty"),
+        ("shakespeare", "ß", "never seen 'ß'"),
+        ("copy", "1 2", "This model answers: course translate"),
+    ],
+)
+def test_a_prompt_that_cannot_be_gone_on_with_is_refused(runs, name, prompt, words):
+    with pytest.raises(Refused, match=words):
+        list(model_of(runs, name).generate(prompt))
+
+
+def frequencies(logits, **how):
+    generator = torch.Generator().manual_seed(0)
+    drawn = sample(torch.tensor(logits).expand(20_000, -1), generator=generator, **how)
+    return torch.bincount(drawn, minlength=len(logits)) / 20_000
+
+
+def test_tokens_are_drawn_as_often_as_they_are_likely():
+    logits = [0.0, 1.0, 2.0, -1.0]
+    wanted = torch.tensor(logits).softmax(0)
+    torch.testing.assert_close(frequencies(logits), wanted, rtol=0, atol=0.015)
+    hot = (torch.tensor(logits) / 2).softmax(0)
+    torch.testing.assert_close(frequencies(logits, temperature=2.0), hot, rtol=0, atol=0.015)
+
+
+def test_only_the_likeliest_are_drawn():
+    logits = [0.0, 1.0, 2.0, -1.0]
+    two = torch.tensor([-torch.inf, 1.0, 2.0, -torch.inf]).softmax(0)
+    torch.testing.assert_close(frequencies(logits, top_k=2), two, rtol=0, atol=0.015)
+    torch.testing.assert_close(
+        frequencies(logits, top_k=9), torch.tensor(logits).softmax(0), rtol=0, atol=0.015
+    )
+    # 0.64, 0.24, 0.09, 0.03: the first alone has less than 0.7, the first two have more
+    torch.testing.assert_close(frequencies(logits, top_p=0.7), two, rtol=0, atol=0.015)
+    assert frequencies(logits, top_p=0.6)[2] == 1
+
+
+# --- Measuring ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["copy", "arithmetic", "translation", "text", "shakespeare"])
+def test_a_whole_split_is_measured(runs, name):
+    run, task = runs[name]
+    model = Model.load(run.folder, "cpu")
+    split = task.splits[-1]
+    found = model.evaluate(task, split)
+    total = tokens = 0
+    for rows in task.held_out(split):
+        total += float(Objective(model.model, 0.0)(rows.source, rows.target)[1].detach())
+        tokens += rows.tokens
+    assert found.loss == pytest.approx(total / tokens)
+    assert found.perplexity == pytest.approx(math.exp(found.loss))
+    assert (found.exact_match is None) == (name in ("text", "shakespeare"))
+    assert (found.bleu is None) == (found.signature is None) == (name != "translation")
+    json.dumps(asdict(found))
+    if found.exact_match is not None:
+        sources, wanted = zip(*task.texts(split), strict=True)
+        beam = 4 if name == "translation" else 1
+        answers = model.translate(sources, beam)
+        right = [a == b for a, b in zip(answers, wanted, strict=True)]
+        assert found.exact_match == sum(right) / len(right)
+        assert found.sequences == len(sources)
+    if name == "translation":
+        assert found.bleu == sacrebleu.corpus_bleu(answers, [list(wanted)]).score
+        assert "tok:13a" in found.signature and "case:mixed" in found.signature
+
+
+def test_a_split_that_there_is_not_is_refused(runs):
+    run, task = runs["text"]
+    with pytest.raises(Refused, match="text has no split 'test': validation"):
+        Model.load(run.folder, "cpu").evaluate(task, "test")
+
+
+# --- Attention, pictures --------------------------------------------------------------------------
+
+
+def test_attention_is_shown_for_every_layer_and_head(runs):
+    maps = model_of(runs, "copy").attention("3 1 4 1 5")
+    assert [one.title for one in maps] == ["encoder 1", "decoder 1, own past", "decoder 1, source"]
+    assert [tuple(one.weights.shape) for one in maps] == [(2, 5, 5), (2, 6, 6), (2, 6, 5)]
+    for one in maps:
+        assert len(one.rows) == one.weights.size(1) and len(one.columns) == one.weights.size(2)
+        torch.testing.assert_close(one.weights.sum(-1), torch.ones(one.weights.shape[:2]))
+    assert maps[0].rows == ["3", "1", "4", "1", "5"] and maps[1].rows[0] == "<start>"
+    assert maps[1].weights.triu(1).abs().max() == 0
+
+
+def test_looking_changes_no_answer(runs):
+    model = model_of(runs, "copy")
+    before = model.translate(["3 1 4 1 5"])
+    model.attention("3 1 4 1 5")
+    assert model.translate(["3 1 4 1 5"]) == before
+    assert all(
+        not module.keep_weights
+        for module in model.model.modules()
+        if hasattr(module, "keep_weights")
+    )
+
+
+@pytest.mark.parametrize("name", ["copy", "text"])
+def test_nothing_has_no_attention(runs, name):
+    with pytest.raises(Refused, match="The text is empty"):
+        model_of(runs, name).attention("")
+
+
+def test_pictures_are_drawn(runs, tmp_path):
+    from matplotlib.image import imread
+
+    run, _ = runs["copy"]
+    draw_curves(run)
+    draw_attention(model_of(runs, "copy").attention("3 1 4 1 5"), tmp_path / "attention.png")
+    for picture in (run.curves, tmp_path / "attention.png"):
+        pixels = imread(picture)
+        assert min(pixels.shape[:2]) > 200 and pixels.std() > 0.05
+
+
+# --- A run's folder -------------------------------------------------------------------------------
+
+
+def test_a_folder_moves_to_another_machine(runs, tmp_path):
+    run, _ = runs["translation"]
+    for name in ("config.yaml", "vocabulary.json", "best.safetensors"):
+        (tmp_path / name).write_bytes((run.folder / name).read_bytes())
+    texts = ["a sees k!", "b sees i!"]
+    assert Model.load(tmp_path).translate(texts) == model_of(runs, "translation").translate(texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "words"),
+    [
+        ("config.yaml", None, "holds no run: it has no config.yaml"),
+        ("config.yaml", b"task: [", "is no YAML"),
+        ("vocabulary.json", None, "holds no trained model yet"),
+        ("vocabulary.json", b'{"target": {"kind": "odd"}}', "vocabulary.json is damaged"),
+        ("vocabulary.json", b"{", "vocabulary.json is damaged"),
+        ("best.safetensors", None, "holds no trained model yet"),
+        ("best.safetensors", b"\0" * 20, "best.safetensors is damaged"),
+    ],
+)
+def test_a_folder_that_is_not_whole_is_refused(runs, tmp_path, name, body, words):
+    run, _ = runs["copy"]
+    for one in ("config.yaml", "vocabulary.json", "best.safetensors"):
+        (tmp_path / one).write_bytes((run.folder / one).read_bytes())
+    if body is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(body)
+    with pytest.raises(Refused, match=words):
+        Model.load(tmp_path)

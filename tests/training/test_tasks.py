@@ -1,0 +1,287 @@
+"""Tasks: batches are functions of their number, answers are right, what is held out is not learnt from."""
+
+import gzip
+import hashlib
+import random
+
+import pytest
+import torch
+
+from tests.training.conftest import POETRY, QUIET, small
+from training import corpora, tasks
+from training.batches import Rows, draws, padded
+from training.errors import Refused
+from training.tasks import Text, Translation
+from training.vocabulary import END, PAD, START
+
+DRAWN = ("copy", "sorting", "arithmetic")
+PAIRS = [
+    (f"the {a} sees {b} birds" + " today" * (b % 4), f"le {a} voit {b} oiseaux" + " ici" * (b % 4))
+    for a in "abcdefgh"
+    for b in range(40)
+]
+random.Random(0).shuffle(PAIRS)
+
+
+def load(name, **changes):
+    return tasks.load(small(name, **changes), None, QUIET)
+
+
+def translation(**changes):
+    splits = {"train": PAIRS[:240], "validation": PAIRS[240:280], "test": PAIRS[280:]}
+    return Translation(small("translation", **changes), splits)
+
+
+def same(one: Rows, other: Rows) -> bool:
+    if (one.source is None) != (other.source is None):
+        return False
+    sources = one.source is None or torch.equal(one.source, other.source)
+    return sources and torch.equal(one.target, other.target)
+
+
+@pytest.mark.parametrize("name", [*DRAWN, "text", "translation"])
+def test_a_batch_is_a_function_of_seed_and_number(name, poem):
+    data = {"data": str(poem)} if name == "text" else {}
+    if name == "translation":
+        one, two, other = translation(), translation(), translation(seed=1)
+    else:
+        one, two, other = load(name, **data), load(name, **data), load(name, seed=1, **data)
+    for number in (7, 0, 300, 7):
+        assert same(one.batch(number), two.batch(number))
+    assert not same(one.batch(0), one.batch(1))
+    assert not same(one.batch(0), other.batch(0))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_answers_are_right(name):
+    task = load(name)
+    rows = task.batch(3)
+    for source, target in zip(rows.source.tolist(), rows.target.tolist(), strict=True):
+        question = task.languages.source.decode(source)
+        answer = task.languages.target.decode(target[1:])
+        assert target[0] == START
+        if name == "copy":
+            assert answer == question and len(source) == 10
+        elif name == "sorting":
+            assert answer.split() == sorted(question.split()) and len(source) == 10
+        else:
+            left, right = question.removesuffix("=").split("+")
+            assert int(answer) == int(left) + int(right) and END in target
+
+
+def test_vocabularies_have_the_sizes_they_are_said_to_have():
+    sizes = {name: len(load(name).languages.target) for name in DRAWN}
+    assert sizes == {"copy": 11, "sorting": 10, "arithmetic": 15}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_held_out_is_never_learnt_from(name):
+    task = load(name, batch=2000)
+    held_out = {
+        tuple(row[row != PAD].tolist())
+        for split in task.splits
+        for rows in task.held_out(split)
+        for row in rows.source
+    }
+    assert len(held_out) == 1500
+    for number in range(20):
+        batch = task.batch(number)
+        assert len(batch) == 2000
+        assert held_out.isdisjoint(tuple(row[row != PAD].tolist()) for row in batch.source)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_held_out_sequences_are_a_thousand_whatever_the_seed(name):
+    one, other = load(name), load(name, seed=5)
+    assert len(one.texts("test")) == 1000 and len(one.texts("validation")) == 500
+    assert one.texts("test") == other.texts("test")
+    assert sum(len(rows) for rows in one.held_out("test")) == 1000
+
+
+def test_every_held_out_token_of_a_text_is_predicted_once(poem):
+    task = load("text", data=str(poem), context=50)
+    predicted = torch.cat([rows.target[:, 1:].flatten() for rows in task.held_out("validation")])
+    whole = task.languages.target.encode(POETRY[int(0.9 * len(POETRY)) :])
+    assert predicted.tolist() == whole[1:]
+
+
+def test_a_text_s_batches_hold_what_is_learnt_from_alone(poem):
+    task = load("text", data=str(poem), context=30, batch=64)
+    learnt = POETRY[: int(0.9 * len(POETRY))]
+    rows = task.batch(0)
+    assert rows.target.shape == (64, 31) and rows.source is None
+    assert all(task.languages.target.decode(row.tolist()) in learnt for row in rows.target)
+    assert rows.tokens == 64 * 30
+
+
+def test_subwords_are_learnt_from_the_training_split_alone(tmp_path):
+    strange = "쀍쀍쀍쀍 " * 40
+    path = tmp_path / "text"
+    path.write_text("a quiet sea, " * 400 + strange, encoding="utf-8")
+    task = load("text", data=str(path), vocabulary=300, context=8)
+    assert all("쀍" not in name for name in task.languages.target.names(range(300)))
+
+
+def test_an_epoch_of_translation_holds_every_pair_once():
+    task = translation()
+    seen = []
+    for number in range(task.per_epoch, 2 * task.per_epoch):
+        rows = task.batch(number)
+        words = task.languages.target
+        for source, target in zip(rows.source.tolist(), rows.target.tolist(), strict=True):
+            assert target[0] == START and END in target
+            seen.append((words.decode(source), words.decode(target)))
+    assert sorted(seen) == sorted(PAIRS[:240])
+
+
+def test_epochs_differ_in_order_and_company():
+    task = translation()
+    first = [task.batch(n) for n in range(task.per_epoch)]
+    second = [task.batch(n) for n in range(task.per_epoch, 2 * task.per_epoch)]
+    assert not all(map(same, first, second))
+
+
+def test_batches_keep_to_their_budget_and_hold_pairs_of_like_length():
+    task = translation(batch_tokens=300)
+    for number in range(task.per_epoch):
+        rows = task.batch(number)
+        assert len(rows) * (rows.source.size(1) + rows.target.size(1)) <= 300
+        assert (rows.source != PAD).float().mean() > 0.8
+
+
+def test_long_pairs_are_not_learnt_from_but_held_out_ones_are_all_measured():
+    short = translation(longest=9)
+    assert 0 < sum(len(short.batch(n)) for n in range(short.per_epoch)) < 240
+    assert sum(len(rows) for rows in short.held_out("test")) == 40
+    with pytest.raises(Refused, match="longest is 2 tokens"):
+        translation(longest=2)
+
+
+def test_separate_vocabularies_are_of_their_language_each():
+    task = translation(joint=False, vocabulary=290)
+    source, target = task.languages.source, task.languages.target
+    assert any("bird" in name for name in source.names(range(len(source))))
+    assert not any("bird" in name for name in target.names(range(len(target))))
+
+
+def test_lower_case_reaches_what_is_measured():
+    pairs = {split: [("The Cat", "Le Chat")] * 30 for split in ("train", "validation", "test")}
+    task = Translation(small("translation", lowercase=True, vocabulary=262), pairs)
+    assert task.texts("test")[0] == ("the cat", "le chat")
+
+
+# --- Shares of a batch ----------------------------------------------------------------------------
+
+
+def test_processes_share_a_batch_out():
+    rows = Rows(torch.arange(1, 11).view(5, 2), torch.arange(1, 16).view(5, 3))
+    shares = [rows.share(rank, 2) for rank in range(2)]
+    assert sum(map(len, shares)) == 5
+    assert sum(share.tokens for share in shares) == rows.tokens
+    together = torch.cat([share.target for share in shares])
+    assert sorted(together.tolist()) == rows.target.tolist()
+
+
+def test_a_process_without_rows_works_on_one_that_does_not_count():
+    rows = Rows(None, torch.ones(2, 4, dtype=torch.long))
+    idle = rows.share(2, 3)
+    assert len(idle) == 1 and idle.tokens == 0 and not idle.counted
+
+
+def test_padding_and_draws():
+    assert padded([[1, 2, 3], [4]]).tolist() == [[1, 2, 3], [4, 0, 0]]
+    assert torch.equal(
+        torch.rand(3, generator=draws("a", 1)), torch.rand(3, generator=draws("a", 1))
+    )
+    assert not torch.equal(
+        torch.rand(3, generator=draws("a", 1)), torch.rand(3, generator=draws("a", 2))
+    )
+
+
+# --- Corpora --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "is empty"),
+        (b"one line", "too short"),
+        (b"good\nbad \xff\xfe", r"is not UTF-8: byte 9 .line 2. is 0xff"),
+    ],
+)
+def test_a_text_that_cannot_be_learnt_from_is_refused(body, words, tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_bytes(body)
+    with pytest.raises(Refused, match=words):
+        load("text", data=str(path))
+
+
+def test_a_text_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(Refused, match="cannot be read"):
+        load("text", data=str(tmp_path / "none.txt"))
+    with pytest.raises(Refused, match="--data FILE"):
+        load("text")
+
+
+@pytest.mark.parametrize(
+    ("data", "source", "target", "words"),
+    [
+        ("multi40k", "de", "en", "data must be one of toy, multi30k, wmt14"),
+        ("toy", "en", "de", "toy is in en, fr, and not in 'de'"),
+        ("wmt14", "en", "fr", "wmt14 is in de, en, and not in 'fr'"),
+    ],
+)
+def test_a_corpus_that_there_is_not_is_refused(data, source, target, words):
+    with pytest.raises(Refused, match=words):
+        corpora.parallel(data, source, target, None, QUIET)
+
+
+def test_the_toy_corpus_goes_both_ways():
+    there = corpora.parallel("toy", "en", "fr", None, QUIET)
+    back = corpora.parallel("toy", "fr", "en", None, QUIET)
+    assert [(b, a) for a, b in there["test"]] == back["test"]
+
+
+def multi30k(folder, monkeypatch, lines):
+    """A stand-in for the files, with digests of its own."""
+    (folder / "multi30k").mkdir()
+    digests = {}
+    for name in corpora._MULTI30K_DIGESTS:
+        body = gzip.compress("".join(f"{line} {name}\n" for line in lines(name)).encode())
+        (folder / "multi30k" / f"{name}.gz").write_bytes(body)
+        digests[name] = hashlib.sha256(body).hexdigest()
+    return digests
+
+
+def test_multi30k_is_read_in_pairs(tmp_path, monkeypatch):
+    digests = multi30k(tmp_path, monkeypatch, lambda name: "abc")
+    monkeypatch.setattr(corpora, "_MULTI30K_DIGESTS", digests)
+    found = corpora.parallel("multi30k", "fr", "de", tmp_path, QUIET)
+    assert found["train"] == [(f"{c} train.fr", f"{c} train.de") for c in "abc"]
+    assert found["test"][0] == ("a test_2016_flickr.fr", "a test_2016_flickr.de")
+    assert found["validation"][2] == ("c val.fr", "c val.de")
+
+
+def test_sides_of_different_lengths_are_refused(tmp_path, monkeypatch):
+    digests = multi30k(tmp_path, monkeypatch, lambda name: "ab" if name == "val.de" else "abc")
+    monkeypatch.setattr(corpora, "_MULTI30K_DIGESTS", digests)
+    with pytest.raises(Refused, match=r"val\.fr and val\.de must have as many lines, not 3 and 2"):
+        corpora.parallel("multi30k", "fr", "de", tmp_path, QUIET)
+
+
+def test_a_corpus_of_one_line_is_refused(tmp_path, monkeypatch):
+    digests = multi30k(tmp_path, monkeypatch, lambda name: "a")
+    monkeypatch.setattr(corpora, "_MULTI30K_DIGESTS", digests)
+    with pytest.raises(Refused, match="more than one line"):
+        corpora.parallel("multi30k", "de", "en", tmp_path, QUIET)
+
+
+def test_sgm_segments_are_unescaped():
+    body = b'<doc><seg id="1"> A &amp; B </seg>\n<seg id="2">C\nD</seg></doc>'
+    assert corpora._segments(body, "x") == ["A & B", "C\nD"]
+
+
+def test_text_in_the_middle_of_a_window_is_what_it_was(poem):
+    text = Text(small("text", data=str(poem), context=16), POETRY)
+    row = text.batch(0).target[0]
+    assert POETRY.count(text.languages.target.decode(row.tolist())) >= 1
