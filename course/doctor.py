@@ -27,6 +27,9 @@ NEEDED = (
     "jupyter",
     "matplotlib",
     "watchfiles",
+    "tokenizers",
+    "sacrebleu",
+    "tensorboard",
 )
 ENOUGH_MEMORY = 2 * 2**30
 

@@ -69,7 +69,7 @@ def draw_attention(maps: Sequence[Attention], path: Path) -> None:
     )
     for row, one in zip(axes, maps, strict=True):
         for head, plot in enumerate(row):
-            image = plot.imshow(one.weights[head], cmap="viridis", vmin=0, vmax=1)
+            image = plot.imshow(one.weights[head].numpy(), cmap="viridis", vmin=0, vmax=1)
             plot.set_xticks(range(len(one.columns)), one.columns, rotation=90, fontsize=7)
             plot.set_yticks(range(len(one.rows)), one.rows if head == 0 else [], fontsize=7)
             plot.tick_params(length=0)

@@ -126,7 +126,7 @@ class Drawn:
         self._settings = settings
         total = sum(HELD_OUT.values())
         drawn = self._draw(4 * total, draws("held out", settings.task))
-        questions = torch.unique(drawn, dim=0)
+        questions: Tensor = torch.unique(drawn, dim=0)
         order = torch.randperm(len(questions), generator=draws("order", settings.task))
         self._held_out = questions[order[:total]]
 

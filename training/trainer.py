@@ -36,7 +36,7 @@ from training.checkpoints import (
 )
 from training.devices import Place, Wrapped, autocast_to, fill, length, seed_everything, whole
 from training.errors import Refused
-from training.model import Objective, build, count, recompute_layers
+from training.model import Model, Objective, build, count, recompute_layers
 from training.monitor import Monitor, Row, perplexity
 from training.run import Run
 from training.settings import Settings
@@ -101,7 +101,6 @@ class Trainer:
         task: what to learn.
         run: where to keep it.
         place: on which device, among how many processes.
-        monitor: where to show it; None in processes that do not lead.
         parts: where the model's parts come from.
 
     Raises:
@@ -117,8 +116,9 @@ class Trainer:
         parts: ModuleType = implementation,
     ):
         self.settings, self.task, self.run, self.place = settings, task, run, place
+        self.parts = parts
         seed_everything(settings.seed, "model")
-        model = build(settings, task.languages, parts)
+        model = self.build()
         if settings.recompute:
             recompute_layers(model)
         self.size = count(model)
@@ -146,6 +146,10 @@ class Trainer:
         self.told: list[str] = []
         """What there was to say about the checkpoint that it goes on from."""
         self._go_on()
+
+    def build(self) -> Model:
+        """The model that is trained, with the weights it starts from."""
+        return build(self.settings, self.task.languages, self.parts)
 
     @property
     def finished(self) -> bool:
