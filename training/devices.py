@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -140,8 +141,13 @@ def taken(asked: str) -> Iterator[Place]:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         torch.cuda.set_device(device)
     # Numbers on the CPU go by gloo, so that asking for them never waits for a GPU.
-    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-    place = Place(device, dist.get_rank(), dist.get_world_size())
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    # `torchrun` keeps its store when it starts the processes again: without a name of their own for each
+    # attempt they look for each other where the dead ones were (torch 2.13).
+    store, rank, world = next(rendezvous("env://"))
+    own = dist.PrefixStore(f"attempt {restarts()}", store)  # type: ignore[attr-defined]
+    dist.init_process_group(backend, store=own, rank=rank, world_size=world)
+    place = Place(device, rank, world)
     yield place
     # Only after a good end: a process that fails must not wait for the others. What shared gradients has to
     # be gone by then; freed after the group it shared them in, it may wait for ever.

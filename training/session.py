@@ -72,7 +72,7 @@ def train(asked: Asked, console: Console) -> Evaluation | None:
 
 def _trained(asked: Asked, place: Place, console: Console) -> tuple[Run, Task]:
     """A process's part in the training, of which nothing is left afterwards but the folder."""
-    run, settings = _prepared(asked, place, console)
+    run, settings = _prepared(asked, place), asked.settings
     task = _loaded(run, settings, asked, place, console)
     if asked.epochs is not None:
         settings = _in_epochs(settings, task, asked.epochs)
@@ -89,15 +89,16 @@ def _trained(asked: Asked, place: Place, console: Console) -> tuple[Run, Task]:
     return run, task
 
 
-def _prepared(asked: Asked, place: Place, console: Console) -> tuple[Run, Settings]:
+def _prepared(asked: Asked, place: Place) -> Run:
     """The run's folder, begun by the process that leads."""
     run = Run(asked.folder)
     if not asked.resumed and not (devices.restarts() and run.config.exists()):
         if place.leads:
             Run.begin(asked.folder, asked.settings)
-        place.wait()
-        return run, asked.settings
-    return run, asked.settings
+    elif place.leads and run.settings() != asked.settings:
+        run.keep(asked.settings)  # more steps than it was begun with
+    place.wait()
+    return run
 
 
 def _loaded(run: Run, settings: Settings, asked: Asked, place: Place, console: Console) -> Task:
@@ -160,7 +161,7 @@ def prepare(asked: Asked, console: Console) -> None:
     """
     devices.pick(asked.device)
     place = Place(torch.device("cpu"))
-    run, settings = _prepared(asked, place, console)
+    run, settings = _prepared(asked, place), asked.settings
     task = _loaded(run, settings, asked, place, console)
     if asked.epochs is not None:
         run.keep(_in_epochs(settings, task, asked.epochs))

@@ -11,7 +11,6 @@ translation  sentences of one language in another
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Protocol
 
@@ -346,7 +345,7 @@ class Translation:
             }
         self._texts = {split: pairs[split] for split in self.splits}
         self._settings = settings
-        self.fingerprint = hashlib.sha256(json.dumps([*pairs.values()]).encode()).hexdigest()
+        self.fingerprint = _digest(pairs)
         self.languages = languages or _learnt_from(pairs["train"], settings)
         self._train = self._parallel(pairs["train"], settings.longest)
         self._epoch = (-1, self._train.batches())
@@ -384,6 +383,16 @@ class Translation:
                 raise Refused(f"No sentence pair is short enough: longest is {longest} tokens")
             sources, targets = map(list, zip(*short, strict=True))
         return Parallel(sources, targets, self._settings.batch_tokens)
+
+
+def _digest(pairs: dict[str, list[tuple[str, str]]]) -> str:
+    """Of every sentence of every split, in order."""
+    digest = hashlib.sha256()
+    for split, some in pairs.items():
+        digest.update(f"{split} {len(some)}\n".encode())
+        for source, target in some:
+            digest.update(f"{source}\n{target}\n".encode())
+    return digest.hexdigest()
 
 
 def _learnt_from(pairs: list[tuple[str, str]], settings: Settings) -> Languages:

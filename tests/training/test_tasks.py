@@ -150,7 +150,7 @@ def test_batches_keep_to_their_budget_and_hold_pairs_of_like_length():
 
 
 def test_long_pairs_are_not_learnt_from_but_held_out_ones_are_all_measured():
-    short = translation(longest=9)
+    short = translation(longest=6)
     assert 0 < sum(len(short.batch(n)) for n in range(short.per_epoch)) < 240
     assert sum(len(rows) for rows in short.held_out("test")) == 40
     with pytest.raises(Refused, match="longest is 2 tokens"):
