@@ -26,6 +26,7 @@ import multiprocessing
 import os
 import platform
 import statistics
+import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -34,12 +35,15 @@ from pathlib import Path
 
 import psutil
 import torch
-from model import TorchDecoder, TorchEncoder
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+# A script's own folder comes first, where `training` is this file.
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from benchmarks.model import TorchDecoder, TorchEncoder
 from training import settings as settings_
 from training import tasks
 from training.devices import Place, pick
