@@ -61,8 +61,12 @@ def padded(sequences: Sequence[Sequence[int]]) -> Tensor:
 
 def draws(*names: object) -> torch.Generator:
     """A source of random numbers that depends on nothing but what it is called."""
-    digest = hashlib.sha256(repr(names).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+    return torch.Generator().manual_seed(seed_of(*names))
+
+
+def seed_of(*names: object) -> int:
+    """A seed for what is called by these names, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(repr(names).encode()).digest()[:8], "big") >> 1
 
 
 def in_batches(rows: Rows, size: int) -> list[Rows]:

@@ -109,7 +109,7 @@ def read_state(path: Path) -> State:
     head, _, body = path.read_bytes().partition(b"\n")
     if head != HEAD + hashlib.sha256(body).hexdigest().encode():
         raise Damaged(f"{path.name} is damaged: it is not what was written there")
-    (size,) = (int.from_bytes(body[:8], "little"),)
+    size = int.from_bytes(body[:8], "little")  # of the header, which safetensors begins with
     facts = json.loads(json.loads(body[8 : 8 + size])["__metadata__"]["facts"])
     return State(safetensors.torch.load(body), facts)
 

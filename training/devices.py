@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import os
 import random
 import warnings
@@ -23,6 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from training.batches import seed_of
 from training.errors import Refused
 from training.model import Objective, layers
 from training.settings import Settings
@@ -162,7 +162,7 @@ def seed_everything(*names: object) -> None:
     Every step begins with it: a run that goes on from a checkpoint draws what it would have drawn, with
     no generator's state to keep.
     """
-    number = int.from_bytes(hashlib.sha256(repr(names).encode()).digest()[:8], "big") >> 1
+    number = seed_of(*names)
     random.seed(number)
     np.random.seed(number % 2**32)  # a learner's own parts may draw from it
     torch.manual_seed(number)
@@ -183,7 +183,6 @@ class Wrapped:
 
     def __init__(self, objective: Objective, settings: Settings, place: Place):
         self._objective = objective.to(place.device)
-        self._place = place
         self._sharded = settings.shard and place.world > 1
         if self._sharded:
             mesh = init_device_mesh(place.device.type, (place.world,))

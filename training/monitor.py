@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
 import time
@@ -83,6 +84,7 @@ class Monitor:
         self._told = -math.inf
         self._best: tuple[float, int] | None = None
         self._live: Live | None = None
+        self._lost = False
         kept = [row for row in read_metrics(run) if (row["step"] or 0) <= done]
         self._file = run.metrics.open("w", newline="", encoding="utf-8")
         self._csv = csv.DictWriter(self._file, COLUMNS)
@@ -107,8 +109,10 @@ class Monitor:
                 yield
         finally:
             self._live = None
-            self._file.close()
-            self._board.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
+            with contextlib.suppress(OSError):
+                self._board.close()
 
     def show(self, row: Row) -> None:
         """How it stands now."""
@@ -124,11 +128,16 @@ class Monitor:
 
     def keep(self, row: Row) -> None:
         """Write a row down."""
-        self._csv.writerow({name: _written(value) for name, value in asdict(row).items()})
-        self._file.flush()
-        for name, value in asdict(row).items():
-            if name not in ("step", "seconds") and value is not None:
-                self._board.add_scalar(name, value, row.step)
+        try:
+            self._csv.writerow({name: _written(value) for name, value in asdict(row).items()})
+            self._file.flush()
+            for name, value in asdict(row).items():
+                if name not in ("step", "seconds") and value is not None:
+                    self._board.add_scalar(name, value, row.step)
+        except OSError as error:  # a full disk costs rows, never the run
+            if not self._lost:
+                self.say(f"The metrics of step {row.step} could not be written: {error.strerror}")
+            self._lost = True
 
     def say(self, words: str) -> None:
         """Something that is to be read."""

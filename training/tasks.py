@@ -261,14 +261,12 @@ class Text:
 
     def held_out(self, split: str) -> list[Rows]:
         """The held-out part in windows that do not overlap: each token is predicted once, but the first."""
-        context = self._settings.context
-        windows = (
-            self._validation.unfold(0, context + 1, context)
-            if (len(self._validation) > context)
-            else self._validation[:0].view(0, context + 1)
-        )
-        rest = self._validation[len(windows) * context :]
-        found = in_batches(Rows(None, windows), max(1, 16_384 // context)) if len(windows) else []
+        context, tokens = self._settings.context, self._validation
+        found, full = [], (len(tokens) - 1) // context
+        if full:
+            windows = Rows(None, tokens.unfold(0, context + 1, context))
+            found = in_batches(windows, max(1, 16_384 // context))
+        rest = tokens[full * context :]
         return found + ([Rows(None, rest.unsqueeze(0))] if len(rest) > 1 else [])
 
     def texts(self, split: str) -> list[tuple[str, str]]:

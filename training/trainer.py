@@ -357,9 +357,11 @@ class Trainer:
     def _keep_best(self, validated: float) -> None:
         progress = self.progress
         if validated < progress.best:
-            progress.best, progress.since_best = validated, 0
             weights = self._weights()
-            self._writing(lambda: write_weights(self.run.best, weights))
+            failed = self._writing(lambda: write_weights(self.run.best, weights))
+            progress.since_best = 0
+            if failed is None:  # else what is on the disk is still the best that can be had
+                progress.best = validated
         else:
             progress.since_best += 1
 

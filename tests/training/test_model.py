@@ -155,12 +155,6 @@ def parts(**changed):
 
 
 def test_a_learner_s_parts_are_used():
-    class Mine(implementation.LayerNorm):
-        pass
-
-    def mine(module, n):
-        return implementation.clones(module, n)
-
     model = build(
         small("text"), ALONE, parts(EncoderLayer=type("E", (implementation.EncoderLayer,), {}))
     )

@@ -5,6 +5,7 @@ import errno
 import math
 import os
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from training import trainer as trainer_
 from training.batches import Rows
 from training.checkpoints import previous, read_state, read_weights
 from training.errors import Refused
-from training.monitor import Monitor, read_metrics
+from training.monitor import COLUMNS, Monitor, read_metrics
 from training.run import Run
 from training.trainer import Diverged, Interrupted, Unsaved, Window
 
@@ -328,6 +329,19 @@ def test_a_full_disk_is_told_and_the_run_goes_on(trainer, monkeypatch, capsys):
         "Step 12 is saved",
     ]
     assert "No space left on device" in said[0]
+    assert read_state(one.run.state).facts["progress"]["step"] == 12
+
+
+def test_metrics_that_cannot_be_written_do_not_end_a_run(trainer, monkeypatch):
+    one = trainer(small(steps=12))
+    monitor, said = Monitor(one.run, 12, 0, QUIET), []
+    monkeypatch.setattr(monitor, "say", said.append)
+    monitor._file.close()
+    monitor._file = Path("/dev/full").open("w")  # noqa: SIM115 - the monitor closes it
+    monitor._csv = csv.DictWriter(monitor._file, COLUMNS)
+    with monitor.showing():
+        one.train(monitor)
+    assert said == ["The metrics of step 4 could not be written: No space left on device"]
     assert read_state(one.run.state).facts["progress"]["step"] == 12
 
 
