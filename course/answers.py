@@ -11,6 +11,7 @@ from course.curriculum import Day
 from course.definitions import build_module
 
 ANSWER_TAG = "answer"
+ENDINGS = (".py", ".ipynb")
 LARGEST_FILE = 2_000_000
 
 
@@ -20,7 +21,7 @@ class Unreadable(Exception):
 
 def find_answer(day: Day, folder: Path) -> Path | None:
     """The day's file in a folder of answers: a Python file or else a solution notebook."""
-    for ending in (".py", ".ipynb"):
+    for ending in ENDINGS:
         path = folder / f"{day.stem}{ending}"
         if path.is_file():
             return path

@@ -20,8 +20,9 @@ import numpy as np
 from course.answers import Unreadable, begun, build_answer, find_answer, read_answer
 from course.checks import raised
 from course.curriculum import DAYS, Day
-from course.definitions import build_module, reference, stub_text
+from course.definitions import build_module, reference
 from course.observation import Observation, Raised, flatten, raised_from
+from course.recorded import stub_of
 from course.workers import GIBBERISH, Worker, WorkerStopped
 
 REFERENCE = "implementation.py"
@@ -84,6 +85,7 @@ def assemble(answers: Path, report: Callable[[Progress], None]) -> Assembled:
 
     Raises:
         WorkerStopped: the learner's code ended its process, or had to be ended.
+        NotStarted: the process did not start.
     """
     held_out = _sequences(random.Random("held out"), HELD_OUT)
     worker = Worker(torch_on="cpu")
@@ -177,7 +179,7 @@ def _own_of(day: Day, path: Path | None) -> tuple[list[str], ModuleType | None, 
         return [], None, "no file"
     try:
         source = read_answer(path)
-        names = begun(source, stub_text(day), day.exercises)
+        names = begun(source, stub_of(day), day.exercises)
         return names, build_answer(str(path), source) if names else None, ""
     except Unreadable as error:
         return [], None, str(error)

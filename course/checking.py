@@ -3,32 +3,84 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from course.answers import find_answer
 from course.checks import Seen
-from course.definitions import cut_sources, stub_text
+from course.definitions import cut_sources
 from course.judge import Judge, Outcome
 from course.messages import describe_raised
-from course.observation import BadFrame, raised_from
+from course.observation import BadFrame, Observation, flatten, raised_from
+from course.recorded import stub_of
 from course.results import DayResult
-from course.workers import GIBBERISH, Pool, Worker, WorkerStopped
+from course.workers import GIBBERISH, NotStarted, Pool, Worker, WorkerStopped
 
+MOST_DAMAGED = 20  # inputs changed in place that a message names
+LONGEST_DAY = 120.0  # seconds, for code that is slow in every check without ever being too slow
 LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A day's file, for a worker to load.
+
+    Attributes:
+        shown: its name in messages.
+        path: where the worker finds it.
+        data: its bytes, where the worker cannot read it by itself.
+    """
+
+    shown: str
+    path: str
+    data: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        return Path(self.shown).name
+
+
+class Workers(Protocol):
+    """Where workers come from, and go to."""
+
+    def take(self, torch_on: str | None) -> Worker:
+        """A worker that is ready or nearly so."""
+
+    def give_back(self, worker: Worker) -> str:
+        """It has done what it was asked, or was stopped. Returns what the learner's code printed."""
 
 
 def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
     """Check one day's file in a folder of answers."""
-    started = time.monotonic()
     path = find_answer(judge.day, answers)
     if path is None:
         missing = f"{answers / judge.day.stem}.py is not there."
         if answers.resolve() == judge.day.stub.parent:
             missing += f" `course reset {judge.day.number}` makes it anew."
-        outcomes = {check.name: Outcome(None, "not_started", missing) for check in judge.checks}
-        return DayResult(judge.day, tuple(judge.results(outcomes)), begun=False)
-    run = _Run(judge, path, pool)
+        return not_observed(judge, "not_started", missing)
+    try:
+        return check_answer(judge, Answer(str(path), str(path.resolve())), pool)
+    except NotStarted as error:
+        return not_observed(judge, "error", str(error))
+
+
+def not_observed(judge: Judge, status: str, why: str) -> DayResult:
+    """The same verdict on every check of a day, none of which was run."""
+    outcomes = {check.name: Outcome(None, status, why) for check in judge.checks}
+    return DayResult(judge.day, tuple(judge.results(outcomes)), begun=False)
+
+
+def check_answer(judge: Judge, answer: Answer, workers: Workers) -> DayResult:
+    """Check an answer in whatever workers there are.
+
+    Raises:
+        NotStarted: a worker did not start.
+    """
+    started = time.monotonic()
+    run = _Run(judge, answer, workers)
     outcomes = run.outcomes()
     return DayResult(
         judge.day,
@@ -36,36 +88,44 @@ def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
         begun=bool(run.begun),
         seconds=time.monotonic() - started,
         printed=run.printed,
+        as_new=run.as_new,
     )
 
 
 class _Run:
     """The observations of one answer, made by as many workers as it takes to get through the checks."""
 
-    def __init__(self, judge: Judge, path: Path, pool: Pool) -> None:
+    def __init__(self, judge: Judge, answer: Answer, workers: Workers) -> None:
         self.begun: list[str] = list(judge.day.exercises)
+        self.as_new = True
         self.printed = ""
         self._judge = judge
-        self._path = path
-        self._pool = pool
+        self._answer = answer
+        self._workers = workers
         self._outcomes = judge.skipped()
         self._left = {
             check.name: check for check in judge.checks if check.name not in self._outcomes
         }
         self._waits: dict[str, int] = {}
+        self._deadline = time.monotonic() + LONGEST_DAY
 
     def outcomes(self) -> dict[str, Outcome]:
         while self._left:
-            worker = self._pool.take(self._judge.torch_on)
+            if time.monotonic() > self._deadline:
+                self._settle_all(
+                    "timed_out", f"Not run: {LONGEST_DAY:g} seconds were spent before it."
+                )
+                break
+            worker = self._workers.take(self._judge.torch_on)
             self._judge.look()  # while the worker starts
             try:
-                worker.ask(self._request())
+                worker.ask(self._request(), self._file())
                 self._hear(worker)
             except WorkerStopped as stop:
+                worker.end()
                 self._stopped(stop)
             finally:
-                worker.end()
-                self.printed += worker.printed
+                self.printed += self._workers.give_back(worker)
         return self._outcomes
 
     def _request(self) -> dict[str, Any]:
@@ -73,26 +133,30 @@ class _Run:
         return {
             "day": day.number,
             "names": list(self._left),
-            "answer": str(self._path.resolve()),
-            "shown": str(self._path),
-            "stub": stub_text(day),
+            "answer": self._answer.path,
+            "shown": self._answer.shown,
+            "stub": stub_of(day),
             "cut": cut_sources(day),
             "seed": self._judge.seed,
             "device": self._judge.device,
         }
+
+    def _file(self) -> Observation:
+        answer = self._answer
+        return {} if answer.data is None else as_leaves({answer.path: answer.data})
 
     def _hear(self, worker: Worker) -> None:
         """Take in what one worker says, until every check has an outcome or the worker stops."""
         since = time.monotonic()
         loaded, _ = worker.hear()
         self._take_loading(loaded)
-        while self._left:
+        while self._left and time.monotonic() < self._deadline:
             message, observation = worker.hear()
             now = time.monotonic()
             try:
                 name = str(message["check"])
                 problem = raised_from(message["raised"]) if message["raised"] else None
-                damaged = tuple(str(other)[:100] for other in message["damaged"])
+                damaged = tuple(str(other)[:100] for other in message["damaged"][:MOST_DAMAGED])
             except (BadFrame, KeyError, TypeError) as error:
                 raise WorkerStopped(GIBBERISH) from error
             if name not in self._left:
@@ -103,6 +167,7 @@ class _Run:
 
     def _take_loading(self, loaded: dict[str, Any]) -> None:
         """What became of loading the file: perhaps nothing can be checked, or not everything."""
+        self.as_new = self.as_new and loaded.get("as_new") is True
         if "unreadable" in loaded:
             self._settle_all("error", str(loaded["unreadable"])[:1000])
         elif "raised" in loaded:
@@ -110,14 +175,16 @@ class _Run:
                 problem = raised_from(loaded["raised"])
             except BadFrame as error:
                 raise WorkerStopped(GIBBERISH) from error
-            what = describe_raised(problem, {})
-            self._settle_all("error", f"{self._path.name} cannot be loaded.\n{what}")
+            what = describe_raised(self._judge.discreetly(problem), {})
+            self._settle_all("error", f"{self._answer.name} cannot be loaded.\n{what}")
         else:
             self.begun = _names(loaded.get("begun"))
             missing = _names(loaded.get("missing"))
             for check in list(self._left.values()):
                 if lacking := sorted(check.uses & set(missing)):
-                    self._settle(check.name, Outcome(None, "error", _missing(self._path, lacking)))
+                    self._settle(
+                        check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
+                    )
 
     def _stopped(self, stop: WorkerStopped) -> None:
         """The check that was under way gets the blame; the others get another worker."""
@@ -141,11 +208,16 @@ class _Run:
             self._settle(name, Outcome(None, status, message))
 
 
+def as_leaves(files: dict[str, bytes]) -> Observation:
+    """Files by their paths, as they travel to a worker."""
+    return flatten({path: np.frombuffer(data, np.uint8) for path, data in files.items()})
+
+
 def _names(claimed: Any) -> list[str]:
     return [str(name) for name in claimed] if isinstance(claimed, list) else []
 
 
-def _missing(path: Path, names: list[str]) -> str:
+def _missing(file: str, names: list[str]) -> str:
     which = " and ".join(f"`{name}`" for name in names)
     remedy = "The name must be exactly that; `course reset` gives the stub again."
-    return f"{path.name} defines no {which}. {remedy}"
+    return f"{file} defines no {which}. {remedy}"

@@ -17,9 +17,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from course import display, runs
+from course import display
 from course.answers import find_answer
 from course.curriculum import DAYS, ROOT, Day, NoSuchDay, find_day
+from course.recorded import WHOLE, NotRecorded
 from course.results import DayResult, report_json
 
 app = typer.Typer(
@@ -106,7 +107,10 @@ def check(
     wanted = days or [day for day in DAYS if day.ready]
     console = display.console(stderr=as_json)
     results: list[DayResult] = []
-    judges = [Judge(day, seed, device.value) for day in wanted]
+    try:
+        judges = [Judge(day, seed, device.value) for day in wanted]
+    except NotRecorded as error:
+        raise typer.BadParameter(str(error)) from error
     with Pool(spares=min(2, len(wanted)), torch_on=judges[0].torch_on) as pool:
         for index, (day, judge) in enumerate(zip(wanted, judges, strict=True)):
             mark = fingerprint(day, find_answer(day, answers))
@@ -140,21 +144,24 @@ def watch(
     """Check a day now and at every save."""
     from course.watching import Watch
 
-    Watch(day or _next_day(), answers, display.console(), as_json, seed).run()
+    try:
+        Watch(day or _next_day(), answers, display.console(), as_json, seed).run()
+    except NotRecorded as error:
+        raise typer.BadParameter(str(error)) from error
 
 
-@app.command()
+@app.command(hidden=not WHOLE)
 def assemble(answers: Answers = EXERCISES) -> None:
     """A Transformer of your own parts, trained to copy. Exit 0 if it copies all that it never saw."""
     from course import graduation
     from course.assembly import assemble as run
-    from course.workers import WorkerStopped
+    from course.workers import NotStarted, WorkerStopped
 
     console = display.console()
     try:
         with graduation.training(console) as report:
             result = run(answers, report)
-    except WorkerStopped as stop:
+    except (WorkerStopped, NotStarted) as stop:
         _fail(str(stop))
     console.print(graduation.report(result))
     if result.attention:
@@ -191,7 +198,7 @@ def hint(
 @app.command()
 def reset(day: OneDay) -> None:
     """The day's stub again. The old file is kept, and named."""
-    from course.definitions import stub_text
+    from course.recorded import stub_of
     from course.sync import is_untouched
 
     console = display.console()
@@ -199,7 +206,7 @@ def reset(day: OneDay) -> None:
         console.print(f"{_shown(day.stub)} is the stub already.")
         return
     kept = _keep_aside(day.stub) if day.stub.exists() else None
-    _write(lambda: day.stub.write_text(stub_text(day), encoding="utf-8", newline="\n"), day.stub)
+    _write(lambda: day.stub.write_text(stub_of(day), encoding="utf-8", newline="\n"), day.stub)
     console.print(
         f"{_shown(day.stub)} is the stub again."
         + (f" Your file is kept as {_shown(kept)}." if kept else "")
@@ -242,7 +249,30 @@ def doctor() -> None:
     raise typer.Exit(1 if missing else 0)
 
 
-@app.command()
+@app.command(hidden=not WHOLE)
+def bundle(
+    out: Annotated[
+        Path, typer.Option(file_okay=False, metavar="DIR", help="A folder that is not there yet.")
+    ],
+    through: Annotated[
+        int,
+        typer.Option(min=0, max=len(DAYS), metavar="DAY", help="The last day that is released."),
+    ] = 0,
+) -> None:
+    """Write the student edition: no reference and no solutions of days after DAY."""
+    from course.bundle import bundle as write
+
+    console = display.console()
+    if out.resolve().is_relative_to(ROOT):
+        raise typer.BadParameter("The edition must lie outside the course.", param_hint="--out")
+    try:
+        write(out, through, lambda day: console.print(f"Recording day {day.number}"))
+    except OSError as error:
+        raise typer.BadParameter(f"{error}", param_hint="--out") from error
+    console.print(f"The student edition is in {out}: released through day {through}.")
+
+
+@app.command(hidden=not WHOLE)
 def sync(
     only_check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 if something has drifted.")
@@ -265,8 +295,19 @@ def sync(
     raise typer.Exit(1 if left else 0)
 
 
-for command in (runs.train, runs.translate, runs.generate, runs.evaluate, runs.attention):
-    app.command()(command)
+if WHOLE:
+    from course import runs
+    from course.grading.command import grade
+
+    for command in (
+        grade,
+        runs.train,
+        runs.translate,
+        runs.generate,
+        runs.evaluate,
+        runs.attention,
+    ):
+        app.command()(command)
 
 
 # --- What several commands need -------------------------------------------------------------------
@@ -274,14 +315,14 @@ for command in (runs.train, runs.translate, runs.generate, runs.evaluate, runs.a
 
 def _all_results() -> dict[int, DayResult]:
     """The verdict on every day that is there: remembered, where the file has not changed since."""
-    from course.definitions import stub_text
+    from course.recorded import stub_of
     from course.state import fingerprint, keep_result, kept_result
 
     results: dict[int, DayResult] = {}
     stale: list[tuple[Day, str]] = []
     for day in (day for day in DAYS if day.ready):
         mark = fingerprint(day, find_answer(day, EXERCISES))
-        if day.stub.exists() and day.stub.read_bytes() == stub_text(day).encode():
+        if day.stub.exists() and day.stub.read_bytes() == stub_of(day).encode():
             results[day.number] = _untouched(day)
         elif (kept := kept_result(day, mark)) is not None:
             results[day.number] = kept

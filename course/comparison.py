@@ -56,8 +56,10 @@ def _identical(one: Leaf, other: Leaf) -> bool:
     kinds = [(leaf.type, leaf.shape, leaf.dtype, leaf.device) for leaf in (one, other)]
     if kinds[0] != kinds[1]:
         return False
-    if not one.is_array or one.value is None or other.value is None:
-        return bool(one.value is other.value or one.value == other.value)
+    if one.value is None or other.value is None:
+        return one.value is other.value
+    if not one.is_array:
+        return bool(one.value == other.value)
     return np.array_equal(one.value, other.value, equal_nan=is_float(one))
 
 

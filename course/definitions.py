@@ -23,10 +23,14 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType, MappingProxyType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from course.curriculum import DAYS, ROOT, Day, day_of_definition
+
+if TYPE_CHECKING:
+    from course.own import OwnParts
 
 RAISE = "raise NotImplementedError"
 LINE = 100  # characters
@@ -273,13 +277,16 @@ def cut_sources(day: Day) -> dict[str, tuple[str, dict[str, int]]]:
 
 def _cut(source: Reference, day: Day) -> tuple[str, dict[str, int]]:
     lines = source.source.splitlines()
-    withheld: dict[str, int] = {}
-    for name, node in source.definitions.items():
-        home = day_of_definition(source.file, name)
-        if home is not None and home.number >= day.number:
-            withheld[name] = home.number
-            first, last = _span(node)
-            lines[first:last] = [""] * (last - first)
+    withheld = {
+        name: other.number
+        for other in DAYS
+        for name in other.exercises
+        if day_of_definition(source.file, name) == other
+        and (other.number >= day.number or name not in source.definitions)
+    }
+    for name in withheld.keys() & source.definitions.keys():
+        first, last = _span(source.definitions[name])
+        lines[first:last] = [""] * (last - first)
     return "\n".join(lines) + "\n", withheld
 
 
@@ -330,10 +337,18 @@ def _execute(module: ModuleType, source: str) -> None:
 
 
 @contextmanager
-def references_cut(cut: dict[str, tuple[str, dict[str, int]]], day: int) -> Iterator[None]:
-    """Within it, importing a reference gives only the definitions of earlier days."""
+def references_cut(
+    cut: dict[str, tuple[str, dict[str, int]]], day: int, own: Path | None = None
+) -> Iterator[None]:
+    """Within it, importing a reference gives only the definitions of earlier days.
+
+    Args:
+        cut: what `cut_sources` gives.
+        day: the number of today.
+        own: the learner's exercises, which stand in for earlier days whose reference is not here.
+    """
     before = {name: sys.modules.pop(name) for name in cut if name in sys.modules}
-    finder = _CutReferences(cut, day)
+    finder = _CutReferences(cut, day, own)
     sys.meta_path.insert(0, finder)
     try:
         yield
@@ -347,9 +362,12 @@ def references_cut(cut: dict[str, tuple[str, dict[str, int]]], day: int) -> Iter
 class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports cut references; only when they are asked for, as importing torch takes long."""
 
-    def __init__(self, cut: dict[str, tuple[str, dict[str, int]]], day: int) -> None:
+    def __init__(
+        self, cut: dict[str, tuple[str, dict[str, int]]], day: int, own: Path | None
+    ) -> None:
         self._cut = cut
         self._day = day
+        self._own = _own_parts(own)
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> Any:
         return importlib.util.spec_from_loader(name, self) if name in self._cut else None
@@ -358,10 +376,20 @@ class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = module.__name__
         source, withheld = self._cut[name]
         _execute(module, source)
-        module.__dict__["__getattr__"] = functools.partial(_withheld, name, withheld, self._day)
+        module.__dict__["__getattr__"] = functools.partial(
+            _withheld, name, withheld, self._day, self._own
+        )
 
 
-def _withheld(module: str, withheld: dict[str, int], day: int, name: str) -> object:
+def _own_parts(folder: Path | None) -> OwnParts:
+    from course.own import OwnParts  # which reads answers, and so stands on this
+
+    return OwnParts(folder)
+
+
+def _withheld(module: str, withheld: dict[str, int], day: int, own: OwnParts, name: str) -> object:
+    if name in withheld and withheld[name] < day:
+        return own.part(name, DAYS[withheld[name] - 1])
     if name in withheld:
         later = f"belongs to day {withheld[name]}, after today"
         when = "is today's exercise" if withheld[name] == day else later

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 import psutil
 
 from course.curriculum import DAYS, ROOT
+from course.recorded import WHOLE
 from course.state import FOLDER
 from course.workers import STARTING, Worker, WorkerStopped
 
@@ -69,10 +69,8 @@ def findings() -> Iterator[Finding]:
     )
     yield Finding("Memory of the board", words, writable or None)
     yield _accelerator()
-    bubblewrap = shutil.which("bwrap")
-    yield Finding(
-        "Sandbox", bubblewrap or "no bubblewrap: only needed to grade other people's work", None
-    )
+    if WHOLE:
+        yield from _sandbox()
 
 
 def _package(name: str) -> Finding:
@@ -92,6 +90,21 @@ def _worker() -> Finding:
     finally:
         worker.end()
     return Finding("Worker", f"starts in {time.monotonic() - started:.1f} s")
+
+
+def _sandbox() -> Iterator[Finding]:
+    """What other people's work can be graded behind; nobody else needs it."""
+    from course.grading.sandbox import NoSandbox, walls
+
+    try:
+        with walls() as found:
+            groups = f", cgroups version {found.groups.version}" if found.groups else ""
+            calls = ", a filter of system calls" if found.filter else ""
+            yield Finding("Sandbox", f"bubblewrap{groups}{calls}", None)
+            for missing in found.missing:
+                yield Finding("Sandbox", missing, None)
+    except NoSandbox as error:
+        yield Finding("Sandbox", f"none, and only grading needs it: {error}", None)
 
 
 def _accelerator() -> Finding:

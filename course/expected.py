@@ -78,9 +78,7 @@ def expect_roughly(check: Check, reference: Any, seed: int, device: str = "cpu")
     """The same from a single run, with a tolerance so wide that it only tells what is far off."""
     seen = see(check, reference, seed, device)
     tolerance = {
-        path: ROUGHLY * _magnitude(leaf)
-        for path, leaf in seen.observation.items()
-        if is_float(leaf)
+        path: ROUGHLY * magnitude(leaf) for path, leaf in seen.observation.items() if is_float(leaf)
     }
     return Expected(seen, seen.observation, defaultdict(float, tolerance), {})
 
@@ -99,7 +97,7 @@ def _tolerance(leaf: Leaf, truth: Leaf | None, moved: list[Leaf | None], largest
     # Whoever is right in half precision computes in float32 what half precision cannot hold.
     inner = min(eps, eps_of("float32"))
     own = OWN_ERRORS * _distance(leaf, truth)
-    size = _magnitude(truth)
+    size = magnitude(truth)
     # Beyond half the digits a rounding on the way says nothing any more about the result: what
     # becomes of numbers as large as that is what the shaken inputs show.
     on_the_way = inner * min(largest, size / math.sqrt(inner))
@@ -121,7 +119,7 @@ def _distance(one: Leaf, other: Leaf) -> float:
     return float(np.max(gaps, initial=0.0, where=np.isfinite(gaps)))
 
 
-def _magnitude(leaf: Leaf) -> float:
+def magnitude(leaf: Leaf) -> float:
     values = np.abs(np.asarray(leaf.value, dtype=np.float64))
     return float(np.max(values, initial=0.0, where=np.isfinite(values)))
 

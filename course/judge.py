@@ -5,16 +5,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from types import ModuleType
 
 from course.checks import Check, Seen, load_checks
 from course.comparison import compare, identical
 from course.curriculum import Day
-from course.definitions import names_used
-from course.expected import Expected, expect, expect_roughly
-from course.messages import describe, describe_damage, describe_raised, not_started
-from course.misconceptions import Misconception, load_misconceptions, module_of
+from course.expected import Expected
+from course.messages import (
+    describe,
+    describe_damage,
+    describe_discreetly,
+    describe_raised,
+    not_started,
+)
+from course.misconceptions import Misconception
+from course.observation import Raised
+from course.recorded import truth_of
 from course.results import CheckResult
+from course.truth import RIGHT, Diagnosis
 
 
 @dataclass(frozen=True)
@@ -31,24 +38,33 @@ class Outcome:
 TELLING = 2  # checks that are looked at for the one that tells most
 MOST_PAIRS = 150  # of two wrong answers at once; more would take longer than a blink
 
-Diagnosis = tuple[Misconception, ...]
-"""What was misunderstood: one thing, two at once, or nothing that is known."""
-
-RIGHT: Diagnosis = ()  # the reference, as it is
+DISCREET = 150  # characters of an exception's first line: it may say what was found where it ran
+DISCREET_KIND = 60  # of its kind's name
 
 
 class Judge:
     """The judge of one day, for one seed and device. It remembers what it has computed."""
 
-    def __init__(self, day: Day, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(
+        self, day: Day, seed: int = 0, device: str = "cpu", discreet: bool = False
+    ) -> None:
+        """Nothing is computed yet.
+
+        Args:
+            day: the day, which is there.
+            seed: where the inputs come from.
+            device: where they lie.
+            discreet: whether messages are to name no number that a check holds.
+
+        Raises:
+            NotRecorded: the day's reference is not here, and was not recorded for this.
+        """
         self.day = day
         self.seed = seed
         self.device = device
+        self._discreet = discreet
         self.checks = load_checks(day)
-        self._misconceptions: list[Misconception] | None = None
-        self._modules: dict[Diagnosis, ModuleType | None] = {}
-        self._exact: dict[tuple[Diagnosis, str], Expected] = {}
-        self._rough: dict[tuple[Diagnosis, str], Expected] = {}
+        self._truth = truth_of(day, seed, device)
 
     @property
     def torch_on(self) -> str | None:
@@ -67,17 +83,15 @@ class Judge:
 
     @property
     def misconceptions(self) -> list[Misconception]:
-        if self._misconceptions is None:
-            self._misconceptions = load_misconceptions(self.day)
-        return self._misconceptions
+        return self._truth.misconceptions
 
     def expected(self, check: Check) -> Expected:
         """What the reference sees in this check, and how far off a right answer may be."""
-        return self._exactly(RIGHT, check)
+        return self._truth.exactly(RIGHT, check)
 
     def seen_by(self, wrong: Diagnosis, check: Check) -> Seen:
         """What the reference with these mistakes sees in this check."""
-        return self._roughly(wrong, check).seen
+        return self._truth.roughly(wrong, check).seen
 
     def passes(self, check: Check, seen: Seen) -> bool:
         """Whether an observation is the reference's: to the last bit in a single run, or to rounding."""
@@ -97,6 +111,17 @@ class Judge:
             for wrong in self.misconceptions:
                 self.seen_by((wrong,), check)
                 yield
+
+    def forget(self) -> None:
+        """Let go of what there is too much of to keep for a whole class."""
+        self._truth.forget()
+
+    def discreetly(self, raised: Raised) -> Raised:
+        """An exception as it may be told: in grading, not with whatever the learner makes it say."""
+        if not self._discreet:
+            return raised
+        first, _, _ = raised.message.partition("\n")
+        return replace(raised, kind=raised.kind[:DISCREET_KIND], message=first[:DISCREET])
 
     def results(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
@@ -124,14 +149,14 @@ class Judge:
         ordered: list[str] = []
         left = list(self.day.exercises)
         while left:
-            used = {name: names_used(self.day, name) & set(left) - {name} for name in left}
+            used = {name: self._truth.names_used(name) & set(left) - {name} for name in left}
             ordered.append(min(left, key=lambda name: len(used[name])))
             left.remove(ordered[-1])
         return ordered
 
     def _shaky(self, exercise: str, wrong: set[str]) -> list[str]:
         """The failing exercises of the day that this one stands on, if it is written as the reference is."""
-        used = names_used(self.day, exercise)
+        used = self._truth.names_used(exercise)
         return [name for name in self.day.exercises if name in wrong & used and name != exercise]
 
     def _diagnose(
@@ -174,17 +199,22 @@ class Judge:
             return [
                 one
                 for one in known
-                if self._module((one,)) and not self.passes(check, self.seen_by((one,), check))
+                if self._truth.is_possible((one,))
+                and not self.passes(check, self.seen_by((one,), check))
             ]
 
         check = min(failing[:TELLING], key=lambda check: len(culprits(check)))
         guilty = culprits(check)
-        alone = [one for one in guilty if matches(seen[check.name], self._roughly((one,), check))]
+        alone = [
+            one for one in guilty if matches(seen[check.name], self._truth.roughly((one,), check))
+        ]
         pairs = list(itertools.combinations(known, 2))
         likely = [pair for pair in pairs if any(one in alone for one in pair)]
         others = [pair for pair in pairs if all(one in guilty for one in pair)]
         for pair in list(dict.fromkeys(likely + others))[:MOST_PAIRS]:
-            if self._module(pair) and matches(seen[check.name], self._roughly(pair, check)):
+            if self._truth.is_possible(pair) and matches(
+                seen[check.name], self._truth.roughly(pair, check)
+            ):
                 yield pair
 
     def _seen(self, outcomes: dict[str, Outcome]) -> Iterable[Check]:
@@ -193,8 +223,8 @@ class Judge:
     def _sees(self, wrong: Diagnosis, check: Check, seen: Seen) -> bool:
         """Whether wrong answers see this: to the last bit in a single run, or else to rounding."""
         return self._is_same(wrong, check, seen) or (
-            matches(seen, self._roughly(wrong, check))
-            and matches(seen, self._exactly(wrong, check))
+            matches(seen, self._truth.roughly(wrong, check))
+            and matches(seen, self._truth.exactly(wrong, check))
         )
 
     def _is_same(self, wrong: Diagnosis, check: Check, seen: Seen) -> bool:
@@ -205,34 +235,6 @@ class Judge:
             and set(seen.damaged) == set(theirs.damaged)
             and identical(seen.observation, theirs.observation)
         )
-
-    def _exactly(self, wrong: Diagnosis, check: Check) -> Expected:
-        """What the reference with these mistakes sees, and how far off who makes them, too, may be."""
-        key = wrong, check.name
-        if key not in self._exact:
-            self._exact[key] = expect(check, self._module_with(wrong), self.seed, self.device)
-        return self._exact[key]
-
-    def _roughly(self, wrong: Diagnosis, check: Check) -> Expected:
-        """The same from one run, to tell what is far off."""
-        key = wrong, check.name
-        if key in self._exact:
-            return self._exact[key]
-        if key not in self._rough:
-            module = self._module_with(wrong)
-            self._rough[key] = expect_roughly(check, module, self.seed, self.device)
-        return self._rough[key]
-
-    def _module_with(self, wrong: Diagnosis) -> ModuleType:
-        module = self._module(wrong)
-        assert module is not None
-        return module
-
-    def _module(self, wrong: Diagnosis) -> ModuleType | None:
-        """The reference with these mistakes, if they can be made together."""
-        if wrong not in self._modules:
-            self._modules[wrong] = module_of(wrong, self.day)
-        return self._modules[wrong]
 
     def _judge(self, check: Check, outcome: Outcome, begun: Collection[str]) -> CheckResult:
         def result(status: str, message: str = "") -> CheckResult:
@@ -251,17 +253,22 @@ class Judge:
             return result(outcome.status, outcome.message)
         if self._is_same(RIGHT, check, outcome.seen):
             return result("passed")
-        expected = self.expected(check)
         raised = outcome.seen.raised
+        if raised is not None and raised.not_started:
+            return result("not_started", not_started(check.exercise, raised, begun))
+        expected = self.expected(check)
         if raised is not None:
-            if raised.not_started:
-                return result("not_started", not_started(check.exercise, raised, begun))
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
-            return result(status, describe_raised(raised, expected.inputs))
+            inputs = {} if self._discreet else expected.inputs
+            return result(status, describe_raised(self.discreetly(raised), inputs))
         difference = compare(outcome.seen.observation, expected)
         if difference is not None:
             tolerance = expected.tolerance.get(difference.path, 0.0)
-            message = describe(difference, tolerance, expected.inputs)
+            message = (
+                describe_discreetly(difference, tolerance)
+                if self._discreet
+                else describe(difference, tolerance, expected.inputs)
+            )
             return result("failed", "\n".join([message, *_damage(outcome.seen)]))
         if outcome.seen.damaged:
             right = "The result is right, but an input is not what it was."

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 LOOK = 0.1  # seconds between two looks whether to stop
+CTRL_C = "\x03"
 
 
-@contextmanager
+@contextlib.contextmanager
 def keys_to(receive: Callable[[str], None]) -> Iterator[bool]:
     """Within it, every key pressed is given to `receive`; yields whether there is a keyboard.
 
-    The terminal is as before afterwards, however the block is left.
+    The terminal is as before afterwards, however the block is left. One that goes away has pressed
+    Ctrl-C.
     """
     if not (sys.stdin and sys.stdin.isatty()):
         yield False
@@ -34,17 +36,21 @@ def keys_to(receive: Callable[[str], None]) -> Iterator[bool]:
         with _reading(_read_posix, receive, stop):
             yield True
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):  # there may be no terminal any more
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _reading(
     read: Callable[[], str], receive: Callable[[str], None], stop: threading.Event
 ) -> Iterator[None]:
     def loop() -> None:
-        while not stop.is_set():
-            if key := read():
-                receive(key)
+        try:
+            while not stop.is_set():
+                if key := read():
+                    receive(key)
+        except (EOFError, OSError):
+            receive(CTRL_C)
 
     thread = threading.Thread(target=loop, daemon=True)
     thread.start()
@@ -61,7 +67,11 @@ def _read_posix() -> str:
 
     terminal = sys.stdin.fileno()
     ready, _, _ = select.select([terminal], [], [], LOOK)
-    return os.read(terminal, 1).decode("latin-1") if ready else ""
+    if not ready:
+        return ""
+    if not (key := os.read(terminal, 1)):
+        raise EOFError("the terminal is gone")
+    return key.decode("latin-1")
 
 
 def _read_windows() -> str:

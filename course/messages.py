@@ -27,6 +27,25 @@ def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -
     return "\n".join(line for line in lines if line)
 
 
+def describe_discreetly(difference: Difference, tolerance: float) -> str:
+    """The same without any of the check's numbers: what can be handed on before all have handed in."""
+    if difference.stage not in ("nan", "values") or difference.wrong is None:
+        return _STAGES[difference.stage](difference, tolerance)
+    text = (
+        f"{shown(difference.path, _first(difference.wrong))} is wrong ({_share(difference.wrong)})."
+    )
+    yours, wanted = _pair(difference)
+    if difference.stage == "nan":
+        return f"{text} NaN is where none should be, or none where one should."
+    with np.errstate(all="ignore"):
+        meaning = (
+            _meaning_of_numbers(_doubles(yours), _doubles(wanted), tolerance)
+            if is_float(wanted)
+            else _meaning_of_flags(yours, wanted)
+        )
+    return f"{text} {meaning}".strip()
+
+
 def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
     """An exception with the learner's own lines of the traceback."""
     message = raised.message.strip()

@@ -23,7 +23,9 @@ CARRIED = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64
     "float64",
 }
 DEEPEST = 20
+MOST_AXES = 64  # NumPy's own limit, and torch's
 LONGEST_TEXT = 10_000
+LONGEST_NAME = 60  # of a type that is not known
 
 
 class BadFrame(ValueError):
@@ -140,11 +142,9 @@ def _tensor_leaf(tensor: Any) -> Leaf:
 
 def _type_name(value: object) -> str:
     kind = type(value)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    name = str(kind.__qualname__)
+    whole = name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+    return whole.partition("\n")[0][:LONGEST_NAME]
 
 
 # --- As bytes -------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def from_bytes(data: bytes) -> tuple[dict[str, Any], Observation]:
         arrays = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = header["__metadata__"]
-        message, leaves = json.loads(metadata["message"]), json.loads(metadata["leaves"])
+        message, leaves = _parsed(metadata["message"]), _parsed(metadata["leaves"])
         if not isinstance(message, dict) or not isinstance(leaves, list):
             raise BadFrame("not a message")
         return message, dict(_read_leaf(str(n), entry, arrays) for n, entry in enumerate(leaves))
@@ -181,10 +181,17 @@ def from_bytes(data: bytes) -> tuple[dict[str, Any], Observation]:
         ValueError,
         KeyError,
         TypeError,
+        OverflowError,
         RecursionError,
         AttributeError,
     ) as error:
         raise BadFrame(f"not an observation ({type(error).__name__})") from error
+
+
+def _parsed(text: str) -> Any:
+    """JSON, with nothing in its strings that cannot be written again: half a surrogate pair."""
+    value = json.loads(text)
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _read_leaf(number: str, entry: dict[str, Any], arrays: dict[str, Any]) -> tuple[str, Leaf]:
@@ -193,11 +200,13 @@ def _read_leaf(number: str, entry: dict[str, Any], arrays: dict[str, Any]) -> tu
     words = (path, kind, dtype or "", device or "")
     if not all(isinstance(word, str) and len(word) < LONGEST_TEXT for word in words):
         raise BadFrame("not a leaf")
-    if value is not None and type(value) not in (bool, int, float, str):
-        raise BadFrame("not a value")
+    if value is not None and type(value).__name__ != kind and (type(value), kind) != (str, "int"):
+        raise BadFrame("not a value")  # integers too long for JSON are told in words
     shape = None
     if dtype is not None:
         shape = tuple(int(size) for size in entry["shape"])
+        if len(shape) > MOST_AXES:
+            raise BadFrame("not a shape")
         value = arrays.get(number)
         if value is not None and (
             value.shape != shape or value.dtype.name != {"bfloat16": "float32"}.get(dtype, dtype)
@@ -223,5 +232,5 @@ def raised_from(entry: Any) -> Raised:
             frames,
             entry["not_started"] is True,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadFrame("not an exception") from error

@@ -95,7 +95,7 @@ def _load(day: Day, answers: Path, check: Check) -> tuple[Any, str]:
     if path is None:
         pytest.skip(f"not started: {answers / day.stem}.py is not there")
     try:
-        with references_cut(cut_sources(day), day.number):
+        with references_cut(cut_sources(day), day.number, answers):
             module = build_answer(str(path), read_answer(path))
     except Unreadable as error:
         pytest.fail(str(error), pytrace=False)

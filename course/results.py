@@ -51,6 +51,7 @@ class DayResult:
     Attributes:
         begun: whether anything in the learner's file differs from the stub.
         printed: what the learner's code printed on the way.
+        as_new: whether its worker was as if it had served nobody before.
     """
 
     day: Day
@@ -58,6 +59,7 @@ class DayResult:
     begun: bool = True
     seconds: float = 0.0
     printed: str = field(default="", compare=False)
+    as_new: bool = field(default=True, compare=False)
 
     @property
     def status(self) -> str:

@@ -13,7 +13,8 @@ import nbformat
 
 from course.answers import ANSWER_TAG
 from course.curriculum import DAYS, ROOT, Day
-from course.definitions import definition_text, import_lines, sorted_imports, stub_text
+from course.definitions import definition_text, import_lines, sorted_imports
+from course.recorded import stub_of
 
 WRITTEN = ROOT / "exercises" / "stubs.json"
 """The digest of every stub as it was written last: a stub that differs from it is someone's work."""
@@ -55,7 +56,7 @@ def sync(*, write: bool) -> list[Drift]:
 
 
 def _sync_stub(day: Day, digests: dict[str, str], write: bool) -> Iterator[Drift]:
-    text = stub_text(day)
+    text = stub_of(day)
     if day.stub.exists():
         present = day.stub.read_bytes()
         if present == text.encode():
@@ -77,7 +78,7 @@ def digest(data: bytes) -> str:
 
 def is_untouched(day: Day, path: Path) -> bool:
     """Whether a file is the day's stub as it was written."""
-    return digest(path.read_bytes()) in (digest(stub_text(day).encode()), _written().get(day.stem))
+    return digest(path.read_bytes()) in (digest(stub_of(day).encode()), _written().get(day.stem))
 
 
 def _written() -> dict[str, str]:

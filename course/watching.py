@@ -19,7 +19,7 @@ from course.curriculum import DAYS, Day
 from course.display import hint, verdict
 from course.hints import next_hint
 from course.judge import Judge
-from course.keyboard import keys_to
+from course.keyboard import CTRL_C, keys_to
 from course.results import DayResult, report_json
 from course.state import belongs_on_board, fingerprint, keep_result
 from course.workers import Pool
@@ -82,7 +82,7 @@ class Watch:
             self._console.print(Text("Stopped watching.", "quiet"))
 
     def _key(self, key: str) -> None:
-        self._events.put(key.lower() if key != "\x03" else "q")
+        self._events.put(key.lower() if key != CTRL_C else "q")
 
     def _watch_files(self, stop: threading.Event) -> None:
         for _ in saves(lambda: self._day, self._answers, stop, self._say):

@@ -1,6 +1,6 @@
-"""The process in which a learner's code runs: started ahead of time, used once.
+"""The process in which a learner's code runs: started ahead of time, used by one learner alone.
 
-It imports what takes long, says that it is ready, and waits for one request on standard input. Then
+It imports what takes long, says that it is ready, and waits for requests on standard input. For each
 it loads the answer and runs the checks, and sends what each of them saw, a frame each. It knows no
 expected value and gives no verdict. Standard output is the channel of frames, so whatever the
 learner prints goes to standard error, which the other side reads as mere text.
@@ -28,8 +28,9 @@ from course.checks import load_checks, raised, see
 from course.curriculum import DAYS, ROOT
 from course.definitions import references_cut
 from course.observation import Observation, from_bytes, to_bytes
+from course.traces import State
 
-LARGEST_FRAME = 64 * 2**20
+LARGEST_FRAME = 8 * 2**20  # forty times the largest that a right answer sends
 MOST_MEMORY = 4 * 2**30
 IDLE = 0.5  # seconds without a request, after which a worker is a spare one
 
@@ -57,13 +58,13 @@ def read_frame(channel: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    """Wait for a request, observe, and end."""
+    """Wait for requests, and observe what they ask for."""
     channel, replies = _private_channels()
     device = sys.argv[1] if len(sys.argv) > 1 else None
     if device is not None:
         _warm_up_torch(device)
     write_frame(replies, to_bytes({"ready": True}))
-    requests: queue.Queue[bytes | None] = queue.Queue()
+    requests: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_listen, args=(channel, requests), daemon=True).start()
     try:
         request = requests.get(timeout=IDLE)
@@ -71,13 +72,13 @@ def main() -> None:
         if device is not None:
             _warm_up_optimisers()
         request = requests.get()
-    if request is None:
-        return
     if device in (None, "cpu"):  # a GPU's driver reserves far more than it uses
         _limit_memory()
-    _serve(from_bytes(request)[0], replies)
-    sys.stdout.flush()
-    os._exit(0)  # threads and exit handlers that the learner's code left behind have no say
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", str(ROOT))]
+    before = State()
+    while True:
+        _serve(*from_bytes(request), before, replies)
+        request = requests.get()
 
 
 def _warm_up_torch(device: str) -> None:
@@ -110,11 +111,11 @@ def _private_channels() -> tuple[IO[bytes], IO[bytes]]:
     return requests, replies
 
 
-def _listen(channel: IO[bytes], requests: queue.Queue[bytes | None]) -> None:
-    """Take in the one request. When the other side is gone, nobody waits for an endless loop any more."""
-    requests.put(read_frame(channel))
-    channel.read(1)
-    os._exit(1)
+def _listen(channel: IO[bytes], requests: queue.Queue[bytes]) -> None:
+    """Take in requests. When the other side is gone, nobody waits for an endless loop any more."""
+    while (request := read_frame(channel)) is not None:
+        requests.put(request)
+    os._exit(1)  # threads and exit handlers that the learner's code left behind have no say
 
 
 def _limit_memory() -> None:
@@ -129,27 +130,33 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, hard))
 
 
-def _serve(request: dict[str, Any], replies: IO[bytes]) -> None:
+def _serve(request: dict[str, Any], files: Observation, before: State, replies: IO[bytes]) -> None:
     def send(message: dict[str, Any], observation: Observation | None = None) -> None:
         sys.stdout.flush()
         write_frame(replies, to_bytes(message, observation))
 
-    sys.path[:] = [entry for entry in sys.path if entry not in ("", str(ROOT))]
+    for path, leaf in files.items():  # behind walls the answer cannot be read where it lies
+        Path(path).write_bytes(leaf.value.tobytes())
     if "assemble" in request:
         from course.assembly import serve
 
         serve(request, send)
+    elif "analyse" in request:
+        from course.grading.analysis import serve as analyse
+
+        analyse(request, send)
     else:
-        _observe(request, send)
+        _observe(request, before, send)
 
 
-def _observe(request: dict[str, Any], send: Callable[..., None]) -> None:
+def _observe(request: dict[str, Any], before: State, send: Callable[..., None]) -> None:
     """Run the checks that were asked for, and send what each of them saw."""
     day = DAYS[request["day"] - 1]
-    with references_cut(request["cut"], day.number):
+    as_new = before.still_holds()
+    with references_cut(request["cut"], day.number, Path(request["answer"]).parent):
         checks = load_checks(day)
         answer, message = _load_answer(request, day.exercises)
-        send(message)
+        send(message | {"as_new": as_new})
         if answer is None:
             return
         wanted = set(request["names"])

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import psutil
@@ -35,6 +36,8 @@ COMMAND = [
 ]
 
 
+TOO_MUCH = f"Your code took over {MOST_MEMORY // 2**30} GB of memory: is an array far too large?"
+CRASHED = "Your code crashed the whole Python process (signal {})."
 GIBBERISH = "Your code wrote to the channel that the checks speak through."
 
 
@@ -42,6 +45,10 @@ class WorkerStopped(Exception):
     """No more is to be heard of this worker. Its text says why, in the learner's words."""
 
     status = "error"
+
+
+class NotStarted(Exception):
+    """A worker never was ready. No answer is to blame."""
 
 
 class TimedOut(WorkerStopped):
@@ -59,20 +66,36 @@ class OutOfMemory(WorkerStopped):
 class Worker:
     """One process that runs the code of one answer."""
 
-    def __init__(self, torch_on: str | None = None) -> None:
-        """Start it. Where torch will be needed, `torch_on` is the device that is made ready."""
+    def __init__(
+        self,
+        torch_on: str | None = None,
+        command: Sequence[str] = COMMAND,
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """Start it.
+
+        Args:
+            torch_on: the device that is made ready, where torch will be needed.
+            command: what starts it, behind whatever walls.
+            inherits: open files that it is handed.
+        """
         self._process = subprocess.Popen(
-            [*COMMAND, *([torch_on] if torch_on else [])],
+            [*command, *([torch_on] if torch_on else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C at the terminal is ours to handle (ignored on Windows)
+            pass_fds=inherits,
         )
+        self._ready = False
+        self.ended = False
         self._frames: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=8)
+        self._requests: queue.Queue[bytes | None] = queue.Queue()
         self._printed: list[str] = []
         self._printing = threading.Thread(target=self._read_prints, daemon=True)
         self._printing.start()
         threading.Thread(target=self._read_frames, daemon=True).start()
+        threading.Thread(target=self._write_requests, daemon=True).start()
 
     @property
     def printed(self) -> str:
@@ -80,20 +103,20 @@ class Worker:
         self._printing.join(timeout=0.2)
         return "".join(self._printed)
 
-    def ask(self, request: dict[str, Any]) -> None:
-        """Send the one request, once the worker is ready.
+    def ask(self, request: dict[str, Any], files: Observation | None = None) -> None:
+        """Send a request, once the worker is ready.
 
         Raises:
-            WorkerStopped: it did not start, for which no answer is to blame.
+            NotStarted: it did not start.
         """
-        try:
-            self.hear(STARTING)
-        except WorkerStopped as stop:
-            words = "The process that runs your code did not start: try `course doctor`."
-            raise WorkerStopped(f"{words}\n{self.printed[-1000:]}") from stop
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            write_frame(self._process.stdin, to_bytes(request))
+        if not self._ready:
+            try:
+                self.hear(STARTING)
+            except WorkerStopped as stop:
+                words = "The process that runs your code did not start: try `course doctor`."
+                raise NotStarted(f"{words}\n{self.printed[-1000:]}") from stop
+            self._ready = True
+        self._requests.put(to_bytes(request, files))
 
     def hear(self, patience: float = PATIENCE) -> tuple[dict[str, Any], Observation]:
         """The next thing it says.
@@ -105,13 +128,13 @@ class Worker:
         Raises:
             WorkerStopped: it died, spoke gibberish, or (`TimedOut`, `OutOfMemory`) had to be ended.
         """
-        computed, deadline = self._computed(), time.monotonic() + IDLE * patience
+        computed, deadline = self.computed, time.monotonic() + IDLE * patience
         while True:
             try:
                 frame = self._frames.get(timeout=LOOK)
             except queue.Empty:
                 self._look_at_memory()
-                if self._computed() - computed > patience or time.monotonic() > deadline:
+                if self.computed - computed > patience or time.monotonic() > deadline:
                     self.end()
                     raise TimedOut(
                         f"Your code was still running after {patience:g} seconds: is there an endless loop?"
@@ -125,10 +148,12 @@ class Worker:
             self.end()
             if isinstance(frame, Exception):
                 raise WorkerStopped(GIBBERISH)
-            raise WorkerStopped(self._last_words())
+            raise self._last_words()
 
     def end(self) -> None:
         """End the process and those it started."""
+        self.ended = True
+        self._requests.put(None)
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self._process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
@@ -136,7 +161,8 @@ class Worker:
         self._process.kill()
         self._process.wait()
 
-    def _computed(self) -> float:
+    @property
+    def computed(self) -> float:
         """Seconds of computing so far; 0 where that cannot be seen any more."""
         try:
             times = psutil.Process(self._process.pid).cpu_times()
@@ -149,25 +175,37 @@ class Worker:
             used = psutil.Process(self._process.pid).memory_info().rss
             if used > MOST_MEMORY:
                 self.end()
-                raise OutOfMemory(
-                    f"Your code took over {MOST_MEMORY // 2**30} GB of memory: is an array far too large?"
-                )
+                raise OutOfMemory(TOO_MUCH)
 
-    def _last_words(self) -> str:
+    def _last_words(self) -> WorkerStopped:
         code = self._process.wait()
         if code < 0:
-            return f"Your code crashed the whole Python process (signal {-code})."
-        return f"Your code ended the whole Python process (exit code {code})."
+            return WorkerStopped(CRASHED.format(-code))
+        return WorkerStopped(f"Your code ended the whole Python process (exit code {code}).")
 
     def _read_frames(self) -> None:
         assert self._process.stdout is not None
         frame: bytes | Exception | None = b""
-        while isinstance(frame, bytes):
+        while isinstance(frame, bytes) and not self.ended:
             try:
                 frame = read_frame(self._process.stdout)
             except (ValueError, OSError) as error:
                 frame = error
-            self._frames.put(frame)
+            self._hand_on(frame)
+
+    def _write_requests(self) -> None:
+        """Beside everything else: who reads nothing must not keep us from hearing that."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            while (request := self._requests.get()) is not None:
+                write_frame(self._process.stdin, request)
+
+    def _hand_on(self, frame: bytes | Exception | None) -> None:
+        """Wait until there is room for it: who floods the channel fills no memory of ours."""
+        while not self.ended:
+            with contextlib.suppress(queue.Full):
+                return self._frames.put(frame, timeout=LOOK)
+        return None
 
     def _read_prints(self) -> None:
         assert self._process.stderr is not None
@@ -198,6 +236,11 @@ class Pool:
             self.close()
             self._torch_on = torch_on
         return self._spares.popleft() if self._spares else Worker(self._torch_on)
+
+    def give_back(self, worker: Worker) -> str:
+        """End a worker: it serves once. Returns what the learner's code printed."""
+        worker.end()
+        return worker.printed
 
     def refill(self) -> None:
         """Start as many workers as are missing."""

@@ -3,3 +3,7 @@
 
 class Refused(Exception):
     """What cannot be done, in words for whoever asked."""
+
+
+class Told(Refused):
+    """The same, where another process has said it already."""

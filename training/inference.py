@@ -1,11 +1,12 @@
 """Using what was trained: translating, generating, measuring, looking at attention.
 
-Everything comes from the run's folder: settings, vocabularies, weights. The model is the reference's, also
-where a learner's own parts were trained: weights go by name.
+Everything comes from the run's folder: settings, vocabularies, weights, and a learner's own parts where
+those were trained.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,13 @@ from training.devices import pick
 from training.errors import Refused
 from training.model import LanguageModel, Objective, build, keep_weights, put_weights
 from training.monitor import perplexity
+from training.parts import blamed, load
 from training.run import Run
 from training.sampling import sample
 from training.settings import LANGUAGE_MODELS, Settings
 from training.tasks import Task
 from training.vocabulary import END, PAD, START, Languages
+from training.waiting import Tell, untold
 
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
 AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
@@ -78,7 +81,7 @@ class Model:
         if languages is None or not path.exists():
             raise Refused(f"{folder} holds no trained model yet")
         where = pick(device)
-        model = build(settings, languages)
+        model = build(settings, languages, load(settings, run.answers).module)
         put_weights(model, read_weights(path))
         return cls(settings, languages, model, where)
 
@@ -89,7 +92,9 @@ class Model:
 
     # --- From sequence to sequence ----------------------------------------------------------------
 
-    def translate(self, texts: Sequence[str], beam: int = 4, alpha: float = 0.6) -> list[str]:
+    def translate(
+        self, texts: Sequence[str], beam: int = 4, alpha: float = 0.6, tell: Tell = untold
+    ) -> list[str]:
         """What the model makes of each text, in the same order. Beam 1 is greedy decoding.
 
         Raises:
@@ -97,10 +102,13 @@ class Model:
         """
         sources = [self._source(text) for text in texts]
         answers = [""] * len(texts)
+        done = 0
         for places in _alike(sources, AT_ONCE // beam):
             decoded = self._decode([sources[place] for place in places], beam, alpha)
             for place, answer in zip(places, decoded, strict=True):
                 answers[place] = self.languages.target.decode(answer)
+            done += len(places)
+            tell("answers", done, len(texts))
         return answers
 
     def _source(self, text: str) -> list[int]:
@@ -118,10 +126,11 @@ class Model:
         src_mask = Batch(src, pad=PAD).src_mask
         end = self.languages.end
         longest = src.size(1) + 1 + (MARGIN if end is not None else 0)
-        if beam == 1 or end is None:
-            tokens = greedy_decode(self.model, src, src_mask, longest, START, end)
-        else:
-            tokens = beam_search(self.model, src, src_mask, longest, START, end, beam, alpha)
+        with blamed(self.settings.answers):
+            if beam == 1 or end is None:
+                tokens = greedy_decode(self.model, src, src_mask, longest, START, end)
+            else:
+                tokens = beam_search(self.model, src, src_mask, longest, START, end, beam, alpha)
         for row in tokens[:, 1:].tolist():
             yield row[: row.index(END)] if end is not None and END in row else row
 
@@ -139,8 +148,13 @@ class Model:
         """Go on with a text: pieces of what follows, as they come.
 
         Raises:
-            Refused: no language model, an empty prompt, or a character that the model does not know.
+            Refused: no language model, an empty prompt, a character that the model does not know, or a
+                way of drawing that there is not.
         """
+        if not (math.isfinite(temperature) and temperature >= 0):
+            raise Refused(f"temperature must be a number of at least 0, not {temperature}")
+        if top_p is not None and not 0 < top_p <= 1:
+            raise Refused(f"top-p must be above 0 and at most 1, not {top_p}")
         if not isinstance(self.model, LanguageModel):
             raise Refused("This model answers: course translate gives it a text")
         words = self.languages.target
@@ -152,7 +166,7 @@ class Model:
         told = len(text)
         for _ in range(tokens):
             seen = torch.tensor([ids[-self.settings.context :]], device=self.device)
-            with torch.no_grad():
+            with torch.no_grad(), blamed(self.settings.answers):
                 logits = self.model.generator(self.model(seen)[:, -1])  # (1, V)
             ids.append(int(sample(logits, temperature, top_k, top_p, generator)))
             text = words.decode(ids)
@@ -163,21 +177,24 @@ class Model:
 
     # --- What it does on what it has not seen -----------------------------------------------------
 
-    def evaluate(self, task: Task, split: str, beam: int | None = None) -> Evaluation:
+    def evaluate(
+        self, task: Task, split: str, beam: int | None = None, tell: Tell = untold
+    ) -> Evaluation:
         """Measure the model on a whole split.
 
         Args:
             task: whose data it is.
             split: `validation`, or `test` where there is one.
             beam: hypotheses side by side; the usual ones if left out.
+            tell: called as it gets on.
         """
         if split not in task.splits:
             raise Refused(f"{self.settings.task} has no split {split!r}: {', '.join(task.splits)}")
-        loss, sequences = self._loss(task, split)
+        loss, sequences = self._loss(task, split, tell)
         exact = bleu = signature = None
         if self.settings.task not in LANGUAGE_MODELS:
             sources, wanted = map(list, zip(*task.texts(split), strict=True))
-            answers = self.translate(sources, beam or self.usual_beam)
+            answers = self.translate(sources, beam or self.usual_beam, tell=tell)
             right = sum(a == b for a, b in zip(answers, wanted, strict=True))
             exact = right / len(wanted)
             if self.settings.task == "translation":
@@ -186,15 +203,17 @@ class Model:
                 signature = str(metric.get_signature())
         return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature)
 
-    def _loss(self, task: Task, split: str) -> tuple[float, int]:
+    def _loss(self, task: Task, split: str, tell: Tell) -> tuple[float, int]:
         objective = Objective(self.model, smoothing=0.0)
         total, tokens, sequences = 0.0, 0, 0
-        with torch.no_grad():
-            for rows in task.held_out(split):
+        batches = task.held_out(split)
+        with torch.no_grad(), blamed(self.settings.answers):
+            for number, rows in enumerate(batches, 1):
                 on_device = rows.to(self.device)
                 total += float(objective(on_device.source, on_device.target)[1])
                 tokens += rows.tokens
                 sequences += len(rows)
+                tell("loss", number, len(batches))
         return total / tokens, sequences
 
     # --- Attention --------------------------------------------------------------------------------
@@ -207,7 +226,8 @@ class Model:
         """
         keep_weights(self.model, True)
         try:
-            return self._attention(text)
+            with blamed(self.settings.answers):
+                return self._attention(text)
         finally:
             keep_weights(self.model, not self.settings.fused)
 

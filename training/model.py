@@ -15,8 +15,11 @@ from torch.utils.checkpoint import checkpoint
 
 import implementation
 from training.errors import Refused
+from training.parts import described
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
+
+MOST_NAMES = 5  # of parameters, that a message lists
 
 Model = Any
 """An `nn.Module`: `implementation.EncoderDecoder`, a learner's own, or a `LanguageModel`. torch's types
@@ -59,18 +62,25 @@ def build(settings: Settings, languages: Languages, parts: ModuleType = implemen
         return _built(settings, languages, parts)
     try:
         model = _built(settings, languages, parts)
-    except Exception as error:  # a learner's code may raise anything
-        words = f"{type(error).__name__}: {error}"
+        shapes = shapes_of(model)
+    except (Exception, SystemExit) as error:  # a learner's code may raise anything
+        words = described(error, settings.answers)
         raise Refused(f"The parts in {settings.answers} do not make a model: {words}") from error
     with torch.device("meta"):
         wanted = shapes_of(_built(settings, languages, implementation))
-    if shapes_of(model) != wanted:
-        odd = sorted(name for name, _ in shapes_of(model).items() ^ wanted.items())
+    if shapes != wanted:
         raise Refused(
             f"The parts in {settings.answers} make another model than the reference's: "
-            f"{', '.join(odd[:5])}. `course check` tells which part is wrong"
+            f"{_differing(shapes, wanted)}. `course check` tells which part is wrong"
         )
     return model
+
+
+def _differing(some: dict[str, tuple[int, ...]], others: dict[str, tuple[int, ...]]) -> str:
+    """The names that only one has, or both with another shape: a few of them."""
+    odd = sorted({name for name, _ in some.items() ^ others.items()})
+    more = f" and {len(odd) - MOST_NAMES} more" if len(odd) > MOST_NAMES else ""
+    return ", ".join(odd[:MOST_NAMES]) + more
 
 
 def _built(settings: Settings, languages: Languages, parts: ModuleType) -> Model:
@@ -223,8 +233,7 @@ def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
     mine = weights_of(model)
     given = {name: tuple(weight.shape) for name, weight in weights.items()}
     if shapes_of(model) != given:
-        odd = sorted({name for name, _ in shapes_of(model).items() ^ given.items()})
-        raise Refused(f"These weights are of another model: {', '.join(odd[:5])}")
+        raise Refused(f"These weights are of another model: {_differing(shapes_of(model), given)}")
     with torch.no_grad():
         for name, parameter in mine.items():
             parameter.copy_(weights[name])

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import math
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -20,6 +21,7 @@ from rich.text import Text
 
 from training.run import Run
 
+RECENT = 100  # rows whose pace says how long it will take
 PLAIN_EVERY = 15.0  # seconds between two lines where there is no terminal
 
 
@@ -79,13 +81,14 @@ class Monitor:
     def __init__(self, run: Run, steps: int, done: int, console: Console):
         self._steps = steps
         self._console = console
-        self._first = done
-        self._began = time.monotonic()
+        self._pace: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._told = -math.inf
         self._best: tuple[float, int] | None = None
         self._live: Live | None = None
         self._lost = False
         kept = [row for row in read_metrics(run) if (row["step"] or 0) <= done]
+        for old in kept:
+            self._note(old["validation_loss"], old["step"])
         self._file = run.metrics.open("w", newline="", encoding="utf-8")
         self._csv = csv.DictWriter(self._file, COLUMNS)
         self._csv.writeheader()
@@ -116,12 +119,12 @@ class Monitor:
 
     def show(self, row: Row) -> None:
         """How it stands now."""
-        if row.validation_loss is not None and (
-            self._best is None or row.validation_loss < self._best[0]
-        ):
-            self._best = row.validation_loss, row.step
+        self._note(row.validation_loss, row.step)
+        self._pace.append((row.step, time.monotonic()))
         if self._live is not None:
             self._live.update(self._panel(row))
+            if row.validation_loss is not None:  # what stays when the display has gone
+                self._console.print(Text(self._history(row), "dim"), soft_wrap=True)
         elif row.validation_loss is not None or time.monotonic() - self._told > PLAIN_EVERY:
             self._told = time.monotonic()
             self._console.print(Text(self._line(row)), soft_wrap=True)
@@ -143,25 +146,31 @@ class Monitor:
         """Something that is to be read."""
         self._console.print(Text(words, "yellow"), soft_wrap=True)
 
+    def _note(self, loss: float | None, step: float | None) -> None:
+        """The best validation so far, also from before the run was stopped."""
+        if loss is not None and step is not None and (self._best is None or loss < self._best[0]):
+            self._best = loss, int(step)
+
     def _left(self, row: Row) -> str:
-        """How long it will take at the pace since it began."""
-        done = row.step - self._first
-        if done <= 0:
+        """How long it will take at the pace of the last rows."""
+        (first, then), (last, now) = self._pace[0], self._pace[-1]
+        if first == last:
             return "–"
-        left = (time.monotonic() - self._began) / done * (self._steps - row.step)
+        left = (now - then) / (last - first) * (self._steps - row.step)
         return str(timedelta(seconds=round(left)))
+
+    def _history(self, row: Row) -> str:
+        number = f"{row.step:>{len(str(self._steps))}}"
+        return f"step {number}  loss {row.loss:.4f}  {_validation(row)}"
 
     def _line(self, row: Row) -> str:
         words = [
             f"step {row.step}/{self._steps}",
             f"loss {row.loss:.4f}",
-            f"perplexity {_short(row.perplexity)}",
+            f"perplexity {short(row.perplexity)}",
         ]
-        if row.validation_loss is not None and row.validation_perplexity is not None:
-            words += [
-                f"validation {row.validation_loss:.4f}",
-                f"(perplexity {_short(row.validation_perplexity)})",
-            ]
+        if row.validation_loss is not None:
+            words.append(_validation(row))
         words += [
             f"{row.tokens_per_second:,.0f} tokens/s",
             f"rate {row.learning_rate:.2e}",
@@ -187,7 +196,7 @@ class Monitor:
         names = ["loss", "perplexity", "tokens/s", "learning rate"]
         values = [
             f"{row.loss:.4f}",
-            _short(row.perplexity),
+            short(row.perplexity),
             f"{row.tokens_per_second:,.0f}",
             f"{row.learning_rate:.2e}",
         ]
@@ -202,8 +211,16 @@ class Monitor:
         return Group(bar, facts)
 
 
-def _short(number: float) -> str:
-    return f"{number:.3f}" if number < 100 else f"{number:.3g}"
+def _validation(row: Row) -> str:
+    assert row.validation_loss is not None and row.validation_perplexity is not None
+    return f"validation {row.validation_loss:.4f}  (perplexity {short(row.validation_perplexity)})"
+
+
+def short(perplexity: float) -> str:
+    """A perplexity as it is shown everywhere: no more digits than say something, and never an exponent."""
+    if perplexity < 100:
+        return f"{perplexity:.3f}"
+    return f"{perplexity:,.0f}" if perplexity < 1e9 else "over 1,000,000,000"
 
 
 def _written(value: float | None) -> str:

@@ -6,17 +6,21 @@ best.safetensors    the weights that did best on the validation split
 last.safetensors    those of the end
 last.state          all that resuming needs; previous.state is the one before it
 metrics.csv, curves.png, attention.png, events.out.tfevents.…
+answers/            the files of a learner's own parts, where it has any
 """
 
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training import parts
 from training import settings as settings_
-from training.checkpoints import write_whole
+from training.checkpoints import Damaged, previous, read_state, write_whole
 from training.errors import Refused
 from training.settings import Settings
 from training.vocabulary import Languages, from_json
@@ -60,6 +64,15 @@ class Run:
     def attention(self) -> Path:
         return self.folder / "attention.png"
 
+    @property
+    def answers(self) -> Path:
+        return self.folder / "answers"
+
+    @property
+    def trained(self) -> bool:
+        """Whether it holds anything that took time."""
+        return any(path.exists() for path in (self.state, previous(self.state), self.best))
+
     def snapshot(self, step: int) -> Path:
         """The weights at a step, where the mean of several is wanted."""
         return self.folder / f"step-{step:08d}.safetensors"
@@ -73,18 +86,37 @@ class Run:
         """
         run = cls(folder)
         if run.config.exists():
+            again = shlex.join(["course", "train", run.settings().task, "--resume", str(folder)])
             raise Refused(
-                f"{folder} holds another run. To go on with it: "
-                f"course train {settings.task} --resume {folder}. For a new one choose another --out"
+                f"{folder} holds another run. To go on with it: {again}. "
+                "For a new one choose another --out"
             )
+        made = not folder.exists()
         try:
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            if not made and (not folder.is_dir() or any(folder.iterdir())):
                 raise Refused(f"{folder} is there already, and holds something else")
             folder.mkdir(parents=True, exist_ok=True)
-            run.keep(settings)
         except OSError as error:
             raise Refused(f"{folder} cannot be written: {error.strerror}") from error
+        try:
+            if settings.answers:
+                parts.keep(Path(settings.answers), run.answers)
+            run.keep(settings)
+        except OSError as error:
+            run.forget(made)
+            raise Refused(f"{folder} cannot be written: {error.strerror}") from error
         return run
+
+    def forget(self, made: bool) -> None:
+        """Take away what a start has left of which nothing came: all that is in the folder, and the
+        folder if that was made for it."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        if made:
+            self.folder.rmdir()
 
     @classmethod
     def found(cls, folder: Path) -> Run:
@@ -113,6 +145,15 @@ class Run:
             OSError: they could not be written.
         """
         write_whole(self.config, settings.as_yaml().encode())
+
+    def fingerprint(self) -> str | None:
+        """Of the data that it has learnt from; None where nobody knows any more."""
+        for path in (self.state, previous(self.state)):
+            try:
+                return str(read_state(path).facts["data"])
+            except (OSError, Damaged):
+                continue
+        return None
 
     def keep_languages(self, languages: Languages) -> None:
         """Write the vocabularies down.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+COLDEST = 1e-6  # below it only the likeliest is ever drawn, and what is divided by it overflows
+
 
 def sample(
     logits: Tensor,
@@ -26,7 +28,7 @@ def sample(
     Returns:
         Tokens, `(B,)`.
     """
-    if temperature == 0:
+    if temperature < COLDEST:
         return logits.argmax(dim=-1)
     logits = logits.float() / temperature
     if top_k is not None and top_k < logits.size(-1):

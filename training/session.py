@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType
 
 import psutil
 import torch
 from rich.console import Console
 from rich.text import Text
 
-import implementation
 from training import devices, tasks
+from training import parts as parts_
 from training.devices import Place
 from training.errors import Refused
 from training.inference import Evaluation, Model
 from training.model import LanguageModel
 from training.monitor import Monitor
+from training.parts import Parts
 from training.pictures import draw_attention, draw_curves
 from training.run import Run
 from training.settings import Settings
 from training.tasks import Task
 from training.trainer import Trainer
+from training.waiting import waiting
 
-RESTARTS = 3  # of all processes, after one has died
 SHOWN = 24  # tokens of a language's attention
+
+
+class Unmeasured(Exception):
+    """Training is complete, and somebody did not want to wait for what comes after it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Asked:
     epochs: int | None = None
     device: str = "auto"
     data_dir: Path | None = None
-    parts: ModuleType = implementation
+    began: Path | None = None
+    """Where the process that leads says by its id that it trains, and can be interrupted."""
 
 
 def default_folder(task: str) -> Path:
@@ -63,42 +67,75 @@ def train(asked: Asked, console: Console) -> Evaluation | None:
 
     Raises:
         Refused: what was asked for cannot be done.
-        Diverged, Interrupted: see `Trainer.train`.
+        Diverged, Interrupted, Unsaved: see `Trainer.train`.
+        Unmeasured: Ctrl-C after the training.
     """
-    with devices.taken(asked.device) as place:
-        trained = _trained(asked, place, console)
-    return _measured(*trained, asked, console) if place.leads else None
+    with devices.taken(asked.device) as place, beginning(asked, place) as run:
+        task = _trained(run, asked, place, console)
+    if not place.leads:
+        return None
+    try:
+        return _measured(run, task, asked, console)
+    except KeyboardInterrupt as error:
+        raise Unmeasured from error
 
 
-def _trained(asked: Asked, place: Place, console: Console) -> tuple[Run, Task]:
+@contextmanager
+def beginning(asked: Asked, place: Place) -> Iterator[Run]:
+    """The run's folder, begun by the process that leads. Where nothing comes of a new one it goes
+    again, so that it is not in the way of the next try.
+
+    Raises:
+        Refused: it cannot be begun, or written.
+    """
+    run, made = Run(asked.folder), not asked.folder.exists()
+    new = not asked.resumed and not (devices.restarts() and run.config.exists())
+    if place.leads and new:
+        Run.begin(asked.folder, asked.settings)
+    place.wait()
+    try:
+        if place.leads and run.settings() != asked.settings:
+            run.keep(asked.settings)  # more steps than it was begun with
+        yield run
+    except (Refused, OSError, KeyboardInterrupt) as error:
+        if place.leads and new and not run.trained:
+            run.forget(made)
+        if isinstance(error, OSError):
+            raise Refused(f"{run.folder} cannot be written: {error.strerror or error}") from error
+        raise
+
+
+def _trained(run: Run, asked: Asked, place: Place, console: Console) -> Task:
     """A process's part in the training, of which nothing is left afterwards but the folder."""
-    run, settings = _prepared(asked, place), asked.settings
+    settings, task, parts = prepare(run, asked, place, console)
+    trainer = Trainer(settings, task, run, place, parts.module)
+    if not place.leads:
+        trainer.train(None)
+        return task
+    _introduce(trainer, parts, console)
+    monitor = Monitor(run, settings.steps, trainer.progress.step, console)
+    if asked.began is not None:
+        asked.began.write_text(str(os.getpid()))
+    with monitor.showing():
+        trainer.train(monitor)
+    return task
+
+
+def prepare(run: Run, asked: Asked, place: Place, console: Console) -> tuple[Settings, Task, Parts]:
+    """All that a run starts from. What can be refused is refused here.
+
+    Raises:
+        Refused: what was asked for cannot be done.
+    """
+    devices.pick(asked.device)
+    settings = asked.settings
+    parts = parts_.load(settings, run.answers)
     task = _loaded(run, settings, asked, place, console)
     if asked.epochs is not None:
         settings = _in_epochs(settings, task, asked.epochs)
         if place.leads:
             run.keep(settings)
-    trainer = Trainer(settings, task, run, place, asked.parts)
-    if not place.leads:
-        trainer.train(None)
-        return run, task
-    _introduce(trainer, console)
-    monitor = Monitor(run, settings.steps, trainer.progress.step, console)
-    with monitor.showing():
-        trainer.train(monitor)
-    return run, task
-
-
-def _prepared(asked: Asked, place: Place) -> Run:
-    """The run's folder, begun by the process that leads."""
-    run = Run(asked.folder)
-    if not asked.resumed and not (devices.restarts() and run.config.exists()):
-        if place.leads:
-            Run.begin(asked.folder, asked.settings)
-    elif place.leads and run.settings() != asked.settings:
-        run.keep(asked.settings)  # more steps than it was begun with
-    place.wait()
-    return run
+    return settings, task, parts
 
 
 def _loaded(run: Run, settings: Settings, asked: Asked, place: Place, console: Console) -> Task:
@@ -120,7 +157,7 @@ def _in_epochs(settings: Settings, task: Task, epochs: int) -> Settings:
     return settings.but({"steps": max(1, epochs * task.per_epoch // settings.accumulate)})
 
 
-def _introduce(trainer: Trainer, console: Console) -> None:
+def _introduce(trainer: Trainer, parts: Parts, console: Console) -> None:
     settings, place = trainer.settings, trainer.place
     where = str(place.device) if place.device.type != "cuda" else torch.cuda.get_device_name()
     many = f" × {place.world} ({'FSDP2' if settings.shard else 'DDP'})" if place.world > 1 else ""
@@ -131,6 +168,8 @@ def _introduce(trainer: Trainer, console: Console) -> None:
             f"  {trainer.size:,} parameters, {settings.steps:,} steps, on {where}{many}{half}",
         )
     )
+    for words in parts.lines():
+        console.print(Text(words), soft_wrap=True)
     for words in trainer.told:
         console.print(Text(words, "yellow"), soft_wrap=True)
     if trainer.progress.step:
@@ -138,10 +177,25 @@ def _introduce(trainer: Trainer, console: Console) -> None:
 
 
 def _measured(run: Run, task: Task, asked: Asked, console: Console) -> Evaluation:
-    draw_curves(run)
+    """What the best model can do. A picture that fails does not cost the measurement."""
     model = Model.load(run.folder, asked.device)
-    draw_attention(model.attention(_example(model, task)), run.attention)
-    return model.evaluate(task, task.splits[-1])
+    with _drawing(run.curves, console):
+        draw_curves(run)
+    with _drawing(run.attention, console):
+        draw_attention(model.attention(_example(model, task)), run.attention)
+    split = task.splits[-1]
+    with waiting(console, f"Measuring on the {split} split") as tell:
+        return model.evaluate(task, split, tell=tell)
+
+
+@contextmanager
+def _drawing(path: Path, console: Console) -> Iterator[None]:
+    """Within it a picture may fail, which is told."""
+    try:
+        yield
+    except (OSError, Refused) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        console.print(Text(f"{path} could not be drawn: {why}", "yellow"), soft_wrap=True)
 
 
 def _example(model: Model, task: Task) -> str:
@@ -151,39 +205,3 @@ def _example(model: Model, task: Task) -> str:
         return model.languages.target.decode(first[:SHOWN].tolist())
     texts = [source for source, _ in task.texts("validation")]
     return sorted(texts, key=len)[len(texts) // 2]
-
-
-def prepare(asked: Asked, console: Console) -> None:
-    """Begin a run that many processes will go on with: all that can be refused is refused here.
-
-    Raises:
-        Refused: what was asked for cannot be done.
-    """
-    devices.pick(asked.device)
-    place = Place(torch.device("cpu"))
-    run, settings = _prepared(asked, place), asked.settings
-    task = _loaded(run, settings, asked, place, console)
-    if asked.epochs is not None:
-        run.keep(_in_epochs(settings, task, asked.epochs))
-
-
-def launch(arguments: Sequence[str], processes: int, environment: dict[str, str]) -> int:
-    """Start the `course` command in many processes by `torchrun`, all of them anew when one dies.
-
-    Returns:
-        The exit status.
-    """
-    threads = max(1, (os.cpu_count() or 1) // processes)
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-        f"--nproc-per-node={processes}",
-        f"--max-restarts={RESTARTS}",
-        *("-m", "course.cli", *arguments),
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **environment}
-    with subprocess.Popen(command, env=environment) as running:
-        while True:
-            try:
-                return running.wait()
-            except KeyboardInterrupt:
-                continue  # they have heard it too, and save

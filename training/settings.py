@@ -19,6 +19,10 @@ from training.errors import Refused
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "translation")
 LANGUAGE_MODELS = ("shakespeare", "text")
+EXPLAINED = "training/settings.py"
+ELSEWHERE = {"task": "TASK", "answers": "TASK --answers DIR"}
+WITH = {"data": ("text", "translation"), "source": ("translation",), "target": ("translation",)}
+"""Settings that some tasks alone make use of."""
 
 
 def among(*choices: str, default: Any = MISSING) -> Any:
@@ -38,20 +42,20 @@ class Settings:
     task: str = among(*TASKS)
 
     # The model
-    layers: int = within(1, None, 6)
-    d_model: int = within(1, None, 512)
-    heads: int = within(1, None, 8)
-    d_ff: int = within(1, None, 2048)
-    dropout: float = within(0, 0.999, 0.1)
-    norm: str = among("post", "pre", default="post")
+    layers: int = within(1, None, 6)  # of the encoder, and as many of the decoder
+    d_model: int = within(1, None, 512)  # width of the tokens' vectors
+    heads: int = within(1, None, 8)  # of each attention; they divide d_model
+    d_ff: int = within(1, None, 2048)  # width of the feed-forward networks' hidden layer
+    dropout: float = within(0, 0.999, 0.1)  # the probability with which a number is dropped
+    norm: str = among("post", "pre", default="post")  # after each sublayer's sum, or before it
     tie: bool = False  # one matrix for both embeddings and the output; needs a joint vocabulary
     answers: str = ""  # a folder of exercises whose parts stand in for the reference's
 
     # The data
     data: str = ""  # translation: toy, multi30k or wmt14; text: the file
-    source: str = "en"
-    target: str = "fr"
-    lowercase: bool = False
+    source: str = "en"  # translation: from this language: en, de or fr
+    target: str = "fr"  # translation: into this one
+    lowercase: bool = False  # translation: learn, answer and measure in small letters
     vocabulary: int = within(0, 1_000_000, 0)  # tokens of byte-pair encoding; 0 is characters
     joint: bool = True  # one vocabulary for both languages
     context: int = within(1, 5000, 64)  # language models: tokens that are read at once
@@ -60,28 +64,29 @@ class Settings:
     batch_tokens: int = within(0, None, 0)  # translation: padded tokens of a batch, both sides
 
     # The recipe
-    steps: int = within(1, None, 100_000)
-    factor: float = within(0, None, 1.0)
-    warmup: int = within(1, None, 4000)
+    steps: int = within(1, None, 100_000)  # of the optimiser
+    factor: float = within(0, None, 1.0)  # times the paper's learning rate
+    warmup: int = within(1, None, 4000)  # steps in which the learning rate rises
     cooldown: float = within(0, 1, 0.0)  # the share of the steps, at the end, that falls to 0
-    smoothing: float = within(0, 0.999, 0.1)
-    weight_decay: float = within(0, None, 0.0)
-    clip: float = within(0, None, 0.0)  # the longest gradient; 0 is any
+    smoothing: float = within(0, 0.999, 0.1)  # of the labels; 0 for language models
+    weight_decay: float = within(0, None, 0.0)  # AdamW's; 0 is the paper's Adam
+    clip: float = within(0, None, 0.0)  # the largest norm of the gradient; 0 is any
     accumulate: int = within(1, None, 1)  # batches of a step
     ema: float = within(0, 0.999999, 0.0)  # decay of the running mean of the weights; 0 is none
     average: int = within(0, None, 0)  # checkpoints whose mean is the final model; 0 is none
-    seed: int = within(0, 2**63 - 1, 0)
+    seed: int = within(0, 2**63 - 1, 0)  # where all that is drawn comes from
 
     # What is looked at, and kept
-    validate_every: int = within(1, None, 500)
+    validate_every: int = within(1, None, 500)  # steps
     validate_tokens: int = within(0, None, 0)  # at most so many, spread evenly; 0 is all
     patience: int = within(0, None, 0)  # validations without a new best until it stops; 0 is never
-    save_every: int = within(1, None, 500)
+    save_every: int = within(1, None, 500)  # steps
 
     # How it is computed
+    # auto is half precision on a GPU, and fp32 elsewhere
     precision: str = among("auto", "fp32", "bf16", "fp16", default="auto")
-    compile: bool = False
-    fused: bool = True  # attention in one kernel, which never stores the weights
+    compile: bool = False  # by torch.compile: slow to start, faster on a GPU
+    fused: bool = True  # attention in one kernel, which never stores the weights; false for answers
     recompute: bool = False  # activations of a layer anew in the backward pass
     shard: bool = False  # FSDP2 in place of DDP where there are several processes
 
@@ -147,6 +152,17 @@ def config_of(task: str, data: str | None) -> Path:
     return CONFIGS / f"{name if task == 'translation' else task}.yaml"
 
 
+def refuse_useless(task: str, changes: Iterable[str]) -> None:
+    """Refuse what was asked for and would change nothing.
+
+    Raises:
+        Refused: a setting that the task has no use for.
+    """
+    for key in changes:
+        if task not in WITH.get(key, TASKS):
+            raise Refused(f"{key} is for {' and '.join(WITH[key])}: the task {task} has none")
+
+
 def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
     """What `--set key=value …` asks for.
 
@@ -158,6 +174,8 @@ def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals:
             raise Refused(f"--set takes key=value, not {text!r}")
+        if key.strip() in ELSEWHERE:
+            raise Refused(f"{key.strip()} is not for --set: course train {ELSEWHERE[key.strip()]}")
         try:
             changes[key.strip()] = _typed(key.strip(), yaml.safe_load(value) if value else "")
         except yaml.YAMLError as error:
@@ -172,7 +190,8 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 def _typed(key: str, value: Any) -> Any:
     """The value as the setting's type, where it is one."""
     if key not in _TYPES:
-        raise Refused(f"There is no setting {key!r}{_nearest(key, _TYPES)}")
+        near = _nearest(key, _TYPES) or f". There is {', '.join(_TYPES)}: {EXPLAINED} explains them"
+        raise Refused(f"There is no setting {key!r}{near}")
     wanted = _TYPES[key]
     if isinstance(value, str) and wanted is float:
         try:

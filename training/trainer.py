@@ -38,6 +38,7 @@ from training.devices import Place, Wrapped, autocast_to, fill, length, seed_eve
 from training.errors import Refused
 from training.model import Model, Objective, build, count, recompute_layers
 from training.monitor import Monitor, Row, perplexity
+from training.parts import blamed, fingerprint
 from training.run import Run
 from training.settings import Settings
 from training.tasks import Task
@@ -211,7 +212,7 @@ class Trainer:
                 mine = rows.share(self.place.rank, self.place.world)
                 if mine.counted or self.settings.shard:
                     on_device = mine.to(self.place.device)
-                    with self._autocast():
+                    with self._autocast(), blamed(self.settings.answers):
                         _, plain = self.objective(on_device.source, on_device.target)
                     total += float(plain) * mine.counted
                     tokens += mine.tokens
@@ -247,7 +248,8 @@ class Trainer:
         for rows in group:
             mine = rows.share(self.place.rank, world)
             on_device = mine.to(self.place.device)
-            with self.objective.syncing(rows is group[-1]), self._autocast():
+            last = self.objective.syncing(rows is group[-1])
+            with last, self._autocast(), blamed(self.settings.answers):
                 summed, plain = self.objective(on_device.source, on_device.target)
                 # Gradients are averaged over the processes, and a mean is over tokens.
                 share = world / max(tokens, 1) if mine.counted else 0.0
@@ -319,7 +321,8 @@ class Trainer:
         for number, (loss, norm) in enumerate(zip(losses, norms, strict=True), first):
             # In float16 a gradient that is too long is skipped, and the scale lowered.
             if not math.isfinite(loss) or not (math.isfinite(norm) or self.scaler.is_enabled()):
-                wrong = f"loss is {loss}" if not math.isfinite(loss) else f"gradient is {norm} long"
+                gradient = f"gradient's norm is {norm}"
+                wrong = gradient if math.isfinite(loss) else f"loss is {loss}"
                 raise Diverged(f"In step {number} the {wrong}")
         return sum(losses) / max(sum(window.tokens), 1)
 
@@ -380,7 +383,8 @@ class Trainer:
         if self.unsaved is not None and monitor is not None:
             monitor.say(
                 f"Step {progress.step} could not be saved: {self.unsaved.strerror}. "
-                "The last checkpoint is kept, and the run goes on"
+                f"{'The last checkpoint is kept, and the' if self.run.state.exists() else 'The'} "
+                "run goes on"
             )
         if self.unsaved is None:
             if before is not None and monitor is not None:
@@ -398,6 +402,7 @@ class Trainer:
             "progress": self.progress.as_facts,
             "scaler": self.scaler.state_dict(),
             "data": self.task.fingerprint,
+            "parts": fingerprint(self.run.answers),
         }
         return State(tensors, facts)
 
@@ -421,6 +426,8 @@ class Trainer:
             raise Refused(
                 f"{self.run.folder} was begun with other data: what is there now has changed since"
             )
+        if state.facts.get("parts", "") != fingerprint(self.run.answers):
+            raise Refused(f"{self.run.answers} has changed since the run was begun with it")
         tensors = state.tensors
         for name, parameter in self.parameters.items():
             fill(parameter, tensors[f"weights.{name}"])
@@ -460,9 +467,10 @@ class Trainer:
 
     def _refuse_unsaved(self) -> None:
         if self.unsaved is not None:
+            kept = "What came after the last checkpoint is lost"
             raise Unsaved(
                 f"{self.run.folder} cannot be written: {self.unsaved.strerror}. "
-                f"What came after the last checkpoint is lost"
+                f"{kept if self.run.state.exists() else 'There is no checkpoint yet'}"
             )
 
     def _forget(self, kept: tuple[int, ...]) -> None:

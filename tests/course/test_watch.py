@@ -1,6 +1,7 @@
 """`course watch`: a verdict at every save, whatever the editor or the file system does."""
 
 import json
+import os
 import queue
 import shutil
 import signal
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 
+import psutil
 import pytest
 import watchfiles
 
@@ -183,6 +185,24 @@ class TestInATerminal:
         shell.expect("done")
         assert (project.root / "before").read_text() == (project.root / "after").read_text()
         shell.close(force=True)
+
+    def test_the_terminal_goes(self, project):
+        """Where a closed window's hang-up is ignored, as under nohup, it ends all the same."""
+        import pexpect
+
+        child = pexpect.spawn(
+            project.command[0],
+            [*project.command[1:], "watch", "2"],
+            cwd=str(project.root),
+            env=project.environment(TERM="xterm"),
+            dimensions=(50, 100),
+            ignore_sighup=True,
+            timeout=PATIENCE,
+        )
+        child.expect("q quit")
+        process = psutil.Process(child.pid)
+        os.close(child.child_fd)
+        process.wait(timeout=PATIENCE)
 
 
 def test_polling_where_no_events_come(project, monkeypatch):

@@ -62,8 +62,9 @@ def test_a_model_is_trained_measured_and_used(course, tmp_path):
     drawn = course("attention", "mine", "1 2 3 4", "--out", "picture.png")
     assert drawn.stdout.strip() == "picture.png" and (tmp_path / "picture.png").exists()
 
-    again = course("train", "copy", "--out", "mine")
+    again = course("train", "sorting", "--out", "mine")
     assert again.returncode == 2 and "holds another run" in again.stderr
+    assert "course train copy --resume mine" in again.stderr
     finished = course("train", "copy", "--resume", "mine")
     assert finished.returncode == 0 and "Goes on from step 30" in finished.stdout
     further = course("train", "copy", "--resume", "mine", "--steps", 40)
@@ -77,6 +78,7 @@ def test_a_text_is_learnt_and_gone_on_with(course, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "validation split" in done.stdout and "exact match" not in done.stdout
     steps = Run(tmp_path / "mine").settings().steps
+    assert Run(tmp_path / "mine").settings().data == str(tmp_path / "poem.txt")
     assert 5 < steps < 100 and f"step {steps}/{steps}" in done.stdout
     how = [
         "--prompt",
@@ -92,8 +94,13 @@ def test_a_text_is_learnt_and_gone_on_with(course, tmp_path):
     ]
     one, same = (course("generate", "mine", *how, "--seed", 4) for _ in range(2))
     assert one.returncode == 0 and one.stdout == same.stdout and one.stdout.startswith("7 green")
-    found = json.loads(course("evaluate", "mine", "--json").stdout)
+    measured = course("evaluate", "mine", "--json")
+    found = json.loads(measured.stdout)
     assert found["exact_match"] is None and found["split"] == "validation"
+    assert "Measuring on the validation split" in measured.stderr
+    assert "changed" not in measured.stderr
+    (tmp_path / "poem.txt").write_text(POETRY.replace("green", "brown"), encoding="utf-8")
+    assert "The data have changed since" in course("evaluate", "mine", "--json").stderr
 
 
 def test_a_run_has_a_folder_of_its_own_by_default(course, tmp_path):
@@ -129,6 +136,7 @@ def test_what_cannot_be_trained_is_refused_in_words(course, tmp_path, arguments,
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("runs/*"))  # nothing is in the way of the next try
 
 
 def test_a_folder_with_something_else_is_left_alone(course, tmp_path):
@@ -150,7 +158,8 @@ def test_a_run_of_another_task_is_not_gone_on_with(course):
 def test_a_loss_that_is_no_number_ends_with_1(course, tmp_path):
     done = course("train", "copy", "--steps", 60, *SMALL, "--set", "factor=1e30", "--out", "mine")
     assert done.returncode == 1
-    assert re.search(r"In step \d+ the (loss|gradient) is (nan|inf)", done.stdout)
+    assert "Nothing was saved yet" in done.stdout and "--set factor=5e+29" in done.stdout
+    assert re.search(r"In step \d+ the (loss|gradient's norm) is (nan|inf)", done.stdout)
     assert "Traceback" not in done.stderr
 
 
@@ -173,6 +182,47 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     from training.checkpoints import read_state
 
     assert read_state(tmp_path / "mine" / "last.state").facts["progress"]["step"] == step
+
+
+def test_ctrl_c_while_it_is_measured_says_how_to_measure(tmp_path):
+    arguments = ["train", "copy", "--steps", "2", *SMALL, "--out", "my run", "--device", "cpu"]
+    running = subprocess.Popen(
+        [sys.executable, "-u", "-m", "course.cli", *arguments],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = ""
+    while "Measuring on the test split" not in said:
+        said += running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 130 and "Traceback" not in said
+    assert "Training is complete, and was not measured" in said
+    assert "course evaluate 'my run' --device cpu" in said
+
+
+def test_ctrl_c_ends_two_processes_in_a_sentence(tmp_path):
+    how = [*SMALL, "--out", "my run", "--devices", "2", "--device", "cpu"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "course.cli", "train", "copy", "--steps", "100000", *how],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 100
+    while not (tmp_path / "my run" / "last.state").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    last = said.splitlines()[-1]
+    assert re.match(r"Stopped after step \d+, which is saved. To go on: course train copy", last)
+    assert last.endswith("--resume 'my run' --devices 2 --device cpu")
+    assert "Traceback" not in said and "torch" not in said
 
 
 def test_two_processes_train_as_one(course, tmp_path):
@@ -243,8 +293,14 @@ def test_one_s_own_parts_are_trained(course, tmp_path):
     done = course("train", "copy", "--steps", 5, *SMALL, "--answers", "answers", "--out", "mine")
     assert done.returncode == 0, done.stderr
     assert "mine is used" in done.stdout
+    assert "Yours (1): PositionwiseFeedForward" in done.stdout
+    assert Run(tmp_path / "mine").settings().fused is False
+    assert "mine is used" in course("evaluate", "mine").stdout
     (folder / "day14_make_model.py").write_text(
         "def make_model(*sizes, **more):\n    raise KeyError('sizes')\n", encoding="utf-8"
     )
     wrong = course("train", "copy", "--steps", 5, *SMALL, "--answers", "answers", "--out", "other")
     assert wrong.returncode == 2 and "do not make a model: KeyError: 'sizes'" in wrong.stderr
+    assert "line 2, in make_model: raise KeyError('sizes')" in wrong.stderr
+    assert "course check 14 --answers" in wrong.stderr and "Traceback" not in wrong.stderr
+    assert not (tmp_path / "other").exists()

@@ -149,6 +149,25 @@ def test_a_prompt_that_cannot_be_gone_on_with_is_refused(runs, name, prompt, wor
         list(model_of(runs, name).generate(prompt))
 
 
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"top_p": 0.0}, "top-p must be above 0 and at most 1, not 0.0"),
+        ({"top_p": math.nan}, "top-p must be above 0 and at most 1, not nan"),
+        ({"temperature": math.inf}, "temperature must be a number of at least 0, not inf"),
+        ({"temperature": math.nan}, "temperature must be a number of at least 0, not nan"),
+    ],
+)
+def test_a_way_of_drawing_that_there_is_not_is_refused(runs, how, words):
+    with pytest.raises(Refused, match=words):
+        list(model_of(runs, "text").generate("7 green", 3, **how))
+
+
+def test_a_temperature_near_zero_takes_the_likeliest():
+    logits = torch.tensor([[-3.0, -1.0, -2.0]])
+    assert [int(sample(logits, temperature=t)) for t in (1e-45, 1e-9, 1e-5)] == [1, 1, 1]
+
+
 def frequencies(logits, **how):
     generator = torch.Generator().manual_seed(0)
     drawn = sample(torch.tensor(logits).expand(20_000, -1), generator=generator, **how)
@@ -235,6 +254,25 @@ def test_looking_changes_no_answer(runs):
         for module in model.model.modules()
         if hasattr(module, "keep_weights")
     )
+
+
+def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
+    import io
+
+    from rich.console import Console
+
+    from training import session
+
+    def full(*which):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(session, "draw_attention", full)
+    run, task = runs["copy"]
+    screen = io.StringIO()
+    asked = session.Asked(run.settings(), run.folder, device="cpu")
+    found = session._measured(run, task, asked, Console(file=screen, width=500))
+    assert found.sequences == 1000
+    assert "attention.png could not be drawn: No space left on device" in screen.getvalue()
 
 
 @pytest.mark.parametrize("name", ["copy", "text"])

@@ -360,6 +360,19 @@ def test_a_disk_that_stays_full_is_an_error_at_the_end(trainer, monkeypatch):
     assert read_state(one.run.state).facts["progress"]["step"] == 4
 
 
+def test_a_disk_that_was_always_full_has_no_last_checkpoint(trainer, monkeypatch):
+    def never(path, state):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    one = trainer(small(steps=12))
+    monkeypatch.setattr(trainer_, "write_state", never)
+    said = []
+    monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
+    with pytest.raises(Unsaved, match="There is no checkpoint yet"):
+        monitored(one)
+    assert "The run goes on" in said[0] and "last checkpoint" not in said[0]
+
+
 # --- When it goes wrong ---------------------------------------------------------------------------
 
 
@@ -391,7 +404,7 @@ def test_a_gradient_that_is_no_number_never_reaches_a_checkpoint(trainer):
         return clip()
 
     one._clip = poisoned
-    with pytest.raises(Diverged, match="In step 8 the gradient is inf long"):
+    with pytest.raises(Diverged, match="In step 8 the gradient's norm is inf"):
         one.train(None)
     assert read_state(one.run.state).facts["progress"]["step"] == 4
 

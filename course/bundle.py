@@ -1,0 +1,142 @@
+"""`course bundle`: the student edition, which holds no reference of days that are not released.
+
+In their place it has recordings of what the reference and the known wrong answers see with one seed
+(`recorded.py`), so that it checks and diagnoses as the whole course does, offline.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from course.curriculum import DAYS, ROOT, Day, day_of_definition
+from course.definitions import reference, stub_text
+from course.recorded import FOLDER, record
+from course.sync import digest
+
+# Modules of the tool that stand on references, or are an instructor's.
+NOT_THE_STUDENTS = ("assembly.py", "bundle.py", "graduation.py", "runs.py")
+
+FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
+FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
+
+OWN_PARTS = """
+
+# What is missing above belongs to days that are not released: it is taken from your own exercises.
+def __getattr__(name):
+    from course.own import unreleased_part
+
+    return unreleased_part(__name__, name)
+"""
+
+
+def bundle(out: Path, through: int, report: Callable[[Day], None]) -> None:
+    """Write the edition into a folder that is not there yet, or empty.
+
+    Args:
+        out: the folder.
+        through: the last day that is released: up to it, reference and solutions are in it.
+        report: is told of each day before it is recorded, which takes some seconds.
+
+    Raises:
+        FileExistsError: there is something in the folder.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise FileExistsError(f"{out} is not empty")
+    out.mkdir(parents=True, exist_ok=True)
+    ready = [day for day in DAYS if day.ready]
+    for day in ready:
+        _copy(day.lesson, out)
+        _copy(day.hints, out)
+        _copy(day.checks, out)
+        if day.number <= through:
+            _copy(day.solution, out)
+            _copy(day.misconceptions, out)
+        else:
+            report(day)
+            record(day, out / FOLDER.relative_to(ROOT), _stub(day, through))
+    _write_stubs(ready, through, out)
+    for file in dict.fromkeys(file for day in ready for file in day.references):
+        _write(out / file, released_part(file, through))
+    _write_tool(out, through)
+
+
+def released_part(file: str, through: int) -> str:
+    """A reference without the definitions of later days, and without what only those use."""
+    source = reference(file)
+    withheld = {
+        name
+        for name in source.definitions
+        if (home := day_of_definition(file, name)) and home.number > through
+    }
+    kept = {name: node for name, node in source.definitions.items() if name not in withheld}
+    used = {n.id for node in kept.values() for n in ast.walk(node) if isinstance(n, ast.Name)}
+    helpers = {name for name in kept if day_of_definition(file, name) is None}
+    withheld |= {name for name in helpers if withheld and name not in used}
+    lines = source.source.splitlines()
+    for node in (source.definitions[name] for name in withheld):
+        first = min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1
+        last = node.end_lineno or first
+        lines[first:last] = ["\0"] * (last - first)
+    text = "\n".join(line for line in lines if line != "\0").rstrip() + "\n"
+    return text + OWN_PARTS if withheld else text
+
+
+def _stub(day: Day, through: int) -> str:
+    """The stub, which says where earlier parts come from."""
+    return stub_text(day).replace(
+        FROM_THE_REFERENCE, FROM_THEIR_OWN if day.number > through else FROM_THE_REFERENCE
+    )
+
+
+def _write_stubs(ready: list[Day], through: int, out: Path) -> None:
+    digests = {}
+    for day in ready:
+        text = _stub(day, through)
+        _write(out / day.stub.relative_to(ROOT), text)
+        digests[day.stem] = digest(text.encode())
+    _write(out / "exercises" / "stubs.json", json.dumps(digests, indent=1) + "\n")
+
+
+def _write_tool(out: Path, through: int) -> None:
+    for path in sorted((ROOT / "course").glob("*.py")):
+        if path.name not in NOT_THE_STUDENTS:
+            _copy(path, out)
+    shutil.copytree(ROOT / "paper_notes", out / "paper_notes")
+    for name in ("LICENSE", "requirements.txt", ".gitignore"):
+        _copy(ROOT / name, out)
+    ours = Path(__file__).parent / "edition"
+    released = (
+        f"Days 1 to {through} are released: their reference and solutions are in it."
+        if through
+        else "No day is released yet: it holds neither reference nor solutions."
+    )
+    text = (ours / "README.md").read_text(encoding="utf-8")
+    _write(out / "README.md", text.replace("{released}", released))
+    shutil.copyfile(ours / "Makefile", out / "Makefile")
+    _write(out / "pyproject.toml", _project())
+
+
+def _project() -> str:
+    """The project file without what is only for those who change or grade something."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    head, _, rest = text.partition("[project.optional-dependencies]")
+    scripts = rest[rest.index("[project.scripts]") : rest.index("[tool.setuptools]")]
+    pytest = rest[rest.index("[tool.pytest.ini_options]") : rest.index("[tool.ruff]")]
+    packages = '[tool.setuptools]\npackages = ["course"]\n'
+    modules = next(line for line in rest.splitlines() if line.startswith("py-modules"))
+    return f"{head}{scripts}{packages}{modules}\n\n{pytest.rstrip()}\n"
+
+
+def _copy(path: Path, out: Path) -> None:
+    target = out / path.relative_to(ROOT)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")

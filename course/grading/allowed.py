@@ -1,0 +1,91 @@
+"""What a submission may hold, whatever it comes in; and the words for what it may not."""
+
+from __future__ import annotations
+
+import re
+import stat
+
+from course.answers import ENDINGS
+from course.curriculum import DAYS
+
+MOST_ENTRIES = 5_000  # of a submission, folders counted
+MOST_UNPACKED = 100_000_000  # bytes that an archive may hold
+LARGEST_ARCHIVE = 50_000_000  # bytes that it may have itself
+DEEPEST = 32  # folders within folders
+
+ANSWERS = {day.stem + ending for day in DAYS for ending in ENDINGS}
+
+
+class Refused(Exception):
+    """A submission that cannot be taken safely. The text says why, and what is allowed."""
+
+
+def is_hidden(name: str) -> bool:
+    """What a system or an editor put there: `.DS_Store`, `._day01_softmax.py`, `.venv`."""
+    return name.startswith(".") or name == "__MACOSX"
+
+
+def is_answer(path: str) -> bool:
+    *folders, name = path.split("/")
+    return name in ANSWERS and not any(map(is_hidden, folders))
+
+
+def inside(name: str) -> str:
+    """The path of an entry, written in one way.
+
+    Raises:
+        Refused: it leads out of the archive, or may be read as if it did.
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    outside = name.startswith("/") or ".." in parts or re.match("[A-Za-z]:", name)
+    if outside or not name or "\\" in name or "\0" in name:
+        raise Refused(
+            f"{shown(name)} leads out of the archive, or may: the names of entries must be relative, "
+            "with `/` between folders and without `..`."
+        )
+    path = "/".join(parts)
+    demand_shallow(path)
+    return path
+
+
+def demand_shallow(name: str) -> None:
+    if name.count("/") > DEEPEST:
+        raise Refused(f"{shown(name)} lies too deep: {DEEPEST} folders within folders are allowed.")
+
+
+def demand_few(entries: int) -> None:
+    if entries > MOST_ENTRIES:
+        raise Refused(
+            f"It holds more than {MOST_ENTRIES} files and folders: hand in the exercises alone."
+        )
+
+
+def demand_small(size: int) -> None:
+    if size > MOST_UNPACKED:
+        most = MOST_UNPACKED // 10**6
+        raise Refused(f"It holds more than {most} MB when unpacked: hand in the exercises alone.")
+
+
+KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def demand_plain(name: str, mode: int) -> None:
+    kind = stat.S_IFMT(mode)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):  # 0: not every zip says
+        raise not_plain(name, KINDS.get(kind, "of an unknown kind"))
+
+
+def not_plain(name: str, kind: str) -> Refused:
+    return Refused(f"{shown(name)} is {kind}: only files and folders are allowed.")
+
+
+def shown(name: str) -> str:
+    """Someone's name for something, so that it can do no harm where it is printed."""
+    text = repr(name)
+    return text if len(text) <= 100 else f"{text[:60]}…{text[-39:]}"

@@ -1,0 +1,333 @@
+"""Archives that may be anybody's, read in memory: looked through to their end, refused if unsafe."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import functools
+import io
+import itertools
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tarfile import TarInfo
+from typing import IO, Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+from course.answers import LARGEST_FILE
+from course.grading.allowed import (
+    LARGEST_ARCHIVE,
+    MOST_ENTRIES,
+    MOST_UNPACKED,
+    Refused,
+    demand_few,
+    demand_plain,
+    demand_small,
+    inside,
+    is_answer,
+    not_plain,
+    shown,
+)
+
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+OTHER_ARCHIVES = (".7z", ".rar")  # cannot be taken, and whoever handed one in is told so
+CHUNK = 2**16  # bytes that are read at once
+# Bytes of a zip's directory: a learner's; and that of a class, which Canvas or Moodle made.
+DIRECTORY = 2_500_000
+CLASS_DIRECTORY = 16_000_000
+
+
+def unpack(name: str, data: bytes) -> dict[str, bytes]:
+    """The answers in an archive, by their paths in it; what is larger than LARGEST_FILE is cut.
+
+    Raises:
+        Refused: it is unsafe, or broken, or no archive.
+    """
+    if len(data) > LARGEST_ARCHIVE:
+        most = LARGEST_ARCHIVE // 10**6
+        raise Refused(f"{shown(name)} is larger than {most} MB: hand in the exercises alone.")
+    try:
+        return _unzip(data) if data.startswith(b"PK") else _untar(data)
+    except Refused:
+        raise
+    except Exception as error:  # whatever broken bytes make zipfile, tarfile and zlib raise
+        raise Refused(
+            f"{shown(name)} cannot be read: it is broken, or of another kind. "
+            f"Allowed are {', '.join(ARCHIVES)}."
+        ) from error
+
+
+class _Sipped(io.BufferedReader):
+    """A zip's bytes, of which zipfile cannot read too many at once.
+
+    It reads all of a directory, and makes an object of each entry, before it can be asked how many.
+    """
+
+    def __init__(self, raw: io.RawIOBase | io.BytesIO, most: int) -> None:
+        super().__init__(raw)
+        self._most = most
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > self._most:
+            raise Refused(
+                f"Its directory is larger than {MOST_ENTRIES} files and folders need: hand in the "
+                "exercises alone."
+            )
+        return super().read(size)
+
+
+@contextlib.contextmanager
+def class_zip(path: Path) -> Iterator[ZipFile]:
+    with path.open("rb", buffering=0) as file, ZipFile(_Sipped(file, CLASS_DIRECTORY)) as archive:
+        yield archive
+
+
+def read_member(archive: ZipFile, entry: ZipInfo, most: int) -> bytes:
+    try:
+        with archive.open(entry) as file:
+            return b"".join(_sips(file, most))
+    except OSError:
+        raise
+    except Exception as error:  # as in an archive of the learner's own
+        raise Refused(f"{shown(entry.filename)} cannot be read: it is broken.") from error
+
+
+def _unzip(data: bytes) -> dict[str, bytes]:
+    """The answers in a zip, once all of it was looked through."""
+    answers = {}
+    with ZipFile(_Sipped(io.BytesIO(data), DIRECTORY)) as archive:
+        entries = archive.infolist()
+        demand_safe(entries)
+        for entry in entries:
+            path = inside(entry.filename)
+            with archive.open(entry) as file:
+                if is_answer(path):
+                    answers[path] = b"".join(_sips(file, LARGEST_FILE + 1))
+                for _ in _sips(file, MOST_UNPACKED):  # its checksum is compared at its end
+                    pass
+    return answers
+
+
+ENCRYPTED = 0x0001 | 0x0040 | 0x2000  # flags of an entry: its content, strongly, its header
+LOCAL_HEADER = 30  # bytes before an entry's content, without its name
+
+
+def demand_safe(entries: Sequence[ZipInfo]) -> None:
+    """Look through the entries of a zip. Of none will zipfile give more than the size it claims.
+
+    Raises:
+        Refused: one of them is unsafe, or all together are too much.
+    """
+    demand_few(len(entries))
+    demand_small(sum(entry.file_size for entry in entries))
+    for entry in entries:
+        name = entry.orig_filename
+        inside(name)
+        demand_plain(name, entry.external_attr >> 16)
+        if entry.flag_bits & ENCRYPTED:
+            raise Refused(f"{shown(name)} is encrypted: an archive must have no password.")
+        if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise Refused(
+                f"{shown(name)} is compressed by method {entry.compress_type}: in a zip the usual one, "
+                "deflate, is allowed, or none."
+            )
+    for one, next_one in itertools.pairwise(sorted(entries, key=lambda entry: entry.header_offset)):
+        if one.header_offset + LOCAL_HEADER + one.compress_size > next_one.header_offset:
+            raise Refused(
+                f"{shown(one.orig_filename)} and {shown(next_one.orig_filename)} overlap in the archive: "
+                "every entry must have bytes of its own."
+            )
+
+
+TAR_KINDS = {
+    tarfile.LNKTYPE: "a hard link",
+    tarfile.SYMTYPE: "a symbolic link",
+    tarfile.CHRTYPE: "a device",
+    tarfile.BLKTYPE: "a device",
+    tarfile.FIFOTYPE: "a FIFO",
+    tarfile.GNUTYPE_SPARSE: "a sparse file",
+}
+
+
+def _untar(data: bytes) -> dict[str, bytes]:
+    """The same of a tar. Only what reads 512 bytes of a header is tarfile's: the rest trusts sizes."""
+    answers = {}
+    tape = _Tape(_decompress(data))
+    count = 0
+    while entry := _next_entry(tape):
+        count += 1
+        demand_few(count)
+        path = inside(entry.name)
+        if entry.isdir():
+            continue
+        if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE):
+            raise not_plain(entry.name, TAR_KINDS.get(entry.type, "of an unknown kind"))
+        if is_answer(path):
+            answers[path] = tape.content(entry.size, LARGEST_FILE + 1)
+        else:
+            tape.content(entry.size, 0)
+    tape.end()
+    return answers
+
+
+MOST_HEADERS = 4  # before an entry's own: of the archive, of the entry, a long name, a long link
+LARGEST_HEADER = 2**20  # bytes; on a Mac they hold a file's attributes
+MOST_RECORDS = 100  # in a header
+
+
+def _next_entry(tape: _Tape) -> TarInfo | None:
+    """The header of the next entry, with what the headers before it say; None at the end."""
+    told: dict[bytes, bytes] = {}
+    for _ in range(MOST_HEADERS + 1):
+        block = tape.read(tarfile.BLOCKSIZE)
+        if not any(block):
+            return None
+        entry = TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        if entry.type == tarfile.XHDTYPE:
+            told |= _records(_header(entry, tape))
+        elif entry.type == tarfile.GNUTYPE_LONGNAME:
+            told[b"path"] = _header(entry, tape).partition(b"\0")[0]
+        elif entry.type in (tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK):
+            _header(entry, tape)
+        else:
+            if any(key.startswith(b"GNU.sparse.") for key in told):
+                raise not_plain(entry.name, TAR_KINDS[tarfile.GNUTYPE_SPARSE])
+            if b"path" in told:
+                entry.name = told[b"path"].decode("utf-8", "surrogateescape")
+            entry.size = int(told.get(b"size", entry.size))
+            return entry
+    raise ValueError("headers without an entry")
+
+
+def _header(entry: TarInfo, tape: _Tape) -> bytes:
+    if entry.size > LARGEST_HEADER:
+        raise ValueError("a header that is too large")
+    return tape.content(entry.size, LARGEST_HEADER)
+
+
+def _records(header: bytes) -> dict[bytes, bytes]:
+    """The records of a PAX header: `<length> <key>=<value>` and a newline, of that length together."""
+    records = {}
+    start = 0
+    while start < len(header):
+        space = header.index(b" ", start, start + 10)
+        end = start + int(header[start:space])
+        key, _, value = header[space + 1 : end - 1].partition(b"=")
+        records[key] = value
+        if end <= space or len(records) > MOST_RECORDS:
+            raise ValueError("a length that is none, or too many records")
+        start = end
+    return records
+
+
+class _Tape:
+    """The bytes of a tar, in their order."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._piece = b""
+        self._at = 0
+
+    def read(self, size: int) -> bytes:
+        """The next bytes.
+
+        Raises:
+            EOFError: there are not so many.
+        """
+        parts = []
+        while size:
+            if self._at == len(self._piece):
+                self._piece, self._at = next(self._pieces, b""), 0
+                if not self._piece:
+                    raise EOFError
+            part = self._piece[self._at : self._at + size]
+            self._at += len(part)
+            size -= len(part)
+            parts.append(part)
+        return b"".join(parts)
+
+    def content(self, size: int, most: int) -> bytes:
+        """What an entry of that size holds, cut to so many bytes; and go to where the next begins."""
+        if size < 0:
+            raise ValueError("a negative size")
+        demand_small(size)
+        kept = self.read(min(size, most))
+        left = size - len(kept) + -size % tarfile.BLOCKSIZE
+        while left:
+            left -= len(self.read(min(left, CHUNK)))
+        return kept
+
+    def end(self) -> None:
+        """Go to the very end: only there does a compressed file show that it is whole."""
+        for _ in self._pieces:
+            pass
+
+
+MOST_STREAMS = 2_000  # compressed one after another in one file, as programs with many threads do
+XZ_MEMORY = 80_000_000  # bytes; `xz -9` needs 65 MB
+
+
+def _decompress(data: bytes) -> Iterator[bytes]:
+    """A tar in small pieces, whether compressed or not, and no more than an archive may hold."""
+    starts: dict[bytes, Callable[[], Any]] = {
+        b"\x1f\x8b": _Gunzip,
+        b"BZh": bz2.BZ2Decompressor,
+        b"\xfd7zXZ": functools.partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, XZ_MEMORY),
+    }
+    packed = _sips(io.BytesIO(data), len(data))
+    start = next((starts[magic] for magic in starts if data.startswith(magic)), None)
+    if start is None:
+        yield from packed
+        return
+    count = 0
+    rest = b""
+    for _ in range(MOST_STREAMS):
+        stream = start()
+        while not stream.eof:
+            hungry = stream.needs_input
+            food = (rest or next(packed, b"")) if hungry else b""
+            rest = b""
+            piece = stream.decompress(food, CHUNK)
+            if piece:
+                count += len(piece)
+                demand_small(count)
+                yield piece
+            elif hungry and not food:
+                raise EOFError
+        rest = stream.unused_data.lstrip(b"\0")
+        while not rest and (more := next(packed, b"")):
+            rest = more.lstrip(b"\0")
+        if not rest:
+            return
+    raise ValueError("too many streams")
+
+
+class _Gunzip:
+    """Zlib's decompressor, to be used as those of bz2 and lzma are."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._stream.unconsumed_tail
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
+
+
+def _sips(file: IO[bytes], most: int) -> Iterator[bytes]:
+    """The next bytes of a file, so many and no more, a few at a time."""
+    while most and (sip := file.read(min(most, CHUNK))):
+        most -= len(sip)
+        yield sip

@@ -1,0 +1,133 @@
+"""What grading came to: a learner's result as data and as JSON, and the points that it earns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from course.curriculum import DAYS, Day
+
+GRADED = "graded"
+REFUSED = "refused"
+GRADER_FAULT = "grader_fault"
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """Something in an answer that an instructor had better look at; it costs no points."""
+
+    day: int
+    line: int
+    what: str
+
+
+@dataclass(frozen=True)
+class LearnerResult:
+    """What became of one learner's submission.
+
+    Attributes:
+        learner: the name of the folder or archive that was handed in.
+        verdict: `graded`; `refused`, an archive that cannot be taken safely; or `grader_fault`, which
+            is never the learner's.
+        days: the verdicts, as `course check --json` has them; empty unless graded.
+        reason: why it was refused, or what went wrong here.
+        review: what to look at by hand.
+        fingerprints: for each file, hashes that similar files share.
+        digest: of the files, the checks, the seed: the same digest, the same result.
+        computed: seconds of CPU time that the learner's code took.
+    """
+
+    learner: str
+    verdict: str
+    days: list[dict[str, Any]] = field(default_factory=list)
+    reason: str = ""
+    review: list[Shortcut] = field(default_factory=list)
+    fingerprints: dict[str, list[int]] = field(default_factory=dict)
+    digest: str = ""
+    computed: float = 0.0
+
+    def as_json(self, weights: Weights) -> dict[str, Any]:
+        """The object that `results/<learner>.json` holds."""
+        return {
+            "version": 1,
+            "learner": self.learner,
+            "verdict": self.verdict,
+            "points": rounded(weights.points(self.days)),
+            "max_points": rounded(weights.max_points),
+            "days": self.days,
+            "reason": self.reason,
+            "review": [asdict(one) for one in self.review],
+            "fingerprints": self.fingerprints,
+            "digest": self.digest,
+            "computed": round(self.computed, 3),
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> LearnerResult:
+        """Read it back.
+
+        Raises:
+            KeyError, TypeError: it is not what `as_json` makes.
+        """
+        return cls(
+            entry["learner"],
+            entry["verdict"],
+            entry["days"],
+            entry["reason"],
+            [Shortcut(**one) for one in entry["review"]],
+            entry["fingerprints"],
+            entry["digest"],
+            entry["computed"],
+        )
+
+
+class Weights:
+    """How many points each day gives: one, unless told otherwise."""
+
+    def __init__(self, days: Iterable[Day], given: Mapping[int, float] | None = None) -> None:
+        """Take the days that are graded, in their order.
+
+        Args:
+            days: the days that are graded.
+            given: points by a day's number, where it is not one.
+        """
+        self.days = list(days)
+        self._given = dict(given or {})
+
+    def of(self, number: int) -> Fraction:
+        """The points that all of a day gives."""
+        return Fraction(str(self._given.get(number, 1)))
+
+    @property
+    def max_points(self) -> Fraction:
+        return sum((self.of(day.number) for day in self.days), Fraction(0))
+
+    def points(self, results: Iterable[Mapping[str, Any]]) -> Fraction:
+        """The points that a learner's days earn together."""
+        return sum((self.day_points(result) for result in results), Fraction(0))
+
+    def day_points(self, result: Mapping[str, Any]) -> Fraction:
+        """The points that one day's verdicts earn.
+
+        A day's points are shared equally by its exercises. An exercise earns its share when all its
+        checks pass; those that were skipped are not asked, and one that was skipped whole earns
+        nothing.
+        """
+        exercises = DAYS[result["day"] - 1].exercises
+        earned = sum(
+            _passes([c["status"] for c in result["checks"] if c["exercise"] == name])
+            for name in exercises
+        )
+        return self.of(result["day"]) * Fraction(earned, len(exercises))
+
+
+def _passes(statuses: list[str]) -> bool:
+    asked = [status for status in statuses if status != "skipped"]
+    return bool(asked) and all(status == "passed" for status in asked)
+
+
+def rounded(points: Fraction) -> float:
+    """Points as a reader wants them: thirds do not come out even."""
+    return round(float(points), 4)

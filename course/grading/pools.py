@@ -1,0 +1,149 @@
+"""Where submissions are graded: in processes beside this one, or on other machines.
+
+Either takes a task as JSON and gives a future of a result as JSON. A future that raises
+`Broken` says that whoever worked on it is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol
+
+import psutil
+
+from course.grading.job import grade_as_json
+from course.worker import MOST_MEMORY
+
+
+class Broken(Exception):
+    """The process that worked on a task has died, or was lost."""
+
+
+class Pool(Protocol):
+    """Something that works on tasks."""
+
+    @property
+    def width(self) -> int:
+        """How many tasks it can work on at once."""
+
+    def submit(self, task: str) -> Future[str]:
+        """Begin a task."""
+
+    def result(self, future: Future[str]) -> str:
+        """What came of a task that is done.
+
+        Raises:
+            Broken: nothing did.
+        """
+
+
+class Processes:
+    """Processes of this machine."""
+
+    def __init__(self, width: int) -> None:
+        """Start them, as many as are to work at once."""
+        self.width = width
+        self._pool = self._start()
+
+    def submit(self, task: str) -> Future[str]:
+        try:
+            return self._pool.submit(grade_as_json, task)
+        except BrokenProcessPool:  # one that died takes the others with it
+            self._pool = self._start()
+            return self._pool.submit(grade_as_json, task)
+
+    def result(self, future: Future[str]) -> str:
+        try:
+            return future.result()
+        except BrokenProcessPool as error:
+            raise Broken("the process that graded it has died") from error
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _start(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")  # no fork after torch has run
+        return ProcessPoolExecutor(self.width, context, initializer=_prepare)
+
+
+def _prepare() -> None:
+    """In a new process: Ctrl-C is the parent's to handle, and without a parent there is no work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+class Cluster:
+    """Machines of a Dask cluster, reached by the address of its scheduler.
+
+    The files of the submissions must be found at the same paths there.
+    """
+
+    def __init__(self, address: str, device: str) -> None:
+        """Connect.
+
+        Raises:
+            ImportError: Dask is not installed.
+            OSError: nobody answers at that address.
+        """
+        from distributed import Client
+
+        self._client: Any = Client(address, timeout="20s", set_as_default=False)
+        # A worker that has GPUs says so: `dask worker --resources GPU=1`.
+        self._resources = {"GPU": 1} if device == "cuda" else {}
+
+    @property
+    def width(self) -> int:
+        threads: dict[str, int] = self._client.nthreads()
+        return max(1, sum(threads.values()))
+
+    def submit(self, task: str) -> Future[str]:
+        future: Any = self._client.submit(
+            grade_as_json, task, pure=False, resources=self._resources, retries=0
+        )
+        done: Future[str] = Future()
+        future.add_done_callback(lambda one: done.set_result(one))  # hands on which, not what
+        return done
+
+    def result(self, future: Future[str]) -> str:
+        from distributed import CancelledError, KilledWorker
+
+        remote: Any = future.result()
+        try:
+            return str(remote.result())
+        except (KilledWorker, CancelledError) as error:
+            raise Broken(f"the machine that graded it was lost ({type(error).__name__})") from error
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def processes_that_fit() -> int:
+    """How many submissions this machine can grade at once, in cores and in memory."""
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    return max(1, min(cores, int(psutil.virtual_memory().total // (1.2 * MOST_MEMORY))))
+
+
+@contextlib.contextmanager
+def closing(pool: Processes | Cluster) -> Iterator[Processes | Cluster]:
+    """Within it, the pool works; afterwards nothing of it is left."""
+    try:
+        yield pool
+    finally:
+        pool.close()

@@ -1,0 +1,22 @@
+"""The reports on a class: a gradebook in every format that is asked for, and pages to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from course.grading.reports.escaping import file_name
+from course.grading.reports.graded import Alike, GradedClass
+from course.grading.reports.gradescope import gradescope_results, write_gradescope
+from course.grading.reports.junit import write_junit
+from course.grading.reports.page import write_pages
+from course.grading.reports.tables import write_tables
+
+__all__ = ["Alike", "GradedClass", "file_name", "gradescope_results", "write_reports"]
+
+
+def write_reports(folder: Path, graded: GradedClass) -> None:
+    """Write every report on a class into a folder, each file whole or not at all."""
+    write_tables(folder, graded)
+    write_junit(folder / "junit.xml", graded)
+    write_gradescope(folder / "gradescope", graded)
+    write_pages(folder, graded)

@@ -1,0 +1,55 @@
+"""What the reports are made of: a class that was graded, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from course.grading.gradebook import LearnerResult, Weights
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Two submissions that are more alike than independent work would be, and how much: up to 1."""
+
+    one: str
+    other: str
+    days: list[int]
+    share: float
+
+
+@dataclass(frozen=True)
+class GradedClass:
+    """A class and the run that graded it.
+
+    Attributes:
+        results: begins to read the learners' results once more, one at a time, in the same order.
+        weights: the days that were graded, and their points.
+        lacking: what the sandbox could not give on this machine, a sentence each.
+        alike: pairs to look at, the most alike first.
+    """
+
+    results: Callable[[], Iterator[LearnerResult]]
+    weights: Weights
+    seed: int
+    device: str
+    when: datetime
+    lacking: Sequence[str] = ()
+    alike: Sequence[Alike] = ()
+
+    @property
+    def which_days(self) -> str:
+        """The days that were graded, as in `1–7, 9`."""
+        return spans(day.number for day in self.weights.days)
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Ascending numbers with neighbours drawn together: `1–3, 8`."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(f"{g[0]}–{g[-1]}" if len(g) > 1 else f"{g[0]}" for g in groups)

@@ -1,0 +1,129 @@
+"""The gradebook as tables: our own, and those that Canvas, Moodle and nbgrader read.
+
+A learner of whom nothing is known, for the grader failed, has empty cells in ours and no row in the
+others: read in, an empty cell may take an earlier grade away.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from course.grading.gradebook import GRADER_FAULT, LearnerResult, rounded
+from course.grading.reports.escaping import cell
+from course.grading.reports.files import whole_file
+from course.grading.reports.graded import GradedClass
+
+Cell = str | int | float
+
+
+def write_tables(folder: Path, graded: GradedClass) -> None:
+    """Write all the tables."""
+    write_grades(folder / "grades.csv", graded)
+    write_canvas(folder / "canvas.csv", graded)
+    write_moodle(folder / "moodle.csv", graded)
+    write_nbgrader(folder / "nbgrader.csv", graded)
+
+
+def write_grades(path: Path, graded: GradedClass) -> None:
+    """Our own table: a learner a row, a day a column."""
+    weights = graded.weights
+    days = [day.number for day in weights.days]
+    columns = ["learner", "verdict", "points", "max_points", *(f"day{day:02d}" for day in days)]
+
+    def row(result: LearnerResult) -> list[Cell]:
+        earned = {day["day"]: plain(weights.day_points(day)) for day in result.days}
+        points = "" if result.verdict == GRADER_FAULT else plain(weights.points(result.days))
+        most = plain(weights.max_points)
+        by_day = [earned.get(day, "") for day in days]
+        return [cell(result.learner), result.verdict, points, most, *by_day]
+
+    _write(path, columns, (row(result) for result in graded.results()))
+
+
+def write_canvas(path: Path, graded: GradedClass) -> None:
+    """A table that Canvas's gradebook imports: a column of points for one assignment."""
+    weights = graded.weights
+    assignment = f"Transformers from scratch: days {graded.which_days.replace('–', '-')}"
+    columns = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
+
+    def rows() -> Iterable[list[Cell]]:
+        yield ["    Points Possible", "", "", "", "", plain(weights.max_points)]
+        for result in _known(graded):
+            who = Person.of(result.learner)
+            yield [cell(who.name), who.id, "", "", "", plain(weights.points(result.days))]
+
+    _write(path, columns, rows())
+
+
+def write_moodle(path: Path, graded: GradedClass) -> None:
+    """A grading worksheet as Moodle's assignments take it.
+
+    It has no column for feedback, which Moodle would take for HTML: that is what feedback/ is for.
+    """
+    weights = graded.weights
+    columns = [
+        *("Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade"),
+        *("Grade can be changed", "Last modified (submission)", "Last modified (grade)"),
+    ]
+
+    def row(result: LearnerResult) -> list[Cell]:
+        who = Person.of(result.learner)
+        identifier = f"Participant {who.id}" if who.id else ""
+        grade, most = plain(weights.points(result.days)), plain(weights.max_points)
+        return [identifier, cell(who.name), "", "", grade, most, "Yes", "-", "-"]
+
+    _write(path, columns, map(row, _known(graded)))
+
+
+def write_nbgrader(path: Path, graded: GradedClass) -> None:
+    """A table as nbgrader exports it: every day is an assignment, and has a row for each learner."""
+    weights = graded.weights
+    columns = [
+        *("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"),
+        *("raw_score", "late_submission_penalty", "score", "max_score"),
+    ]
+
+    def rows(result: LearnerResult) -> Iterable[list[Cell]]:
+        earned = {day["day"]: plain(weights.day_points(day)) for day in result.days}
+        who = cell(result.learner)
+        for day in weights.days:
+            score, most = earned.get(day.number, 0), plain(weights.of(day.number))
+            yield [day.stem, "", "", who, "", "", "", score, 0, score, most]
+
+    _write(path, columns, (row for result in _known(graded) for row in rows(result)))
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who a submission is of: in a download of Canvas or Moodle its name ends in the learner's id."""
+
+    name: str
+    id: str
+
+    @classmethod
+    def of(cls, learner: str) -> Person:
+        """Tell the name from the id, as in `Jane Doe_12345`."""
+        found = re.fullmatch(r"(.+)_([0-9]{1,18})", learner, re.DOTALL)
+        return cls(found[1], found[2]) if found else cls(learner, "")
+
+
+def plain(points: Fraction) -> int | float:
+    """Points as a plain number, without a fraction where there is none."""
+    value = rounded(points)
+    return int(value) if value.is_integer() else value
+
+
+def _known(graded: GradedClass) -> Iterable[LearnerResult]:
+    return (result for result in graded.results() if result.verdict != GRADER_FAULT)
+
+
+def _write(path: Path, columns: list[str], rows: Iterable[list[Cell]]) -> None:
+    with whole_file(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)

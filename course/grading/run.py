@@ -1,0 +1,219 @@
+"""A class graded: whose turn it is, what is kept from an earlier run, and what is tried again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
+from course.grading.job import Plan
+from course.grading.pools import Broken, Pool
+from course.grading.reports import GradedClass, file_name, write_reports
+from course.grading.reports.files import whole_file
+from course.grading.similarity import alike
+from course.grading.submissions import Source
+
+MOST_TRIES = 3
+SEEDS = 2**31
+
+
+class InUse(RuntimeError):
+    """Another run is writing into the folder."""
+
+
+@dataclass
+class Run:
+    """One grading of a class, into one folder.
+
+    Attributes:
+        folder: where the reports go; `run.json` in it remembers the seed, and makes a later run its
+            continuation.
+    """
+
+    folder: Path
+    plan: Plan
+    weights: Weights
+    sources: list[Source]
+
+    def path(self, learner: str) -> Path:
+        """Where a learner's result lies."""
+        return self.folder / "results" / f"{file_name(learner)}.json"
+
+    def kept(self, learner: str) -> LearnerResult | None:
+        """The learner's result of an earlier run, if there is one that can be read."""
+        try:
+            entry = json.loads(self.path(learner).read_text(encoding="utf-8"))
+            return LearnerResult.from_json(entry)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, result: LearnerResult) -> None:
+        """Write a learner's result, whole."""
+        with whole_file(self.path(result.learner)) as file:
+            json.dump(result.as_json(self.weights), file, ensure_ascii=False, indent=1)
+
+    def results(self) -> Iterator[LearnerResult]:
+        """The results of the class, one at a time."""
+        for source in self.sources:
+            result = self.kept(source.learner)
+            if result is not None:
+                yield result
+
+    def report(self, lacking: list[str]) -> GradedClass:
+        """Write all that is made of the results."""
+        graded = GradedClass(
+            self.results,
+            self.weights,
+            self.plan.seed,
+            self.plan.device,
+            datetime.now(UTC),
+            lacking,
+            alike(self.results, self.weights.days),
+        )
+        write_reports(self.folder, graded)
+        return graded
+
+
+@dataclass
+class _Turn:
+    """A submission whose turn comes, or comes again."""
+
+    source: Source
+    tries: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+def grade_all(
+    run: Run, pool: Pool, resume: bool, done: Callable[[LearnerResult, bool], None]
+) -> None:
+    """Grade every submission, and write each result as soon as it is there.
+
+    When a process dies, nobody knows which of the submissions at work has killed it: each of them is
+    tried again alone. What is at fault then is told of nobody else.
+
+    Args:
+        run: what is graded, and where to.
+        pool: what works on it.
+        resume: whether results of an earlier run by the same plan stand.
+        done: is told of every result, and whether it was kept from an earlier run.
+    """
+    first, again = deque(_Turn(source) for source in run.sources), deque[_Turn]()
+    at_work: dict[Future[str], _Turn] = {}
+    while first or again or at_work:
+        while first and len(at_work) < pool.width:
+            _begin(first.popleft(), run, pool, resume, at_work)
+        if not at_work:
+            _begin(again.popleft(), run, pool, resume, at_work)
+        for future in wait(at_work, return_when=FIRST_COMPLETED).done:
+            turn = at_work.pop(future)
+            result = _outcome(future, turn, pool)
+            if result is None:
+                kept = run.kept(turn.source.learner)
+                assert kept is not None
+                run.keep(kept)  # the weights may be others now
+                done(kept, True)
+            elif result.verdict == GRADER_FAULT and turn.tries < MOST_TRIES:
+                again.append(turn)
+            else:
+                run.keep(result)
+                done(result, False)
+
+
+def _begin(
+    turn: _Turn, run: Run, pool: Pool, resume: bool, at_work: dict[Future[str], _Turn]
+) -> None:
+    turn.tries += 1
+    kept = run.kept(turn.source.learner) if resume else None
+    task = {
+        "plan": run.plan.as_json(),
+        "source": turn.source.as_json(),
+        "known": kept.digest if kept else "",
+    }
+    at_work[pool.submit(json.dumps(task))] = turn
+
+
+def _outcome(future: Future[str], turn: _Turn, pool: Pool) -> LearnerResult | None:
+    """The result; None if the earlier one stands; a fault of ours, with all that went wrong so far."""
+    try:
+        entry = json.loads(pool.result(future))
+    except Broken as broken:
+        entry = {"learner": turn.source.learner, "verdict": GRADER_FAULT, "reason": str(broken)}
+    if entry is None:
+        return None
+    if entry["verdict"] == GRADER_FAULT:
+        turn.troubles.append(entry["reason"])
+        return LearnerResult(turn.source.learner, GRADER_FAULT, reason="\n".join(turn.troubles))
+    return LearnerResult.from_json(entry)
+
+
+# --- What a run remembers -------------------------------------------------------------------------
+
+
+def seed_of(folder: Path, asked: int | None, resume: bool) -> int:
+    """The seed: the one asked for, else that of the run that this one goes on with, else a new one."""
+    if asked is not None:
+        return asked
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        if resume:
+            return int(json.loads((folder / "run.json").read_text(encoding="utf-8"))["seed"])
+    return secrets.randbelow(SEEDS)
+
+
+def remember(folder: Path, plan: Plan) -> None:
+    """Write down what a later run goes on with."""
+    with whole_file(folder / "run.json") as file:
+        json.dump({"version": 1} | plan.as_json(), file, indent=1)
+
+
+@contextlib.contextmanager
+def sole_use(folder: Path) -> Iterator[None]:
+    """Within it, no other run writes into the folder.
+
+    Raises:
+        InUse: one does already.
+        OSError: the folder cannot be written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        if os.name == "posix":
+            import fcntl
+
+            try:
+                fcntl.flock(
+                    lock, fcntl.LOCK_EX | fcntl.LOCK_NB
+                )  # gone with the process, however it ends
+            except BlockingIOError as error:
+                raise InUse(f"another `course grade` is writing into {folder}") from error
+        yield
+
+
+def read_weights(path: Path, days: list[Any]) -> Weights:
+    """The points of days, from a YAML file that maps days to points.
+
+    Raises:
+        ValueError: it does not, with the reason.
+    """
+    import yaml
+
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    numbers = {day.number for day in days}
+    if not isinstance(given, dict):
+        raise ValueError(f"{path} should map days to points, such as `8: 2`.")
+    for number, points in given.items():
+        if number not in numbers:
+            raise ValueError(f"{path}: {number!r} is none of the days that are graded.")
+        if type(points) not in (int, float) or not 0 <= points < 1e6:
+            raise ValueError(f"{path}: {points!r} points for day {number}; 0 or more are allowed.")
+    return Weights(days, given)

@@ -1,0 +1,380 @@
+"""The walls around a worker: bubblewrap, cgroups, a seccomp filter, limits; and a worker behind them.
+
+Behind the walls there is a read-only view of Python and its packages, the few files of ours that a
+worker needs, and two small folders in memory to write to. There is no network, no other process, no
+reference, no other submission, and nothing that outlives the worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from course.curriculum import DAYS, ROOT
+from course.grading import cgroups
+from course.grading.cgroups import Cgroup, Hierarchy
+from course.worker import MOST_MEMORY
+from course.workers import CRASHED, TOO_MUCH, OutOfMemory, Worker, WorkerStopped
+
+NOBODY = 65534
+HOME = "/home/learner"
+INSIDE = "/course"
+STAGE = "course-walls"
+
+MOST_PROCESSES = 64  # threads counted; an honest worker has three
+ROOM = 64 * 2**20  # bytes that can be written, in each of the two folders and in one file
+MOST_FILES = 256  # open at once
+
+# What a worker imports of ours: nothing of it tells what a right answer looks like.
+MODULES = (
+    "__init__",
+    "answers",
+    "arrays",
+    "checks",
+    "curriculum",
+    "definitions",
+    "draw",
+    "observation",
+    "own",
+    "tensors",
+    "traces",
+    "worker",
+)
+ANALYSIS = ("__init__", "analysis")
+
+# Doors that no answer needs: into other processes, into the kernel's younger parts, out of the walls.
+FORBIDDEN_CALLS = """
+    acct add_key bpf clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
+    fsmount fsopen fspick init_module io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp
+    kexec_file_load kexec_load keyctl lookup_dcookie mbind migrate_pages mount mount_setattr move_mount
+    move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree perf_event_open
+    personality pidfd_getfd pivot_root process_madvise process_vm_readv process_vm_writev ptrace
+    quotactl reboot request_key setdomainname sethostname setns settimeofday swapoff swapon
+    syslog umount2 unshare userfaultfd vhangup vmsplice
+"""
+NEW_USERS = 0x10000000  # CLONE_NEWUSER
+LOCAL_SOCKETS = (
+    1  # AF_UNIX; every other family speaks to something outside, AF_VSOCK past namespaces
+)
+
+
+class NoSandbox(RuntimeError):
+    """This machine cannot wall anything in; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Walls:
+    """What there is to wall workers in with, on this machine.
+
+    Attributes:
+        missing: what this machine cannot give, a sentence each; the sandbox holds without it.
+    """
+
+    bubblewrap: str
+    shown: dict[str, str]
+    """The folders that workers see, and where they are found by whoever is not root."""
+    inside: Path
+    groups: Hierarchy | None
+    filter: Path | None
+    missing: list[str] = field(default_factory=list)
+
+    def launch(self, group: Cgroup | None, device: str) -> tuple[list[str], int | None]:
+        """The command that starts a process behind the walls, and the file that it must inherit."""
+        filter_file = None
+        if self.filter is not None:
+            filter_file = os.open(self.filter, os.O_RDONLY)
+        spec = {
+            "cgroups": [str(folder) for folder in group.distinct()] if group else [],
+            "limits": _limits(device, bool(group)),
+            "drop_to": NOBODY if os.geteuid() == 0 else None,
+            "shown": self.shown,
+            "argv": [self.bubblewrap, *self._walls(filter_file, device)],
+        }
+        launcher = Path(__file__).with_name("launch.py")
+        return [sys.executable, "-I", "-S", str(launcher), json.dumps(spec)], filter_file
+
+    def _walls(self, filter_file: int | None, device: str) -> list[str]:
+        """Bubblewrap's arguments, up to the program that it is to run."""
+        argv = ["--unshare-all", "--unshare-user", "--disable-userns"]
+        argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL"]
+        argv += ["--clearenv", "--new-session", "--die-with-parent", "--hostname", "sandbox"]
+        for name, value in _environment().items():
+            argv += ["--setenv", name, value]
+        # Before all that may lie in one of them, as a course in /tmp does.
+        for folder in (HOME, "/tmp"):
+            argv += ["--size", str(ROOM), "--tmpfs", folder]
+        for folder, place in self.shown.items():
+            argv += ["--ro-bind", place if os.geteuid() == 0 else folder, folder]
+        argv += _system_links()
+        argv += ["--ro-bind", str(self.inside), INSIDE]
+        argv += ["--proc", "/proc", "--dev", "/dev"]
+        if device == "cuda":
+            for node in sorted(glob.glob("/dev/nvidia*")):  # noqa: PTH207
+                argv += ["--dev-bind", node, node]
+        argv += ["--size", str(ROOM), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+        argv += ["--remount-ro", "/", "--chdir", HOME]
+        if filter_file is not None:
+            argv += ["--seccomp", str(filter_file)]
+        return argv
+
+
+@contextlib.contextmanager
+def walls() -> Iterator[Walls]:
+    """What this machine has, tried out. Within it, workers can be started behind it.
+
+    Raises:
+        NoSandbox: bubblewrap is not there, or does not work here.
+    """
+    bubblewrap = shutil.which("bwrap")
+    if sys.platform != "linux" or bubblewrap is None:
+        raise NoSandbox(
+            "bubblewrap is not there: it needs Linux, and `apt-get install bubblewrap` or your "
+            "system's own way of installing it."
+        )
+    _sweep()
+    groups, reason = cgroups.available()
+    missing = [f"No cgroups ({reason}): memory and processes have weaker limits."] if reason else []
+    with tempfile.TemporaryDirectory(prefix=f"{STAGE}-{os.getpid()}-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        inside = _stage(folder / "inside")
+        try:
+            call_filter: Path | None = _write_filter(folder / "filter.bpf")
+        except (ImportError, OSError, RuntimeError) as error:
+            call_filter = None
+            missing.append(f"No seccomp filter ({error}): rare system calls stay open.")
+        shown = {}
+        for number, path in enumerate(_system_folders()):
+            place = folder / str(number)
+            place.mkdir()
+            shown[path] = str(place)
+        found = Walls(bubblewrap, shown, inside, groups, call_filter, missing)
+        _try(found)
+        yield found
+
+
+def _sweep() -> None:
+    """Remove what runs that were killed have left: only ever a folder of copies."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{STAGE}-*-*"):
+        owner = folder.name.split("-")[2]
+        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _try(found: Walls) -> None:
+    """Start something behind the walls: only that shows whether they stand.
+
+    Raises:
+        NoSandbox: they do not.
+    """
+    group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
+    command, filter_file = found.launch(group, "cpu")
+    try:
+        done = subprocess.run(
+            [*command, sys.executable, "-I", "-S", "-c", "print('walled in')"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=60,
+            pass_fds=[filter_file] if filter_file is not None else [],
+            check=False,
+        )
+    finally:
+        if filter_file is not None:
+            os.close(filter_file)
+        if group is not None:
+            group.end()
+    if done.stdout != "walled in\n":
+        said = " ".join(done.stderr.split())[:300]
+        raise NoSandbox(f"bubblewrap does not work here: {said or 'it says nothing'}.")
+
+
+class WalledWorker(Worker):
+    """A worker behind walls. It is asked and heard like any other."""
+
+    def __init__(self, found: Walls, device: str) -> None:
+        self._group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
+        launch, filter_file = found.launch(self._group, device)
+        code = f"import sys; sys.path.insert(0, {INSIDE!r}); from course.worker import main; main()"
+        self._spent = 0.0
+        self._starved = False
+        try:
+            super().__init__(
+                device,
+                [*launch, sys.executable, "-P", "-s", "-E", "-c", code],
+                [filter_file] if filter_file is not None else [],
+            )
+        finally:
+            if filter_file is not None:
+                os.close(filter_file)
+
+    @property
+    def computed(self) -> float:
+        """Seconds of CPU time that it has had, with all that it started."""
+        if self.ended:
+            return self._spent
+        if self._group is not None:
+            return self._group.computed
+        return sum((_seconds(one) for one in self._processes()), 0.0)
+
+    def end(self) -> None:
+        """End it with all that it started; nothing of it is left when this returns.
+
+        Raises:
+            NotEmpty: something does not go.
+        """
+        if self.ended:
+            return
+        self._spent = self.computed
+        self.ended = True
+        self._requests.put(None)
+        self._process.kill()
+        if self._group is not None:
+            self._starved = self._group.ran_out_of_memory
+            self._group.end()
+        self._process.wait()
+
+    def _look_at_memory(self) -> None:
+        if self._group is None:  # else the system itself watches
+            used = 0
+            for one in self._processes():
+                with contextlib.suppress(psutil.Error):
+                    used += one.memory_info().rss
+            if used > MOST_MEMORY:
+                self.end()
+                raise OutOfMemory(TOO_MUCH)
+
+    def _last_words(self) -> WorkerStopped:
+        if self._starved:
+            return OutOfMemory(TOO_MUCH)
+        code = self._process.wait()
+        if code > 128:  # bubblewrap's way of passing on a signal
+            return WorkerStopped(CRASHED.format(code - 128))
+        return super()._last_words()
+
+    def _processes(self) -> list[psutil.Process]:
+        try:
+            first = psutil.Process(self._process.pid)
+            return [first, *first.children(recursive=True)]
+        except psutil.Error:
+            return []
+
+
+def _seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+# --- What is seen behind the walls ----------------------------------------------------------------
+
+
+def _environment() -> dict[str, str]:
+    return {
+        "HOME": HOME,
+        "PATH": "/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+@functools.cache
+def _system_folders() -> tuple[str, ...]:
+    """Python, its packages and the system's libraries: every folder once, and none of ours."""
+    packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    libraries = [path for path in ("/bin", "/lib", "/lib64") if not Path(path).is_symlink()]
+    wanted = ["/usr", *libraries, sys.base_prefix, sys.prefix, *packages]
+    folders = [Path(path).resolve() for path in wanted if Path(path).is_dir()]
+    kept = [
+        folder
+        for folder in dict.fromkeys(folders)
+        if not any(other in folder.parents for other in folders) and folder not in _ours()
+    ]
+    return tuple(str(folder) for folder in kept)
+
+
+def _ours() -> list[Path]:
+    return [ROOT, *ROOT.parents]
+
+
+def _system_links() -> list[str]:
+    argv = []
+    for path in ("/bin", "/lib", "/lib64"):
+        if Path(path).is_symlink():
+            argv += ["--symlink", str(Path(path).readlink()), path]
+    for path in ("/etc/ld.so.cache", "/etc/alternatives"):
+        argv += ["--ro-bind-try", path, path]
+    return argv
+
+
+def _stage(folder: Path) -> Path:
+    """Copy what a worker needs of ours, and no more."""
+    for package, modules in ((".", MODULES), ("grading", ANALYSIS)):
+        (folder / "course" / package).mkdir(parents=True)
+        for module in modules:
+            name = f"course/{package}/{module}.py"
+            shutil.copyfile(ROOT / name, folder / name)
+    (folder / "tests" / "days").mkdir(parents=True)
+    for day in (day for day in DAYS if day.ready):
+        shutil.copyfile(day.checks, folder / "tests" / "days" / day.checks.name)
+    return folder
+
+
+def _limits(device: str, grouped: bool) -> dict[str, int]:
+    limits = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": ROOM,
+        "RLIMIT_NOFILE": MOST_FILES,
+        "RLIMIT_MEMLOCK": 2**20,
+        "RLIMIT_MSGQUEUE": 0,
+    }
+    if device == "cpu":  # a GPU's driver reserves far more than it uses
+        limits["RLIMIT_DATA"] = MOST_MEMORY
+    if not grouped:  # counted for all of this user's processes together
+        limits["RLIMIT_NPROC"] = 4 * MOST_PROCESSES
+    return limits
+
+
+def _write_filter(path: Path) -> Path:
+    """Compile the list of forbidden system calls.
+
+    Raises:
+        ImportError, OSError, RuntimeError: libseccomp is not there.
+    """
+    import errno
+
+    import pyseccomp as seccomp
+
+    calls: Any = seccomp.SyscallFilter(defaction=seccomp.ALLOW)
+    for name in FORBIDDEN_CALLS.split():
+        with contextlib.suppress(RuntimeError):  # this machine has no such call
+            calls.add_rule(seccomp.ERRNO(errno.EPERM), name)
+    new_users = seccomp.Arg(0, seccomp.MASKED_EQ, NEW_USERS, NEW_USERS)
+    calls.add_rule(seccomp.ERRNO(errno.EPERM), "clone", new_users)
+    calls.add_rule(
+        seccomp.ERRNO(errno.ENOSYS), "clone3"
+    )  # libc then takes clone, which can be read
+    for name in ("socket", "socketpair"):
+        other = seccomp.Arg(0, seccomp.NE, LOCAL_SOCKETS)
+        calls.add_rule(seccomp.ERRNO(errno.EPERM), name, other)
+    with path.open("wb") as file:
+        calls.export_bpf(file)
+    return path

@@ -1,0 +1,81 @@
+"""What an answer may leave behind in its process, and an answer of another day would stumble over.
+
+Grading has several days of one learner observed in one process. A day whose file changes torch's
+default dtype, or replaces a function of NumPy's, must not spoil the next.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+MODULES = (
+    "builtins",
+    "math",
+    "numpy",
+    "numpy.linalg",
+    "torch",
+    "torch.nn",
+    "torch.nn.functional",
+    "torch.nn.init",
+    "torch.optim",
+)
+CLASSES = (("torch", "Tensor"), ("torch.nn", "Module"), ("torch.nn", "Parameter"))
+
+
+class State:
+    """How a process was at one moment."""
+
+    def __init__(self) -> None:
+        self._settings = _settings()
+        self._contents = [dict(vars(holder)) for holder in _holders()]
+
+    def still_holds(self) -> bool:
+        """Whether nothing was changed since; what was only added, as by a late import, changes nothing."""
+        return self._settings == _settings() and all(
+            vars(holder).get(name) is value
+            for holder, before in zip(_holders(), self._contents, strict=True)
+            for name, value in before.items()
+        )
+
+
+def _holders() -> list[Any]:
+    modules = [sys.modules[name] for name in MODULES if name in sys.modules]
+    classes = [
+        getattr(sys.modules[module], name) for module, name in CLASSES if module in sys.modules
+    ]
+    return [*modules, *classes]
+
+
+def _folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # it is gone
+        return None
+
+
+def _settings() -> list[Any]:
+    settings: list[Any] = [
+        sys.getrecursionlimit(),
+        list(sys.path),
+        list(sys.meta_path),
+        dict(os.environ),
+        _folder(),
+        threading.active_count(),
+    ]
+    if "numpy" in sys.modules:
+        settings.append(sys.modules["numpy"].geterr())
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        settings += [
+            torch.get_default_dtype(),
+            torch.get_default_device(),
+            torch.is_grad_enabled(),
+            torch.are_deterministic_algorithms_enabled(),
+            torch.get_num_threads(),
+            torch.is_autocast_enabled("cpu"),
+        ]
+    return settings

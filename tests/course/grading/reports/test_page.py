@@ -1,0 +1,282 @@
+"""The pages: sound HTML that needs nothing else, says what happened, and lets nothing of a learner's run."""
+
+import re
+import weakref
+from collections import Counter
+from urllib.parse import unquote
+
+import html5lib
+import pytest
+
+from course.curriculum import DAYS
+from course.grading.gradebook import Shortcut, Weights
+from course.grading.reports import Alike, file_name, write_reports
+from course.grading.reports.page import SIGNS, write_pages
+
+SVG = "{http://www.w3.org/2000/svg}"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+class Page:
+    """A page as a browser reads it; one that is not sound HTML is refused."""
+
+    def __init__(self, path):
+        parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
+        self.source = path.read_text(encoding="utf-8")
+        self.root = parser.parse(self.source)
+
+    def all(self, tag):
+        return self.root.findall(f".//{tag}")
+
+    def text(self, at=None):
+        """All words, of the whole page or of the element with this id."""
+        element = self.root.find("body") if at is None else self.root.find(f".//*[@id='{at}']")
+        words = " ".join(" ".join(element.itertext()).split())
+        return re.sub(r" ([,.:])", r"\1", words)
+
+    @property
+    def attributes(self):
+        return [pair for element in self.root.iter() for pair in element.attrib.items()]
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Writes a class's pages and reads the report."""
+
+    def read(graded):
+        write_pages(tmp_path, graded)
+        return Page(tmp_path / "report.html")
+
+    return read
+
+
+@pytest.fixture
+def feedback(tmp_path, report):
+    """Writes a class's pages and reads the one to hand to its first learner."""
+
+    def read(graded):
+        report(graded)
+        return Page(tmp_path / "feedback" / f"{file_name(next(graded.results()).learner)}.html")
+
+    return read
+
+
+def test_facts(report, made_up):
+    """At the top stands what was run, and what came of it."""
+    learners = [made_up.learner("a"), made_up.learner("b", wrong=1), made_up.refused("c")]
+    words = report(made_up.graded(*learners, lacking=["There is no cgroup."])).text()
+    for fact in ("Learners 3", "graded 2", "refused 1", "grader fault 0", "Mean points 2.75 of 3"):
+        assert fact in words
+    for fact in ("Days 1–3", "When 2026-11-22 03:14 UTC", "Device cpu", "Seed 8235113"):
+        assert fact in words
+    assert "There is no cgroup." in words
+
+
+def test_histogram(report, made_up):
+    """Each graded learner is in one bar, the best in the last."""
+    nothing = made_up.learner("none")
+    nothing.days[:] = [made_up.day(day, wrong=99) for day in (1, 2, 3)]
+    learners = [made_up.learner("a"), made_up.learner("b"), nothing, made_up.refused("c")]
+    page = report(made_up.graded(*learners))
+    heights = [float(bar.get("height")) for bar in page.all(f"{SVG}rect")]
+    assert heights == [70, *[0] * 8, 140]
+
+
+def test_matrix_tells_statuses_by_signs(report, made_up):
+    """A cell shows its status by a sign of its own, not by its colour alone."""
+    statuses = ("passed", "failed", "error", "in_progress", "not_started", "skipped")
+    assert len({SIGNS[status] for status in statuses}) == len(statuses)
+    for status in statuses:
+        learner = made_up.learner("a", wrong=1, message="Why.")
+        learner.days[0]["status"] = status
+        cells = report(made_up.graded(learner)).all("tbody/tr/td")
+        shown = cells[1]  # after the points
+        assert ("".join(shown.itertext()), shown.get("class")) == (SIGNS[status], status)
+
+
+def test_links_lead_somewhere(report, made_up, tmp_path):
+    """Every link within the report has its target, every page to hand out is there, no id is twice."""
+    learners = [made_up.learner("../a b%", wrong=1), made_up.refused("ä"), made_up.fault("c")]
+    page = report(made_up.graded(*learners))
+    ids = Counter(value for name, value in page.attributes if name == "id")
+    links = [value for name, value in page.attributes if name == "href"]
+    within = {link[1:] for link in links if link.startswith("#")}
+    assert within <= set(ids)
+    assert "learner-1-day-1" in within
+    assert max(ids.values()) == 1
+    pages = [unquote(link) for link in links if not link.startswith("#")]
+    assert [(tmp_path / path).is_file() for path in pages] == [True, True, True]
+
+
+def test_misconceptions(report, made_up):
+    """A learner counts once for a mistake, however many checks show it; what one made is only named."""
+    told = "Your weights are exactly those you get when the scores are not divided by √d_k."
+    learners = [made_up.learner(name) for name in "abc"]
+    for learner in learners[:2]:
+        learner.days[1] = made_up.day(
+            2, wrong=5, misconception="not_scaled", message=f"{told}\nIt differs."
+        )
+    learners[2].days[1] = made_up.day(2, wrong=2, misconception="mask_inverted", message="x\ny")
+    words = report(made_up.graded(*learners)).text("misconceptions")
+    assert f"Day 2 · Attention 2 × not_scaled {told}" in words
+    assert "Once each: mask_inverted." in words
+
+
+def test_by_hand(report, made_up):
+    """Shortcuts and pairs are listed, as what they are: no verdict."""
+    learner = made_up.learner("a")
+    learner.review.extend(Shortcut(2, line, "torch.nn.<b>") for line in range(1, 41))
+    pair = Alike("a", "<i>b", [1, 2, 8], 0.934)
+    words = report(made_up.graded(learner, alike=[pair])).text("by-hand")
+    assert "None of this is a verdict, and none of it cost a point." in words
+    assert "a day 2, line 1: torch.nn.<b>" in words
+    assert "and 28 more" in words
+    assert "93 % a and <i>b days 1–2, 8" in words
+
+
+def test_not_graded(report, made_up):
+    """Who was refused and where the grader failed stand with their reasons."""
+    graded = made_up.graded(made_up.refused("a", "A zip <bomb>."), made_up.fault("b", "Disk full."))
+    words = report(graded).text("not-graded")
+    assert "a refused A zip <bomb>." in words
+    assert "b grader fault Disk full." in words
+
+
+def test_failures(report, feedback, made_up):
+    """The report tells the first failure of an exercise and names the others; feedback tells all."""
+    learner = made_up.learner("a", wrong=3, message="It sums to 2.")
+    learner.days[0]["checks"][2].update(message="It sums to 3.")
+    brief = report(made_up.graded(learner)).text("learner-1-day-1")
+    assert "A row of scores becomes positive weights that sum to 1. It sums to 2." in brief
+    assert "The same in rows." in brief
+    assert "Not passed either: square." in brief
+    assert "It sums to 3." not in brief
+    assert "It sums to 3." in feedback(made_up.graded(learner)).text()
+
+
+def test_one_thing_wrong_with_the_whole_file(report, made_up):
+    """What is the same for all checks of a day is said once."""
+    learner = made_up.learner(
+        "a", wrong=99, status="error", message="SyntaxError: '(' was never closed"
+    )
+    assert report(made_up.graded(learner)).text("learner-1-day-1").count("SyntaxError") == 1
+
+
+def test_known_mistake(feedback, made_up):
+    """What was misunderstood stands by itself, its code and stress set, and no other markup."""
+    message = "Use `x - y`, *not* `x -= y`, <b>ever</b>.\nIt differs."
+    page = feedback(
+        made_up.graded(made_up.learner("a", wrong=1, misconception="id", message=message))
+    )
+    assert "id Use x - y, not x -= y, <b>ever</b>." in page.text()
+    assert [element.text for element in page.all("em")] == ["not"]
+    assert "x -= y" in [element.text for element in page.all("code")]
+
+
+def test_feedback_tells_only_what_is_the_learners(feedback, made_up):
+    """The page to hand out knows no seed, no other learner, no review, and nothing of the machine."""
+    learner = made_up.learner("Ada", wrong=1, message="It sums to 2.")
+    learner.review.append(Shortcut(1, 7, "torch.nn.functional.softmax"))
+    others = [made_up.learner("Grace"), made_up.fault("Alan", "No space left.")]
+    run = {"alike": [Alike("Ada", "Grace", [1], 0.9)], "lacking": ["There is no cgroup."]}
+    page = feedback(made_up.graded(learner, *others, **run))
+    assert "Ada" in page.text() and "It sums to 2." in page.text()
+    for secret in ("8235113", "Grace", "Alan", "functional.softmax", "No space left", "cgroup"):
+        assert secret not in page.source
+
+
+def test_feedback_where_the_grader_failed(feedback, made_up):
+    """A grader's fault is told without its reason, which is nothing of the learner's, and without points."""
+    page = feedback(made_up.graded(made_up.fault("Ada", "OSError on /mnt/grader")))
+    assert "Not graded yet. The grader failed." in page.text()
+    assert "/mnt/grader" not in page.source
+    assert "points" not in page.text()
+
+
+def test_feedback_on_a_refusal(feedback, made_up):
+    """Who was refused reads why."""
+    page = feedback(made_up.graded(made_up.refused("Ada", "The archive holds `/etc/<x>`.")))
+    assert "0 of 3 points" in page.text()
+    assert "The archive holds `/etc/<x>`." in page.text()
+
+
+@pytest.mark.parametrize("kind", ["report", "feedback"])
+def test_hostile_text(request, made_up, hostile, kind):
+    """Whatever a learner wrote, a page holds the elements that it always holds, and no script."""
+    read = request.getfixturevalue(kind)
+
+    def page(name, text):
+        learner = made_up.learner(name, wrong=1, message=text)
+        learner.days[1] = made_up.day(2, wrong=1, status="error", message=text)
+        learner.days[2] = made_up.day(3, wrong=1, misconception="known", message=f"{text}\n{text}")
+        learner.review.append(Shortcut(1, 1, text))
+        others = made_up.refused(name, text), made_up.fault(name, text)
+        alike = [Alike(name, name, [1], 0.9)]
+        return read(made_up.graded(learner, *others, alike=alike, lacking=[text]))
+
+    found = page(hostile, hostile)
+    plain = page("name", "text")
+    assert [e.tag for e in found.root.iter()] == [e.tag for e in plain.root.iter()]
+    assert [name for name, _ in found.attributes] == [name for name, _ in plain.attributes]
+    assert not set(found.source) & set("\x00\x07\x1b\r\x85\u2028\u202e\u2066\ufffe")
+    assert str(7 * 191) not in found.source
+
+
+@pytest.mark.parametrize("kind", ["report", "feedback"])
+def test_needs_nothing_else(request, made_up, kind):
+    """A page loads nothing, runs nothing, and forbids both to whatever might get in."""
+    page = request.getfixturevalue(kind)(made_up.graded(made_up.learner("a", wrong=1)))
+    assert POLICY in [element.get("content", "")[: len(POLICY)] for element in page.all("meta")]
+    names = {name for name, _ in page.attributes}
+    assert not names & {"src", "srcset", "action", "formaction", "ping", "background", "data"}
+    assert not [name for name in names if name.startswith("on")]
+    links = [value for name, value in page.attributes if name == "href"]
+    assert not [link for link in links if not link.startswith(("#", "feedback/"))]
+    tags = {element.tag for element in page.root.iter()}
+    assert not tags & {"script", "link", "iframe", "object", "embed", "form", "img", "base"}
+    assert not re.search(r"url\(|@import|https?:", page.source)
+
+
+def test_one_learner_at_a_time(tmp_path, made_up):
+    """However large the class, few results are in memory at once."""
+    alive, most = Counter(), 0
+
+    def results():
+        nonlocal most
+        for number in range(12):
+            learner = made_up.learner(f"learner {number}", wrong=number % 3)
+            alive["now"] += 1
+            weakref.finalize(learner, alive.subtract, ["now"])
+            most = max(most, alive["now"])
+            yield learner
+            del learner
+
+    write_reports(tmp_path, made_up.graded(results=results))
+    assert (tmp_path / "feedback" / "learner%2011.html").is_file()
+    assert most <= 3
+
+
+def test_every_report_is_written(tmp_path, made_up):
+    """All files are there, whole, and no draft is left."""
+    write_reports(tmp_path, made_up.graded(made_up.learner("a")))
+    written = sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+    )
+    assert written == [
+        *("canvas.csv", "feedback/a.html", "grades.csv", "gradescope/a.json"),
+        *("junit.xml", "moodle.csv", "nbgrader.csv", "report.html"),
+    ]
+
+
+def test_size(tmp_path, made_up):
+    """A class of 120 with 22 days, a third of them wrong at length, makes a report below 3 MB."""
+    days = DAYS[:22]
+    right = [made_up.day(day.number) for day in days]
+    message = "Something differs, and this says how. " * 20
+    learner = made_up.learner("Jane Doe_12345")
+    for number in range(3, 23, 3):
+        wrong = right[number - 1] = made_up.day(number, wrong=99, message=message)
+        wrong["checks"][0]["message"] = "Something else differs."
+    learner.days[:] = right
+    write_pages(tmp_path, made_up.graded(*[learner] * 120, weights=Weights(days)))
+    assert 300_000 < (tmp_path / "report.html").stat().st_size < 3_000_000

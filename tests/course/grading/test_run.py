@@ -1,0 +1,250 @@
+"""A class graded: turns, retries, what is kept, and what is refused before anything begins."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import Future
+
+import pytest
+
+from course.curriculum import DAYS, ROOT
+from course.grading import run as running
+from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
+from course.grading.job import Plan
+from course.grading.pools import Broken
+from course.grading.run import InUse, Run, grade_all, read_weights, seed_of, sole_use
+from course.grading.submissions import Source
+
+DAYS_HERE = [DAYS[0], DAYS[7]]
+PLAN = Plan((1, 8), 5, "cpu", False, "edition")
+
+
+class Scripted:
+    """A pool in which whatever a test says becomes of each learner; it notes who is at work together."""
+
+    width = 2
+
+    def __init__(self, script=None, broken=()):
+        self.script = script or {}
+        self.broken = set(broken)
+        self.seen = Counter()
+        self.known = {}
+        self.at_work = []
+        self.together = []
+
+    def submit(self, task):
+        entry = json.loads(task)
+        learner = entry["source"]["learner"]
+        self.seen[learner] += 1
+        self.known[learner] = entry["known"]
+        self.at_work.append(learner)
+        self.together.append(list(self.at_work))
+        future = Future()
+        future.set_result(learner)
+        return future
+
+    def result(self, future):
+        learner = future.result()
+        company = list(self.at_work)
+        self.at_work.remove(learner)
+        if self.broken & set(company):
+            raise Broken("it died")
+        outcome = self.script.get(learner)
+        if outcome is None:
+            return json.dumps(graded(learner).as_json(Weights(DAYS_HERE)))
+        return outcome(self.seen[learner])
+
+
+def graded(learner, digest="d"):
+    days = [{"day": 1, "status": "passed", "checks": []}]
+    return LearnerResult(learner, GRADED, days, digest=digest)
+
+
+def fault(learner):
+    return json.dumps({"learner": learner, "verdict": GRADER_FAULT, "reason": "disk"})
+
+
+@pytest.fixture
+def run(tmp_path):
+    sources = [Source(name, (tmp_path / name,), (name,)) for name in ("ann", "bob", "cem", "dee")]
+    return Run(tmp_path / "out", PLAN, Weights(DAYS_HERE), sources)
+
+
+def grade(run, pool, resume=True):
+    told = {}
+    grade_all(run, pool, resume, lambda result, kept: told.update({result.learner: (result, kept)}))
+    return told
+
+
+def test_everybody_once(run):
+    """Each submission is graded once, no more at a time than fit, and its result is on the disk."""
+    pool = Scripted()
+    told = grade(run, pool)
+    assert pool.seen == {"ann": 1, "bob": 1, "cem": 1, "dee": 1}
+    assert max(map(len, pool.together)) == 2
+    assert [result.learner for result in run.results()] == ["ann", "bob", "cem", "dee"]
+    assert not any(kept for _, kept in told.values())
+
+
+def test_a_death_is_blamed_on_nobody_else(run):
+    """Who kills the process thrice, the last two times alone, is not graded; the others are."""
+    pool = Scripted(broken={"bob"})
+    told = grade(run, pool)
+    verdicts = {learner: result.verdict for learner, (result, _) in told.items()}
+    assert verdicts == {"ann": GRADED, "bob": GRADER_FAULT, "cem": GRADED, "dee": GRADED}
+    assert pool.seen["bob"] == running.MOST_TRIES
+    assert told["bob"][0].reason == "it died\nit died\nit died"
+    again = [company for company in pool.together if "bob" in company][1:]
+    assert again == [["bob"], ["bob"]]
+
+
+def test_a_fault_that_passes(run):
+    """A fault of ours is tried again, and a later success stands."""
+    pool = Scripted(
+        {
+            "cem": lambda time: (
+                fault("cem") if time == 1 else json.dumps(graded("cem").as_json(run.weights))
+            )
+        }
+    )
+    assert grade(run, pool)["cem"][0].verdict == GRADED
+    assert pool.seen["cem"] == 2
+
+
+def test_what_is_known_is_offered(run):
+    """A later run hands on the digest of each result, and keeps what is still so; a new one does not."""
+    grade(run, Scripted())
+    pool = Scripted(dict.fromkeys(("ann", "bob", "cem", "dee"), lambda time: "null"))
+    told = grade(run, pool)
+    assert pool.known == dict.fromkeys(("ann", "bob", "cem", "dee"), "d")
+    assert all(kept for _, kept in told.values())
+    pool = Scripted()
+    grade(run, pool, resume=False)
+    assert pool.known == dict.fromkeys(("ann", "bob", "cem", "dee"), "")
+
+
+def test_new_weights_reach_what_is_kept(run):
+    """Points are counted anew, though nothing is graded anew."""
+    grade(run, Scripted())
+    dearer = Run(run.folder, PLAN, Weights(DAYS_HERE, {8: 3}), run.sources)
+    grade(dearer, Scripted(dict.fromkeys(("ann", "bob", "cem", "dee"), lambda time: "null")))
+    assert json.loads(run.path("ann").read_text())["max_points"] == 4
+
+
+def test_a_damaged_result_is_graded_again(run):
+    """A result that cannot be read counts as none."""
+    grade(run, Scripted())
+    run.path("bob").write_text('{"learner": "bob"', encoding="utf-8")
+    pool = Scripted()
+    grade(run, pool)
+    assert pool.known["bob"] == ""
+    assert run.kept("bob").verdict == GRADED
+
+
+def test_the_seed_stays(tmp_path):
+    """A run that goes on keeps the seed; another is asked for, or drawn afresh."""
+    assert seed_of(tmp_path, 3, True) == 3
+    assert seed_of(tmp_path, None, True) != seed_of(tmp_path, None, True)
+    running.remember(tmp_path, PLAN)
+    assert seed_of(tmp_path, None, True) == PLAN.seed
+    assert seed_of(tmp_path, 8, True) == 8
+    assert seed_of(tmp_path, None, False) != PLAN.seed
+
+
+def test_the_digest_tells_all_that_matters():
+    """Other files, days, seeds, devices or checks give another digest; the order of files does not."""
+    files = {"a.py": b"1", "b.py": b"2"}
+    others = [
+        Plan((1, 9), 5, "cpu", False, "edition"),
+        Plan((1, 8), 6, "cpu", False, "edition"),
+        Plan((1, 8), 5, "cuda", False, "edition"),
+        Plan((1, 8), 5, "cpu", False, "another"),
+    ]
+    digests = [plan.digest(files) for plan in (PLAN, *others)]
+    digests += [PLAN.digest({"a.py": b"2", "b.py": b"1"}), PLAN.digest({"a.py": b"1"})]
+    assert len(set(digests)) == len(digests)
+    assert PLAN.digest(dict(reversed(files.items()))) == PLAN.digest(files)
+
+
+def test_one_run_a_folder(tmp_path):
+    """While one run writes, another is refused; afterwards it is not."""
+    with (
+        sole_use(tmp_path),
+        pytest.raises(InUse, match="another `course grade`"),
+        sole_use(tmp_path),
+    ):
+        pass
+    with sole_use(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- 1", "map days to points"),
+        ("9: 1", "9 is none of the days"),
+        ("8: -1", "0 or more"),
+        ("8: many", "0 or more"),
+        ("8: .nan", "0 or more"),
+        ("8: {", "cannot be read"),
+    ],
+)
+def test_wrong_weights(tmp_path, text, words):
+    """What is no table of points is told by what is wrong in it."""
+    file = tmp_path / "weights.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=words):
+        read_weights(file, DAYS_HERE)
+
+
+def command(*arguments, **how):
+    return subprocess.run(
+        [sys.executable, "-m", "course.cli", "grade", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=100,
+        **how,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--days", "0"], "no day 0"),
+        (["--days", "1-99"], "no day 23"),
+        (["--days", "first"], "'first' is no day"),
+        (["--device", "tpu"], "Device 'tpu'"),
+        (["--jobs", "0"], "should be greater than or equal to 1"),
+    ],
+)
+def test_wrong_usage(tmp_path, arguments, words):
+    """Exit 2, and a sentence that says what is allowed; nothing is written."""
+    (tmp_path / "class" / "ann").mkdir(parents=True)
+    done = command(tmp_path / "class", "--out", tmp_path / "out", *arguments)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.replace("│", " ").split())
+    assert not (tmp_path / "out" / "grades.csv").exists()
+
+
+def test_no_class(tmp_path):
+    """An empty folder is no class, and reports cannot go among the submissions: exit 2."""
+    (tmp_path / "class").mkdir()
+    done = command(tmp_path / "class", "--out", tmp_path / "out", "--unsafe")
+    assert done.returncode == 2
+    assert "holds no submission" in " ".join(done.stderr.replace("│", " ").split())
+    done = command(tmp_path / "class", "--out", tmp_path / "class" / "out", "--unsafe")
+    assert done.returncode == 2
+    assert not (tmp_path / "class" / "out").exists()
+
+
+def test_no_sandbox(tmp_path):
+    """Where there is no bubblewrap, nothing is graded: exit 2, and how to have it."""
+    (tmp_path / "class" / "ann").mkdir(parents=True)
+    done = command(tmp_path / "class", "--out", tmp_path / "out", env={"PATH": str(tmp_path)})
+    assert done.returncode == 2
+    said = " ".join(done.stderr.replace("│", " ").split())
+    assert "bubblewrap is not there" in said
+    assert "--unsafe" in said

@@ -1,0 +1,196 @@
+"""The walls: what is behind them, what they keep in, and what is left when they go."""
+
+import glob
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from course.checking import Answer, check_answer
+from course.curriculum import DAYS
+from course.grading.cgroups import Hierarchy
+from course.grading.sandbox import HOME, MODULES, NoSandbox, WalledWorker, walls
+from course.judge import Judge
+from course.workers import OutOfMemory, TimedOut
+
+SOFTMAX = DAYS[0]
+
+
+@pytest.fixture(scope="module")
+def found():
+    try:
+        with walls() as found:
+            yield found
+    except NoSandbox as reason:
+        pytest.skip(f"no sandbox here: {reason}")
+
+
+class Alone:
+    """Hands out one walled worker, and keeps it."""
+
+    def __init__(self, found):
+        self.worker = WalledWorker(found, "cpu")
+
+    def take(self, torch_on):
+        return self.worker
+
+    def give_back(self, worker):
+        return ""
+
+
+def say(found, expression, setup=""):
+    """What an expression gives behind the walls, as an exception's words bring it out."""
+    body = f"raise ValueError(repr(({expression})))"
+    source = f"{setup}\ndef softmax(x, axis=-1):\n    {body}\nlog_softmax = softmax\n"
+    seat = Alone(found)
+    try:
+        answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
+        result = check_answer(Judge(SOFTMAX), answer, seat)
+    finally:
+        seat.worker.end()
+    return result.checks[0].message
+
+
+def test_what_is_there(found):
+    """Python, its packages, and those of our files that tell no answer."""
+    said = say(found, "sorted(os.listdir('/course/course'))", "import os")
+    assert str(sorted([*(f"{name}.py" for name in MODULES), "grading"])) in said
+
+
+@pytest.mark.parametrize(
+    "path",
+    [str(Path(__file__).parents[3] / name) for name in ("implementation.py", "solutions", "tests")]
+    + ["/etc/passwd", "/proc/1/root/etc/passwd", "/sys", "/var", "/run", "/root/.bashrc"],
+)
+def test_what_is_not_there(found, path):
+    """No reference, no solution, no misconception, nothing of this machine."""
+    assert "False" in say(found, f"os.path.exists({path!r})", "import os")
+
+
+@pytest.mark.parametrize(
+    "path", ["/course/course/checks.py", "/usr/x", "/x", "/dev/x", sys.prefix + "/x"]
+)
+def test_nothing_can_be_written(found, path):
+    """All but two small folders in memory is read-only."""
+    assert "Read-only file system" in say(found, f"open({path!r}, 'w')")
+
+
+def test_room_is_limited(found):
+    """The folders that can be written to take so much and no more."""
+    setup = "def fill():\n    for n in range(200):\n        open(f'/tmp/{n}', 'wb').write(bytes(2**20))\n"
+    assert "No space left on device" in say(found, "fill()", setup)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("socket.socket(socket.AF_INET)", "Operation not permitted"),
+        ("socket.socket(40, socket.SOCK_STREAM)", "Operation not permitted"),
+        ("call(272, 0x10000000)", "-1"),  # unshare, for new users
+        ("call(101, 16, 1, 0, 0)", "-1"),  # ptrace
+        ("call(165, 0, 0, 0, 0, 0)", "-1"),  # mount
+        ("call(425, 4, 0)", "-1"),  # io_uring_setup
+        ("os.setuid(0)", "Invalid argument|Operation not permitted"),
+        ("os.kill(1, 9) or os.path.exists('/proc/1')", "True"),  # the namespace's own first process
+    ],
+)  # fmt: skip
+def test_doors_that_are_shut(found, call, words):
+    """No network, no other process, no way to more rights."""
+    setup = "import ctypes, os, socket\ncall = ctypes.CDLL(None).syscall\n"
+    said = say(found, call, setup)
+    assert any(word in said for word in words.split("|"))
+
+
+def test_processes_and_environment(found):
+    """Behind the walls there are two processes, nobody's user, and an empty environment."""
+    setup = "import os\n"
+    said = say(
+        found,
+        "[p for p in os.listdir('/proc') if p.isdecimal()], os.getuid(), len(os.environ)",
+        setup,
+    )
+    assert "(['1', '2'], 65534, " in said
+    assert int(said.split("65534, ")[1].split(")")[0]) <= 8
+
+
+def hear(found, body, patience=3.0):
+    """What becomes of an answer that does something when it is loaded."""
+    worker = WalledWorker(found, "cpu")
+    answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", body.encode())
+    try:
+        from course.checking import as_leaves
+        from course.definitions import cut_sources, stub_text
+
+        request = {
+            "day": 1,
+            "names": [],
+            "answer": answer.path,
+            "shown": answer.shown,
+            "stub": stub_text(SOFTMAX),
+            "cut": cut_sources(SOFTMAX),
+            "seed": 0,
+            "device": "cpu",
+        }
+        worker.ask(request, as_leaves({answer.path: answer.data}))
+        return worker.hear(patience)
+    finally:
+        worker.end()
+
+
+def test_memory(found):
+    """What takes too much is ended, and called by its name, where the system counts for us."""
+    if found.groups is None:
+        pytest.skip("no cgroups here")
+    small = Hierarchy(found.groups.version, found.groups.folders)
+    group = small.group(2**27, 16)
+    try:
+        launch, file = found.launch(group, "cpu")
+        code = "x = [bytearray(2**20) for _ in range(4000)]"
+        done = subprocess.run(
+            [*launch, sys.executable, "-I", "-S", "-c", code],
+            pass_fds=[file] if file is not None else [],
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode != 0
+        assert group.ran_out_of_memory
+    finally:
+        group.end()
+    with pytest.raises(OutOfMemory, match="over 4 GB"):
+        hear(
+            found,
+            "import mmap\nx = mmap.mmap(-1, 6 * 2**30)\nfor i in range(0, 6 * 2**30, 4096): x[i] = 1",
+            patience=30.0,
+        )
+
+
+def test_time(found):
+    """A loop is ended by the time that it computes."""
+    started = time.monotonic()
+    with pytest.raises(TimedOut, match="after 3 seconds"):
+        hear(found, "while True: pass")
+    assert time.monotonic() - started < 30
+
+
+def test_nothing_is_left(found):
+    """What it has started in the background goes with it, and its group too."""
+    start = "subprocess.Popen(['sleep', '4711'], start_new_session=True)"
+    hear(found, f"import subprocess\nfor _ in range(5):\n    {start}\n")
+    sleeping = [
+        one for one in psutil.process_iter(["cmdline"]) if "4711" in (one.info["cmdline"] or [])
+    ]
+    assert sleeping == []
+    mine = f"/sys/fs/cgroup/*/course-{psutil.Process().pid}-*"
+    assert glob.glob(mine) == []  # noqa: PTH207
+
+
+def test_computing_is_counted(found):
+    """What an answer computes is counted, and still known when its worker has gone."""
+    worker = WalledWorker(found, "cpu")
+    worker.hear(60)
+    before = worker.computed
+    worker.end()
+    assert 0.1 < before <= worker.computed < 60

@@ -1,0 +1,118 @@
+"""Who is in the class, the hostile and the honest; and how it is graded, in one command."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from course.curriculum import DAYS, ROOT
+from course.grading.reports import file_name
+from tests.course.hostile import archives, bombs, exits, frames, lies, sources, thieves, words
+from tests.course.hostile.kinds import GRADED, right
+
+THEMES = (exits, lies, thieves, bombs, frames, sources, archives, words)
+KINDS = [kind for theme in THEMES for kind in theme.KINDS]
+
+# Their names must be found nowhere but in what is their own.
+HONEST = {
+    "bea-quillfeather": {},
+    "gus-thistlewood": {2: right(2).replace("/ math.sqrt(query.shape[-1])", "")},
+    "mia-larkspur": {1: right(1).replace("x - x.max(axis=axis, keepdims=True)", "x"), 8: None},
+    "tom-ravenscroft": {
+        2: DAYS[1].stub.read_text(encoding="utf-8"),
+        8: "import maths\n" + right(8),
+    },
+    "zoe-honeycombe": {},
+}
+
+SEED = 20
+SECRET = "COURSE_TEST_SECRET"  # in the grader's environment
+MARK = "hostile-mark"  # in the name of whatever an attack leaves somewhere
+
+
+@dataclass
+class Class:
+    """A class, and what came of grading it.
+
+    Attributes:
+        folder: all that the run writes lies in it.
+        processes: the ids of all processes that took part in grading.
+    """
+
+    folder: Path
+    processes: set[int] = field(default_factory=set)
+    returncode: int = -1
+    printed: str = ""
+
+    def __post_init__(self):
+        for path in (self.submissions, self.temporary):
+            path.mkdir()
+
+    @property
+    def submissions(self):
+        return self.folder / "submissions"
+
+    @property
+    def out(self):
+        return self.folder / "out"
+
+    @property
+    def temporary(self):
+        return self.folder / "temporary"
+
+    def add(self, learner, days, beside=None, port=0):
+        """A folder of right answers but for some days, and of other files; None is not handed in."""
+        known = {"ROOT": ROOT, "SUBMISSIONS": self.submissions, "OUT": self.out, "PORT": port}
+        exercises = self.submissions / os.fsdecode(learner) / "exercises"
+        files = {f"{DAYS[n - 1].stem}.py": days.get(n, right(n)) for n in GRADED} | (beside or {})
+        for name, content in files.items():
+            if content is None:
+                continue
+            (exercises / name).parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, str):
+                for word, value in known.items():
+                    content = content.replace(f"@{word}@", str(value))
+                content = content.encode()
+            (exercises / name).write_bytes(content)
+
+    def grade(self, jobs):
+        """Grade it as an instructor would, and note which processes do."""
+        command = [sys.executable, "-m", "course.cli", "grade", self.submissions, "--out", self.out]
+        command += ["--days", ",".join(map(str, GRADED)), "--seed", SEED, "--jobs", jobs]
+        environment = {
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(self.temporary),
+            SECRET: "tell nobody",
+        }
+        with (self.folder / "printed").open("w+b") as printed:
+            run = subprocess.Popen(
+                list(map(str, command)),
+                env=os.environ | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                while run.poll() is None:
+                    with contextlib.suppress(psutil.Error, subprocess.TimeoutExpired):
+                        children = psutil.Process(run.pid).children()
+                        self.processes |= {run.pid, *(child.pid for child in children)}
+                        run.wait(0.2)
+            finally:
+                run.kill()
+            printed.seek(0)
+            self.returncode, self.printed = run.returncode, printed.read().decode()
+
+    def result(self, learner):
+        """What `results/` says of a learner."""
+        path = self.out / "results" / f"{file_name(learner)}.json"
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    def page(self, learner):
+        """The learner's page of feedback."""
+        return (self.out / "feedback" / f"{file_name(learner)}.html").read_text(encoding="utf-8")

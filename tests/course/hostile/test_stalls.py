@@ -1,0 +1,68 @@
+"""Whoever stalls spends the time that a submission has: the grader's own time never runs out first.
+
+The limits are about a tenth of the real ones here, and stand to each other much as those do.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from course.curriculum import ROOT
+from course.grading.job import Plan, edition
+from course.grading.submissions import find_sources
+from tests.course.hostile.kinds import before, during, right
+
+GRADE = """
+import sys
+from course import checking, workers
+from course.grading import job
+
+workers.IDLE = 0.6  # three seconds by the clock for a check
+checking.LONGEST_DAY, job.COMPUTING, job.FINISHING = 8.0, 2.0, 28.0
+print(job.grade_as_json(sys.stdin.read()))
+"""
+
+DEAF = """
+import gc, io, os
+for one in gc.get_objects():
+    if type(one) is io.BufferedReader and not one.closed and one.fileno() > 2:
+        os.close(one.fileno())
+"""
+
+
+@pytest.mark.parametrize(
+    ("graded", "days"),
+    [
+        pytest.param(
+            (8,),
+            during(8, "import time; time.sleep(1)"),
+            id="a little in every check",
+        ),
+        pytest.param(
+            (1, 2),
+            before(1, DEAF) | {2: right(2) + "#" * 500_000},
+            id="a request that nobody reads",
+        ),
+    ],
+)
+def test_a_stall_is_the_submissions_own(empty_class, graded, days):
+    """It is graded, in the time that it has and the grader's own."""
+    alone = empty_class()
+    alone.add("stalling", days)
+    plan = Plan(graded, 3, "cpu", False, edition())
+    [source] = find_sources(alone.submissions)
+    done = subprocess.run(
+        [sys.executable, "-c", GRADE],
+        input=json.dumps({"plan": plan.as_json(), "source": source.as_json(), "known": ""}),
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(alone.temporary)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["verdict"], result["reason"]) == ("graded", "")

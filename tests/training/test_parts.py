@@ -1,0 +1,177 @@
+"""A learner's own parts: told whose they are, kept with the run, and their errors told as theirs."""
+
+import sys
+
+import pytest
+import torch
+
+import implementation
+from tests.training.conftest import CPU, QUIET, small
+from training import parts, tasks
+from training.errors import Refused
+from training.inference import Model
+from training.run import Run
+from training.trainer import Trainer
+
+LOUD = """
+import math
+def attention(query, key, value, mask=None, dropout=None):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -1e9)
+    weights = scores.softmax(-1)
+    return 30 * weights @ value, weights
+"""
+LATER = """
+class Generator(__import__("torch").nn.Module):
+    def __init__(self, d_model, vocab):
+        super().__init__()
+        self.proj = __import__("torch").nn.Linear(d_model, vocab)
+    def forward(self, x):
+        raise NotImplementedError
+"""
+
+
+@pytest.fixture
+def answers(tmp_path):
+    """A folder with an attention that gives thirty times what it should."""
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    (folder / "day08_attention.py").write_text(LOUD, encoding="utf-8")
+    return folder
+
+
+def begun(answers, folder, **changes):
+    """A new run with these answers, and its trainer."""
+    settings = small(answers=str(answers), fused=False, dropout=0.0, **changes)
+    return again(Run.begin(folder, settings))
+
+
+def again(run):
+    settings = run.settings()
+    task = tasks.load(settings, None, QUIET, run.languages())
+    run.keep_languages(task.languages)
+    return Trainer(settings, task, run, CPU, parts.load(settings, run.answers).module)
+
+
+def test_whose_parts_they_are_is_told(answers):
+    (answers / "day16_label_smoothing.py").write_text("nonsense", encoding="utf-8")
+    found = parts.load(small(answers="mine"), answers)
+    assert found.own == ["attention"] and list(found.filled) == ["no file"]
+    yours, others = found.lines()
+    assert yours == "Yours (1): attention"
+    assert others.startswith("From the reference (14), no file: MultiHeadedAttention")
+    assert "LabelSmoothing" not in others and "subsequent_mask" not in others
+    assert sys.modules["implementation"] is implementation
+
+
+def test_without_answers_nothing_is_told(tmp_path):
+    found = parts.load(small(), tmp_path / "none")
+    assert found.module is implementation and not list(found.lines())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            "day10_feed_forward_and_embeddings.py",
+            "1 / 0",
+            "embeddings.py cannot be loaded: ZeroDiv",
+        ),
+        (
+            "day12_encoder.py",
+            "class Encoder:\n  def",
+            r"day12_encoder.py cannot .* SyntaxError.*line 2",
+        ),
+        ("day14_make_model.py", "\0", "day14_make_model.py holds a NUL"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_refused(answers, name, text, words):
+    (answers / name).write_text(
+        text + "\nclass Mine: pass\nclass Encoder: pass\n", encoding="utf-8"
+    )
+    with pytest.raises(Refused, match=words) as told:
+        parts.load(small(answers="mine"), answers)
+    assert "course check --answers mine" in str(told.value) and "<unknown>" not in str(told.value)
+
+
+def test_where_nothing_is_the_learner_s_there_is_nothing_to_train(answers):
+    (answers / "day08_attention.py").unlink()
+    with pytest.raises(
+        Refused, match=r"No part of this model is yours:\nFrom the .*, no file: att"
+    ):
+        parts.load(small(answers="mine"), answers)
+
+
+def test_a_decoder_is_no_part_of_a_language_model(answers):
+    (answers / "day08_attention.py").unlink()
+    (answers / "day13_decoder.py").write_text("class Decoder: pass", encoding="utf-8")
+    assert parts.load(small(answers="mine"), answers).own == ["Decoder"]
+    with pytest.raises(Refused, match="No part of this model is yours"):
+        parts.load(small("text", answers="mine"), answers)
+
+
+def test_what_is_trained_is_what_is_measured_and_used(answers, tmp_path):
+    trainer = begun(answers, tmp_path / "run", steps=30, validate_every=30)
+    trainer.train(None)
+    (answers / "day08_attention.py").write_text("gone", encoding="utf-8")
+    model = Model.load(trainer.run.folder, "cpu")
+    found = model.evaluate(trainer.task, "validation")
+    assert found.loss == pytest.approx(trainer.progress.best, rel=1e-6)
+    settings = trainer.settings.but({"answers": ""})
+    reference = Model(settings, model.languages, implementation_model(model), torch.device("cpu"))
+    assert abs(reference.evaluate(trainer.task, "validation").loss - found.loss) > 1e-4
+
+
+def implementation_model(model):
+    """The reference's model with the same weights."""
+    from training.model import build, put_weights, weights_of
+
+    other = build(model.settings, model.languages)
+    put_weights(other, weights_of(model.model))
+    return other
+
+
+def test_a_run_goes_on_with_its_own_parts_alone(answers, tmp_path):
+    trainer = begun(answers, tmp_path / "run")
+    trainer.train(None)
+    kept = trainer.run.answers / "day08_attention.py"
+    kept.write_text(LOUD.replace("30 *", "3 *"), encoding="utf-8")
+    with pytest.raises(Refused, match="answers has changed since the run was begun"):
+        again(trainer.run)
+    kept.unlink()
+    kept.parent.rmdir()
+    with pytest.raises(Refused, match="answers is gone"):
+        again(trainer.run)
+
+
+def test_an_error_in_a_part_is_told_by_its_line(answers, tmp_path):
+    (answers / "day08_attention.py").write_text(LOUD.replace("30 * weights", "none"))
+    trainer = begun(answers, tmp_path / "run")
+    with pytest.raises(Refused) as told:
+        trainer.train(None)
+    lines = str(told.value).splitlines()
+    assert lines[0].endswith("raise an error. NameError: name 'none' is not defined")
+    assert lines[1] == "  line 8, in attention: return none @ value, weights"
+    assert lines[2] == f"day08_attention.py: `course check 8 --answers {answers}` tells more"
+    assert len(lines) == 3
+
+
+def test_a_part_that_is_half_begun_says_so(answers, tmp_path):
+    (answers / "day14_make_model.py").write_text(LATER, encoding="utf-8")
+    with pytest.raises(Refused, match="`Generator` is begun, and still ends in the stub's"):
+        begun(answers, tmp_path / "run").train(None)
+
+
+def test_an_error_on_the_way_back_is_told_too(answers, tmp_path):
+    damaging = LOUD.replace("    return", "    weights *= 2\n    return")
+    (answers / "day08_attention.py").write_text(damaging, encoding="utf-8")
+    with pytest.raises(
+        Refused, match=r"(?s)RuntimeError: .*inplace operation.*`course check --ans"
+    ):
+        begun(answers, tmp_path / "run").train(None)
+
+
+def test_an_error_of_ours_is_no_learner_s(tmp_path):
+    with pytest.raises(ZeroDivisionError), parts.blamed(""):
+        raise ZeroDivisionError

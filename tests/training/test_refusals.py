@@ -1,0 +1,87 @@
+"""What is refused before anything takes long, as its users type it; in this process, which is faster."""
+
+import pytest
+from typer.testing import CliRunner
+
+from course.cli import app
+from tests.training.conftest import CPU, QUIET, small
+from training import tasks
+from training.run import Run
+from training.trainer import Trainer
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder of its own to work in."""
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "300"})
+    assert done.exit_code == 2, done.output
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["copy", "--set", "xyz=2"], "no setting 'xyz'. There is task, layers, d_model"),
+        (["copy", "--set", "task=sorting"], "task is not for --set: course train TASK"),
+        (["copy", "--source", "de"], "source is for translation: the task copy has none"),
+        (["sorting", "--data", "f"], "data is for text and translation: the task sorting has none"),
+        (["copy", "--answers", ".", "--set", "fused=true"], "fused never calls the attention"),
+        (["copy", "--answers", "."], "No part of this model is yours"),
+        (["text", "--data", "short.txt", "--out", "mine"], "The text is too short"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_start_that_is_refused_leaves_nothing_behind(tmp_path, arguments, words):
+    (tmp_path / "short.txt").write_text("so short", encoding="utf-8")
+    assert words in refused("train", *arguments)
+    assert not list(tmp_path.glob("runs/*")) and not (tmp_path / "mine").exists()
+
+
+def test_an_empty_folder_of_somebody_s_stays(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "short.txt").write_text("so short", encoding="utf-8")
+    for _ in range(2):  # nothing is in the way of the next try
+        assert "too short" in refused("train", "text", "--data", "short.txt", "--out", "mine")
+    assert not list((tmp_path / "mine").iterdir())
+
+
+@pytest.fixture
+def run(tmp_path):
+    settings = small(steps=2)
+    found = Run.begin(tmp_path / "a run", settings)
+    task = tasks.load(settings, None, QUIET)
+    found.keep_languages(task.languages)
+    Trainer(settings, task, found, CPU).train(None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["translate", "RUN", "nofile.txt"], "There is no file nofile.txt"),
+        (["translate", "RUN", "no/file"], "There is no file no/file"),
+        (["translate", "RUN", "RUN"], "is a folder"),
+        (["translate", "RUN", " "], "The text is empty"),
+        (["translate", "RUN", "1 2", "--beam", "65"], "equal to 64"),
+        (["attention", "RUN", "1 2", "--out", "picture"], "must end in one of .png, .svg, .pdf"),
+        (["attention", "RUN", "1 2", "--out", "p.jpg"], "must end in one of .png, .svg, .pdf"),
+        (["attention", "RUN", "1 2", "--out", "RUN"], "is a folder"),
+        (["train", "sorting", "--out", "RUN"], "course train copy --resume '"),
+        (["train", "copy", "--resume", "RUN", "--set", "clip=1"], "keeps its settings"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_with_a_run_is_refused(run, arguments, words):
+    assert words in refused(*(str(run.folder) if word == "RUN" else word for word in arguments))
+    assert run.trained
+
+
+@pytest.mark.parametrize("text", ["1 2", "3", "Hello.", "e.g. this/that"])
+def test_a_text_is_no_file(text):
+    from course.runs import _refuse_what_is_no_text
+
+    _refuse_what_is_no_text(text)

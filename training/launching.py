@@ -1,0 +1,94 @@
+"""The `course` command in many processes, by `torchrun`: one Ctrl-C lets all of them save."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+RESTARTS = 3  # of all processes, after one has died
+
+
+def launch(
+    arguments: Sequence[str], processes: int, environment: dict[str, str], began: Path
+) -> int:
+    """Start the command in many processes, all of them anew when one dies.
+
+    They have a session of their own, so that a Ctrl-C reaches them through here alone: `torchrun`
+    itself never hears it, and has nothing to complain of.
+
+    Args:
+        arguments: of the command.
+        processes: how many.
+        environment: what is added to it.
+        began: where the process that leads writes its id once it can be interrupted.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        KeyboardInterrupt: by Ctrl-C before they trained, or by a second one; they are gone.
+    """
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        f"--nproc-per-node={processes}",
+        f"--max-restarts={RESTARTS}",
+        *("-m", "course.cli", *arguments),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **environment}
+    with (
+        _as_ctrl_c("SIGTERM", "SIGHUP"),
+        subprocess.Popen(command, env=environment, start_new_session=True) as running,
+    ):
+        return _waited_for(running, began)
+
+
+@contextlib.contextmanager
+def _as_ctrl_c(*names: str) -> Iterator[None]:
+    """Within it these signals, where they are known and not ignored, end it as Ctrl-C does."""
+    known = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    heard = [one for one in known if signal.getsignal(one) == signal.SIG_DFL]
+    for one in heard:
+        signal.signal(one, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for one in heard:
+            signal.signal(one, signal.SIG_DFL)
+
+
+def _waited_for(running: subprocess.Popen[bytes], began: Path) -> int:
+    asked = False
+    while True:
+        try:
+            return running.wait()
+        except KeyboardInterrupt:
+            if asked or not _interrupted(running, began):
+                _end(running)
+                raise
+            asked = True
+
+
+def _interrupted(running: subprocess.Popen[bytes], began: Path) -> bool:
+    """Ask all to finish their step and save; False where they are not that far."""
+    with contextlib.suppress(psutil.NoSuchProcess, OSError, ValueError):
+        workers = psutil.Process(running.pid).children()
+        if int(began.read_text()) in [worker.pid for worker in workers]:
+            for worker in workers:
+                worker.send_signal(signal.SIGINT)
+            return True
+    return running.poll() is not None
+
+
+def _end(running: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in [*psutil.Process(running.pid).children(recursive=True), running]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()

@@ -1,0 +1,34 @@
+"""What is shown while somebody waits for a measurement or for answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+Tell = Callable[[str, int, int], None]
+"""Takes what is counted, how many of it are done, and how many there are."""
+
+
+def untold(what: str, done: int, total: int) -> None:
+    """Where nobody waits."""
+
+
+@contextmanager
+def waiting(console: Console, words: str) -> Iterator[Tell]:
+    """A bar that goes when it is done; off a terminal, one plain line at the beginning."""
+    if not console.is_terminal:
+        console.print(Text(f"{words} …"), soft_wrap=True)
+        yield untold
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(words, total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{words}: {what}", completed=done, total=total)
+
+        yield tell
