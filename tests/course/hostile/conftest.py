@@ -59,7 +59,3 @@ def graded(empty_class, doors):
         mixed.add(learner, days)
     mixed.grade(jobs=2)
     return mixed
-
-
-# Being revised: the class has grown to 147 submissions, and its last changes were not run to their end.
-collect_ignore_glob = ["test_*.py"]

@@ -34,7 +34,6 @@ class Kind:
         refused: words of the reason, if it is to be refused.
         learner: the name of its folder.
         review: what is to be named for review.
-        open: why what should hold does not hold yet.
     """
 
     name: str
@@ -46,7 +45,6 @@ class Kind:
     refused: str = ""
     learner: str | bytes = ""
     review: str = ""
-    open: str = ""
 
     @property
     def verdict(self) -> str:

@@ -24,13 +24,6 @@ pytestmark = pytest.mark.timeout(1800)
 LARGEST_RESULT = 1_000_000  # bytes of a learner's file in results/
 
 
-def cases():
-    """The kinds, those marked for which something is still open."""
-    for kind in KINDS:
-        marks = [pytest.mark.xfail(strict=True, reason=kind.open)] if kind.open else []
-        yield pytest.param(kind, marks=marks, id=kind.name)
-
-
 def learner_of(kind):
     """Whom the reports call so: names that are no text are written with escapes."""
     return os.fsdecode(kind.learner or kind.name).encode("utf-8", "backslashreplace").decode()
@@ -48,7 +41,7 @@ def hidden_lines():
 HIDDEN = set(hidden_lines())
 
 
-@pytest.mark.parametrize("kind", list(cases()))
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_kind(graded, kind):
     """The verdict, every day's status and the points are as expected; the page tells of nobody else."""
     result = graded.result(learner_of(kind))
