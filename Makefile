@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: start test notebooks mutants clean
+.PHONY: start test notebooks mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@$(BIN)/course check 1 || true
@@ -14,14 +14,15 @@ start: $(READY)  ## set up, check day 1, show the board
 	@echo "To have the course command in this terminal:  source $(BIN)/activate"
 
 # Tests run two processes side by side; and with one thread a notebook repeats itself better.
-test notebooks mutants: export OMP_NUM_THREADS := 1
+test notebooks mutants class: export OMP_NUM_THREADS := 1
 
 test: $(READY) .venv/.ready-test  ## everything that must stay green
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/course sync --check
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup --ignore tests/course/hostile
+	$(BIN)/pytest tests/course/hostile  # grades a class, with all cores
 	$(BIN)/pytest -n 2 --dist loadfile --nbval lessons solutions
 
 notebooks: $(READY)  ## execute every notebook again, in place
@@ -43,6 +44,9 @@ $(READY): requirements.txt pyproject.toml
 .venv/.ready-test: $(READY) requirements-test.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
 	@touch $@
+
+class: $(READY) .venv/.ready-test  ## a class of 120, a third of it hostile, graded and killed on the way
+	$(BIN)/python -m tests.class_of_120
 
 clean:  ## remove what can be made anew
 	rm -rf .venv .course

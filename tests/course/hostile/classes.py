@@ -65,11 +65,22 @@ class Class:
     def temporary(self):
         return self.folder / "temporary"
 
+    def add_kind(self, kind, port):
+        """The submission of a hostile kind."""
+        if kind.build is None:
+            self.add(kind.learner or kind.name, kind.days, kind.beside, port)
+        else:
+            kind.build(self.submissions / (kind.learner or kind.name))
+
     def add(self, learner, days, beside=None, port=0):
-        """A folder of right answers but for some days, and of other files; None is not handed in."""
+        """A folder of right answers but for some days, and of other files; None is not handed in.
+
+        Days beyond `GRADED` are those that are given.
+        """
         known = {"ROOT": ROOT, "SUBMISSIONS": self.submissions, "OUT": self.out, "PORT": port}
         exercises = self.submissions / os.fsdecode(learner) / "exercises"
-        files = {f"{DAYS[n - 1].stem}.py": days.get(n, right(n)) for n in GRADED} | (beside or {})
+        numbers = {*GRADED, *days}
+        files = {f"{DAYS[n - 1].stem}.py": days.get(n, right(n)) for n in numbers} | (beside or {})
         for name, content in files.items():
             if content is None:
                 continue
@@ -80,10 +91,13 @@ class Class:
                 content = content.encode()
             (exercises / name).write_bytes(content)
 
-    def grade(self, jobs):
-        """Grade it as an instructor would, and note which processes do."""
+    def grade(self, jobs, days=GRADED, kill_at=None):
+        """Grade it as an instructor would, and note which processes do.
+
+        With `kill_at`, the command is killed as soon as so many learners have a result.
+        """
         command = [sys.executable, "-m", "course.cli", "grade", self.submissions, "--out", self.out]
-        command += ["--days", ",".join(map(str, GRADED)), "--seed", SEED, "--jobs", jobs]
+        command += ["--days", ",".join(map(str, days)), "--seed", SEED, "--jobs", jobs]
         environment = {
             "PYTHONPATH": str(ROOT),
             "TMPDIR": str(self.temporary),
@@ -103,10 +117,16 @@ class Class:
                         children = psutil.Process(run.pid).children()
                         self.processes |= {run.pid, *(child.pid for child in children)}
                         run.wait(0.2)
+                    if kill_at is not None and len(self.finished()) >= kill_at:
+                        run.kill()
             finally:
                 run.kill()
             printed.seek(0)
             self.returncode, self.printed = run.returncode, printed.read().decode()
+
+    def finished(self):
+        """The learners' results that are there, by the names of their files."""
+        return {path.name: path.read_bytes() for path in (self.out / "results").glob("*.json")}
 
     def result(self, learner):
         """What `results/` says of a learner."""

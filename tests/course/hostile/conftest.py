@@ -51,10 +51,7 @@ def graded(empty_class, doors):
     mixed = empty_class()
     port = doors[0].getsockname()[1]
     for kind in KINDS:
-        if kind.build is None:
-            mixed.add(kind.learner or kind.name, kind.days, kind.beside, port)
-        else:
-            kind.build(mixed.submissions / (kind.learner or kind.name))
+        mixed.add_kind(kind, port)
     for learner, days in HONEST.items():
         mixed.add(learner, days)
     mixed.grade(jobs=2)

@@ -8,6 +8,7 @@ the day passes if it gets through.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,12 @@ class Kind:
     refused: str = ""
     learner: str | bytes = ""
     review: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Whom the reports call so: names that are no text are written with escapes."""
+        name = os.fsdecode(self.learner or self.name)
+        return name.encode("utf-8", "backslashreplace").decode()
 
     @property
     def verdict(self) -> str:

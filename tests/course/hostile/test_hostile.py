@@ -4,7 +4,6 @@
 """
 
 import html
-import os
 import re
 import select
 import xml.etree.ElementTree as ElementTree
@@ -24,11 +23,6 @@ pytestmark = pytest.mark.timeout(1800)
 LARGEST_RESULT = 1_000_000  # bytes of a learner's file in results/
 
 
-def learner_of(kind):
-    """Whom the reports call so: names that are no text are written with escapes."""
-    return os.fsdecode(kind.learner or kind.name).encode("utf-8", "backslashreplace").decode()
-
-
 def hidden_lines():
     """Lines of the references that are in no right answer to the days that are graded."""
     known = "".join(map(right, GRADED))
@@ -44,14 +38,14 @@ HIDDEN = set(hidden_lines())
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_kind(graded, kind):
     """The verdict, every day's status and the points are as expected; the page tells of nobody else."""
-    result = graded.result(learner_of(kind))
+    result = graded.result(kind.shown)
     assert (result["verdict"], kind.refused in result["reason"]) == (kind.verdict, True)
     statuses = {day["day"]: day["status"] for day in result["days"]}
     assert statuses == kind.expected
     assert (result["points"], result["max_points"]) == (kind.points, len(GRADED))
     assert kind.review in " ".join(found["what"] for found in result["review"])
     assert len(str(result)) < LARGEST_RESULT
-    page = html.unescape(graded.page(learner_of(kind)))
+    page = html.unescape(graded.page(kind.shown))
     assert not [name for name in HONEST if name in page]
     assert not [line for line in HIDDEN if line in page]
 
