@@ -3,8 +3,9 @@
     python benchmarks/grading.py [learners]
 
 Each round grades a class of right answers to all days twice, with walls and without, in turn. Printed
-are the medians: CPU time of the workers for each submission, the clock, how busy the cores were, and
-the most memory that all processes together held, for a class and for one a third of its size.
+are the medians: CPU time of the whole machine for each submission (so let nothing else run), the clock,
+how busy the cores were, and the most memory that all processes together held; the last for a class a
+third of the size, too.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Cost:
     """What one grading took.
 
     Attributes:
-        computed: CPU seconds of the workers for each submission.
+        computed: CPU seconds of the machine for each submission.
         seconds: by the clock, of everything.
         busy: share of the cores' time that was used.
         memory: bytes, the most at any moment.
@@ -105,8 +106,7 @@ def grade(class_: Path, *how: str) -> Cost:
         used = sum(psutil.cpu_times()[:3]) - before
         results = [json.loads(path.read_text()) for path in Path(out, "results").glob("*.json")]
         assert all(one["points"] == one["max_points"] for one in results)
-        computed = statistics.mean(one["computed"] for one in results)
-        return Cost(computed, seconds, used / seconds / (os.cpu_count() or 1), memory)
+        return Cost(used / len(results), seconds, used / seconds / (os.cpu_count() or 1), memory)
 
 
 def held(process: int) -> int:

@@ -88,6 +88,7 @@ class Worker:
             pass_fds=inherits,
         )
         self._ready = False
+        self._spent = 0.0
         self.ended = False
         self._frames: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=8)
         self._requests: queue.Queue[bytes | None] = queue.Queue()
@@ -152,6 +153,9 @@ class Worker:
 
     def end(self) -> None:
         """End the process and those it started."""
+        if self.ended:
+            return
+        self._spent = self.computed
         self.ended = True
         self._requests.put(None)
         with contextlib.suppress(psutil.Error):
@@ -163,12 +167,12 @@ class Worker:
 
     @property
     def computed(self) -> float:
-        """Seconds of computing so far; 0 where that cannot be seen any more."""
-        try:
-            times = psutil.Process(self._process.pid).cpu_times()
-        except psutil.Error:
-            return 0.0
-        return float(times.user + times.system)
+        """Seconds of CPU time that it has had."""
+        return self._spent if self.ended else self._computing()
+
+    def _computing(self) -> float:
+        """Seconds of CPU time that it has had so far; 0 where that cannot be seen any more."""
+        return seconds(self._process.pid)
 
     def _look_at_memory(self) -> None:
         with contextlib.suppress(psutil.Error):
@@ -215,6 +219,15 @@ class Worker:
                 text = data.decode("utf-8", "replace")[:room]
                 room -= len(text)
                 self._printed.append(text if room > 0 else text + "\n… and more\n")
+
+
+def seconds(process: int) -> float:
+    """CPU time that a process has had; 0 where it is there no more."""
+    try:
+        times = psutil.Process(process).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
 
 
 class Pool:

@@ -28,7 +28,7 @@ from course.curriculum import DAYS, ROOT
 from course.grading import cgroups
 from course.grading.cgroups import Cgroup, Hierarchy
 from course.worker import MOST_MEMORY
-from course.workers import CRASHED, TOO_MUCH, OutOfMemory, Worker, WorkerStopped
+from course.workers import CRASHED, TOO_MUCH, OutOfMemory, Worker, WorkerStopped, seconds
 
 NOBODY = 65534
 HOME = "/home/learner"
@@ -211,7 +211,6 @@ class WalledWorker(Worker):
         self._group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
         launch, filter_file = found.launch(self._group, device)
         code = f"import sys; sys.path.insert(0, {INSIDE!r}); from course.worker import main; main()"
-        self._spent = 0.0
         self._starved = False
         try:
             super().__init__(
@@ -223,14 +222,11 @@ class WalledWorker(Worker):
             if filter_file is not None:
                 os.close(filter_file)
 
-    @property
-    def computed(self) -> float:
-        """Seconds of CPU time that it has had, with all that it started."""
-        if self.ended:
-            return self._spent
+    def _computing(self) -> float:
+        """The same, with all that it started."""
         if self._group is not None:
             return self._group.computed
-        return sum((_seconds(one) for one in self._processes()), 0.0)
+        return sum(seconds(one.pid) for one in self._processes())
 
     def end(self) -> None:
         """End it with all that it started; nothing of it is left when this returns.
@@ -273,14 +269,6 @@ class WalledWorker(Worker):
             return [first, *first.children(recursive=True)]
         except psutil.Error:
             return []
-
-
-def _seconds(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.Error:
-        return 0.0
-    return float(times.user + times.system)
 
 
 # --- What is seen behind the walls ----------------------------------------------------------------
