@@ -46,6 +46,10 @@ WARMUP = 150
 
 PATIENCE = 60.0  # seconds between two signs of life
 
+# Why the reference stands in for a part without anything being wrong.
+NO_FILE, NOT_BEGUN, IMPORTED = "no file", "not begun", "imported from it"
+NOTHING_WRONG = (NO_FILE, NOT_BEGUN, IMPORTED)
+
 Send = Callable[..., None]
 
 
@@ -165,18 +169,21 @@ def put_together(
     for day in part_days():
         names, answer, reason = _own_of(day, files.get(day.stem))
         for name in day.exercises:
-            if name in names and hasattr(answer, name):
-                setattr(parts, name, getattr(answer, name))
-                own.append(name)
+            found = getattr(answer, name, None) if name in names else None
+            if found is None:
+                filled.setdefault(reason or NOT_BEGUN, []).append(name)
+            elif found is getattr(parts, name):  # `from implementation import *`
+                filled.setdefault(IMPORTED, []).append(name)
             else:
-                filled.setdefault(reason or "not begun", []).append(name)
+                setattr(parts, name, found)
+                own.append(name)
     return parts, own, filled
 
 
 def _own_of(day: Day, path: Path | None) -> tuple[list[str], ModuleType | None, str]:
     """The exercises of a day that the learner has begun, their module, or why there is none."""
     if path is None:
-        return [], None, "no file"
+        return [], None, NO_FILE
     try:
         source = read_answer(path)
         names = begun(source, stub_of(day), day.exercises)

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import implementation
 from course.answers import find_answer
-from course.assembly import MODULE, part_days, put_together
+from course.assembly import MODULE, NOTHING_WRONG, part_days, put_together
 from course.checks import raised
 from course.curriculum import DAYS, ROOT, Day
 from course.messages import describe_raised, not_started
@@ -23,7 +23,6 @@ from training.errors import Refused
 from training.settings import LANGUAGE_MODELS, Settings
 
 LAST_DAY = 14  # what comes after it works on a model, and is no part of one
-ABSENT = ("no file", "not begun")  # why the reference stands in without anything being wrong
 NO_PART = {"subsequent_mask"}  # masks are made by whoever calls the model
 WITH_A_SOURCE = {"DecoderLayer", "Decoder", "EncoderDecoder", "make_model"}
 
@@ -81,16 +80,12 @@ def load(settings: Settings, folder: Path) -> Parts:
         sys.modules[MODULE] = implementation  # for all that is no learner's
     used = _used(settings)
     filled = {reason: some for reason, names in filled.items() if (some := _among(names, used))}
-    broken = [reason.replace("(<unknown>, ", "(") for reason in filled if reason not in ABSENT]
+    broken = [
+        reason.replace("(<unknown>, ", "(") for reason in filled if reason not in NOTHING_WRONG
+    ]
     if broken:
         raise Refused("\n".join([*broken, _more(settings.answers)]))
-    own = _among(own, used)
-    # `from implementation import *` gives a file what it does not define.
-    if borrowed := [
-        name for name in own if getattr(vars(module)[name], "__module__", "") == MODULE
-    ]:
-        filled.setdefault("not in its file", []).extend(borrowed)
-    parts = Parts(module, [name for name in own if name not in borrowed], filled)
+    parts = Parts(module, _among(own, used), filled)
     if not parts.own:
         told = "\n".join(["No part of this model is yours:", *parts.lines()])
         raise Refused(f"{told}\nParts are the exercises of days {days()[0].number} to {LAST_DAY}")

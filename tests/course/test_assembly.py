@@ -76,6 +76,16 @@ def test_a_later_file_finds_the_learners_earlier_parts(answers, reference_restor
     assert parts.Encoder.__mro__[1] is parts.LayerNorm
 
 
+def test_what_is_imported_is_not_the_learners(answers, reference_restored):
+    """Every name of the reference is there after a star; none of them is claimed."""
+    folder = answers(RIGHT)
+    path = folder / "day11_norm_and_residual.py"
+    path.write_text(f"from implementation import *\n{path.read_text()}")
+    _, own, filled = put_together({path.stem: path})
+    assert own == ["LayerNorm"]
+    assert {"SublayerConnection", "clones"} <= set(filled["imported from it"])
+
+
 def test_a_file_that_cannot_be_loaded_is_named(answers, reference_restored):
     """Its exercises are the reference's, and the reason is said."""
     folder = answers(RIGHT)
