@@ -9,7 +9,6 @@ Whatever is not as it should be is told, and makes the exit status 1.
 from __future__ import annotations
 
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ from course.curriculum import DAYS
 from course.definitions import definition_text
 from course.grading.pools import processes_that_fit
 from course.misconceptions import Misconception, load_misconceptions
-from tests.course.hostile.classes import KINDS, Class
+from tests.course.hostile.classes import KINDS, Class, called, doors
 from tests.course.hostile.kinds import GRADED, Kind, right
 
 THIRD = 40
@@ -37,14 +36,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="course-class-") as name:
         Path(name).chmod(0o755)  # workers belong to nobody
         class_ = Class(Path(name))
-        mistakes = fill(class_)
-        grade(class_)
-        wrong = list(differences(class_, mistakes))
+        with doors() as sockets:
+            mistakes = fill(class_, sockets[0].getsockname()[1])
+            grade(class_)
+            wrong = ["an attack has reached a socket"] if called(sockets) else []
+        wrong += differences(class_, mistakes)
     print("\n".join(wrong) or f"All {3 * THIRD} verdicts are as they must be.")
     return 1 if wrong else 0
 
 
-def fill(class_: Class) -> dict[str, dict[int, Misconception]]:
+def fill(class_: Class, port: int) -> dict[str, dict[int, Misconception]]:
     """Make everybody's submission.
 
     Returns:
@@ -56,9 +57,8 @@ def fill(class_: Class) -> dict[str, dict[int, Misconception]]:
         class_.add(f"right-{number:02d}", everything)
     for learner, wrong in mistakes.items():
         class_.add(learner, everything | {n: with_mistake(n, one) for n, one in wrong.items()})
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        for kind in HOSTILE:
-            class_.add_kind(kind, door.getsockname()[1])
+    for kind in HOSTILE:
+        class_.add_kind(kind, port)
     return mistakes
 
 

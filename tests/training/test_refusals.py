@@ -80,8 +80,12 @@ def test_what_cannot_be_done_with_a_run_is_refused(run, arguments, words):
     assert run.trained
 
 
-@pytest.mark.parametrize("text", ["1 2", "3", "Hello.", "e.g. this/that"])
-def test_a_text_is_no_file(text):
-    from course.runs import _refuse_what_is_no_text
+@pytest.mark.parametrize("text", ["1 2", "3"])
+def test_a_text_is_no_file(run, text):
+    done = CliRunner().invoke(app, ["translate", str(run.folder), text])
+    assert (done.exit_code, bool(done.stdout.strip())) == (0, True), done.output
 
-    _refuse_what_is_no_text(text)
+
+@pytest.mark.parametrize("text", ["Hello.", "e.g. this/that"])
+def test_a_text_with_dots_and_slashes_is_no_file_either(run, text):
+    assert "never seen" in refused("translate", str(run.folder), text)

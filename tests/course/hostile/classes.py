@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import select
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -33,6 +35,25 @@ HONEST = {
 SEED = 20
 SECRET = "COURSE_TEST_SECRET"  # in the grader's environment
 MARK = "hostile-mark"  # in the name of whatever an attack leaves somewhere
+
+
+@contextlib.contextmanager
+def doors():
+    """Sockets of this machine at which an attack would arrive: two of one port, one of a name."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+        socket.socket(socket.AF_UNIX) as local,
+    ):
+        udp.bind(tcp.getsockname())
+        local.bind(f"\0course-hostile-{tcp.getsockname()[1]}")
+        local.listen()
+        yield tcp, udp, local
+
+
+def called(sockets):
+    """Those at which something has arrived."""
+    return select.select(sockets, [], [], 0)[0]
 
 
 @dataclass

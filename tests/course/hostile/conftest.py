@@ -1,14 +1,13 @@
 """The class of all kinds of hostile submissions, graded once for all tests."""
 
 import shutil
-import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from course.grading.sandbox import NoSandbox, walls
-from tests.course.hostile.classes import HONEST, KINDS, Class
+from tests.course.hostile.classes import HONEST, KINDS, Class, doors
 
 
 @pytest.fixture(scope="session")
@@ -32,24 +31,17 @@ def empty_class():
 
 
 @pytest.fixture(scope="session")
-def doors():
-    """Sockets of this machine at which an attack would arrive: two of one port, one of a name."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as tcp,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
-        socket.socket(socket.AF_UNIX) as local,
-    ):
-        udp.bind(tcp.getsockname())
-        local.bind(f"\0course-hostile-{tcp.getsockname()[1]}")
-        local.listen()
-        yield tcp, udp, local
+def sockets():
+    """Where an attack would arrive."""
+    with doors() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
-def graded(empty_class, doors):
+def graded(empty_class, sockets):
     """The class of all kinds and the honest, graded two at a time."""
     mixed = empty_class()
-    port = doors[0].getsockname()[1]
+    port = sockets[0].getsockname()[1]
     for kind in KINDS:
         mixed.add_kind(kind, port)
     for learner, days in HONEST.items():
