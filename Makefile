@@ -20,6 +20,7 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/course sync --check
 	$(BIN)/pytest -n 2 --dist loadgroup --ignore tests/course/hostile
 	$(BIN)/pytest tests/course/hostile  # grades a class, with all cores

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -20,9 +18,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from course.answers import read_answer
+from rich.live import Live
+from rounds import console, machine, show_machine, table, write
+
+from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT, Day
-from course.misconceptions import load_misconceptions
+from course.judging.misconceptions import load_misconceptions
 
 BETWEEN_SAVES = 1.0  # seconds in which a learner at least looks at the verdict, and spares warm up
 
@@ -114,21 +115,23 @@ def main() -> None:
         day for day in DAYS if day.ready and (not arguments.days or day.number in arguments.days)
     ]
 
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    print(f"{machine}, Python {platform.python_version()}")
-    print("medians in seconds    save to verdict")
-    print(f"{'day':<27}   right   wrong    both  slowest   pytest    ratio")
+    show_machine(machine())
+    lines = table(
+        ["day"],
+        ["right", "wrong", "both", "slowest", "pytest", "ratio"],
+        "medians in seconds, from a save to the verdict and of a cold pytest",
+    )
     figures = []
-    for day in days:
-        row = measure(day, arguments.rounds)
-        figures.append(row)
-        numbers = "".join(f"{row[kind]:8.3f}" for kind in ("right", "wrong", "watch"))
-        print(
-            f"{day.stem:<27}{numbers}{row['slowest']:9.3f}{row['pytest']:9.3f}{row['ratio']:8.1f}×",
-            flush=True,
-        )
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    # A day's line is shown when it is there, and no thread redraws beside what is measured.
+    with Live(lines, console=console, auto_refresh=False) as live:
+        for day in days:
+            row = measure(day, arguments.rounds)
+            figures.append(row)
+            waits = (row[kind] for kind in ("right", "wrong", "watch", "slowest", "pytest"))
+            lines.add_row(day.stem, *(f"{wait:.3f}" for wait in waits), f"{row['ratio']:.1f}×")
+            live.refresh()
+    console.line()  # which Live leaves out where there is no terminal
+    write(figures, arguments.json)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     python benchmarks/grading.py [learners]
 
-Each round grades a class of right answers to all days twice, with walls and without, in turn. Printed
-are the medians: CPU time of the whole machine for each submission (so let nothing else run), the clock,
-how busy the cores were, and the most memory that all processes together held; the last for a class a
-third of the size, too.
+Each round grades a class of right answers to all days twice, with walls and without; the next round begins
+with the other. Printed are the medians: CPU time of the whole machine for each submission (so let nothing
+else run), the clock, how busy the cores were, and the most memory that all processes together held; the last
+for a class a third of the size, too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
+from rounds import console, in_turns, in_words, machine, ratios, show_machine, table
 
-from course.answers import read_answer
+from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT
 
 ROUNDS = 3
+WALLED, PLAIN = "with walls", "plain"
 READY = [day for day in DAYS if day.ready]
 
 
@@ -53,21 +56,29 @@ def main() -> None:
         large, small = Path(name, "large"), Path(name, "small")
         make_class(large, learners)
         make_class(small, max(1, learners // 3))
-        rounds = [(grade(large), grade(large, "--unsafe")) for _ in range(ROUNDS)]
+        ways = {WALLED: partial(grade, large), PLAIN: partial(grade, large, "--unsafe")}
+        found = in_turns(ways, ROUNDS)
         third = grade(small)
-    walled, plain = ([pair[side] for pair in rounds] for side in (0, 1))
-    print(
-        f"{learners} submissions of {len(READY)} days, medians of {ROUNDS}, {os.cpu_count()} cores"
-    )
-    for words, costs in (("with walls", walled), ("plain", plain)):
-        print(
-            f"  {words:<11}{median(costs, 'computed'):6.2f} s of CPU a submission"
-            f"{median(costs, 'seconds'):8.1f} s in all{median(costs, 'busy'):6.0%} busy"
-            f"{median(costs, 'memory') / 2**30:6.2f} GB"
+    show_machine(machine())
+    show(found, third, f"{learners} submissions of {len(READY)} days, medians of {ROUNDS}")
+
+
+def show(found: dict[str, list[Cost]], third: Cost, title: str) -> None:
+    """A line for each way to grade, one for what walls cost, one for the smaller class."""
+    lines = table([""], ["CPU a submission", "in all", "busy", "memory"], title)
+    for way, costs in found.items():
+        lines.add_row(
+            way,
+            f"{median(costs, 'computed'):.2f} s",
+            f"{median(costs, 'seconds'):.1f} s",
+            f"{median(costs, 'busy'):.0%}",
+            in_words(median(costs, "memory")),
         )
-    ratio = statistics.median(one.computed / other.computed for one, other in rounds)
-    print(f"  ratio      {ratio:6.2f}")
-    print(f"  a third of the class: {third.memory / 2**30:.2f} GB")
+    computed = {way: [cost.computed for cost in costs] for way, costs in found.items()}
+    ratio = statistics.median(ratios(computed[WALLED], computed[PLAIN]))
+    lines.add_row("ratio", f"{ratio:.2f}")
+    lines.add_row("a third of the class", "", "", "", in_words(third.memory))
+    console.print(lines)
 
 
 def make_class(folder: Path, learners: int) -> None:

@@ -29,20 +29,25 @@ cores (`OMP_NUM_THREADS`), 15 rounds or more. The spread of the ratios tells how
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from rounds import (
+    console,
+    in_long_turns,
+    in_words,
+    machine_with,
+    ratios,
+    show_machine,
+    table,
+    write,
+)
 from torch import Tensor, nn
 
 from implementation import (
@@ -56,6 +61,7 @@ from implementation import (
 )
 
 OURS = "ours"
+PACE = ["tokens/s", "ratio", "range"]
 
 
 @dataclass(frozen=True)
@@ -335,7 +341,7 @@ def decoding(
     return decode
 
 
-def seconds(act: Callable[[], None], times: int, setting: Setting) -> float:
+def seconds(act: Callable[[], None], setting: Setting, times: int) -> float:
     """How long one of several goes takes."""
     setting.wait()
     started = time.perf_counter()
@@ -346,19 +352,11 @@ def seconds(act: Callable[[], None], times: int, setting: Setting) -> float:
 
 
 def take_turns(
-    acts: dict[str, Callable[[], None]], setting: Setting, rounds: int, least: float
+    acts: dict[str, Callable[[], None]], setting: Setting, rounds: int, turn: float
 ) -> dict[str, list[float]]:
-    """The seconds of every contender in every round. A turn is long enough for the clock, equally for all."""
-    for act in acts.values():
-        seconds(act, 2, setting)  # allocations, the choice of kernels, perhaps compilation
-    times = max(1, round(least / seconds(acts[OURS], 1, setting)))
-    taken: dict[str, list[float]] = {name: [] for name in acts}
-    names = list(acts)
-    for round_ in range(rounds):
-        first = round_ % len(names)
-        for name in names[first:] + names[:first]:
-            taken[name].append(seconds(acts[name], times, setting))
-    return taken
+    """The seconds of every contender in every round."""
+    timed = {name: partial(seconds, act, setting) for name, act in acts.items()}
+    return in_long_turns(timed, rounds, turn)
 
 
 def peak_memory(act: Callable[[], None], setting: Setting) -> int | None:
@@ -380,19 +378,19 @@ def summary(taken: dict[str, list[float]], tokens: int) -> dict[str, dict[str, f
     """Medians of each contender, and of the reference's time over its, round by round."""
     told = {}
     for name, times in taken.items():
-        ratios = [ours / theirs for ours, theirs in zip(taken[OURS], times, strict=True)]
+        by_round = ratios(taken[OURS], times)
         median = statistics.median(times)
         told[name] = {
             "seconds": median,
             "tokens_per_second": tokens / median,
-            "ratio": statistics.median(ratios),
-            "ratio_lowest": min(ratios),
-            "ratio_highest": max(ratios),
+            "ratio": statistics.median(by_round),
+            "ratio_lowest": min(by_round),
+            "ratio_highest": max(by_round),
         }
     return told
 
 
-def measure(name: str, setting: Setting, rounds: int, least: float) -> dict[str, dict]:
+def measure(name: str, setting: Setting, rounds: int, turn: float) -> dict[str, dict]:
     """Everything about one size, by contender."""
     torch.manual_seed(0)
     size = SIZES[name]
@@ -408,9 +406,9 @@ def measure(name: str, setting: Setting, rounds: int, least: float) -> dict[str,
             model.decoder.compile()
     steps = {key: training(model, size, setting, batch) for key, model in models.items()}
     decodes = {key: decoding(model, size, setting, batch) for key, model in models.items()}
-    trained = summary(take_turns(steps, setting, rounds, least), int(batch.ntokens))
+    trained = summary(take_turns(steps, setting, rounds, turn), int(batch.ntokens))
     spoken = size.batch * (size.decoded - 1)
-    said = summary(take_turns(decodes, setting, rounds, least), spoken)
+    said = summary(take_turns(decodes, setting, rounds, turn), spoken)
     return {
         key: {
             "parameters": counts[key],
@@ -422,53 +420,30 @@ def measure(name: str, setting: Setting, rounds: int, least: float) -> dict[str,
     }
 
 
-def show(name: str, figures: dict[str, dict], console: Console) -> None:
+def show(name: str, figures: dict[str, dict]) -> None:
     """One size: a table for training, one for decoding."""
     size = SIZES[name]
     console.print(
         f"\n{name}: {size.n} + {size.n} layers, d_model {size.d_model}, d_ff {size.d_ff}, h {size.h}; "
         f"{size.batch} × {size.length} tokens of {size.vocab}. Ratio: time of ours / time of this"
     )
-    for kind in ("train", "decode"):
-        table = Table(box=box.SIMPLE_HEAD)
-        table.add_column(kind, no_wrap=True)
-        columns = ["tokens/s", "ratio", "range"]
-        if kind == "train":
-            columns += ["parameters", "peak"]
-        for column in columns:
-            table.add_column(column, justify="right", no_wrap=True)
-        for key, row in figures.items():
-            told = row[kind]
-            cells = [
-                f"{told['tokens_per_second']:,.0f}",
-                f"{told['ratio']:.2f}",
-                f"{told['ratio_lowest']:.2f}, {told['ratio_highest']:.2f}",
-                f"{row['parameters']:,}",
-                in_words(row["peak_bytes"]),
-            ]
-            table.add_row(key, *cells[: len(columns)])
-        console.print(table)
+    trained = table(["train"], [*PACE, "parameters", "peak"])
+    decoded = table(["decode"], PACE)
+    for key, row in figures.items():
+        held = (f"{row['parameters']:,}", in_words(row["peak_bytes"]))
+        trained.add_row(key, *pace(row["train"]), *held)
+        decoded.add_row(key, *pace(row["decode"]))
+    console.print(trained)
+    console.print(decoded)
 
 
-def in_words(peak: int | None) -> str:
-    """Bytes as MiB."""
-    return "unmeasured" if peak is None else f"{peak / 2**20:,.0f} MiB"
-
-
-def machine(setting: Setting) -> dict[str, str | int | bool]:
-    """Where the figures come from."""
-    cuda = setting.device.type == "cuda"
-    chip = torch.cuda.get_device_name(setting.device) if cuda else platform.machine()
-    return {
-        "device": f"{setting.device}, {chip}",
-        "dtype": str(setting.dtype).removeprefix("torch."),
-        "compiled": setting.compiled,
-        "system": platform.system(),
-        "cores": os.cpu_count() or 0,
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
+def pace(told: dict[str, float]) -> tuple[str, str, str]:
+    """The cells of `PACE`."""
+    return (
+        f"{told['tokens_per_second']:,.0f}",
+        f"{told['ratio']:.2f}",
+        f"{told['ratio_lowest']:.2f}, {told['ratio_highest']:.2f}",
+    )
 
 
 def main() -> None:
@@ -493,16 +468,16 @@ def main() -> None:
     warnings.filterwarnings("ignore", message=".*nested tensors is in prototype")
     if setting.device.type == "cpu" and setting.dtype != torch.float32:
         torch.backends.mha.set_fastpath_enabled(False)
-    where = machine(setting)
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(", ".join(f"{key} {value}" for key, value in where.items()))
+    where = machine_with(setting.device) | {
+        "dtype": arguments.dtype,
+        "compiled": arguments.compile,
+    }
+    show_machine(where)
     sizes = {}
     for name in arguments.sizes:
         sizes[name] = measure(name, setting, arguments.rounds, arguments.turn)
-        show(name, sizes[name], console)
-    if arguments.json:
-        figures = {"machine": where, "rounds": arguments.rounds, "sizes": sizes}
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        show(name, sizes[name])
+    write({"machine": where, "rounds": arguments.rounds, "sizes": sizes}, arguments.json)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,7 @@ Figures mean something on a quiet machine only. On the CPU, bfloat16 and compila
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
-import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -35,15 +32,24 @@ from pathlib import Path
 
 import psutil
 import torch
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 # A script's own folder comes first, where `training` is this file.
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.model import TorchDecoder, TorchEncoder
+from model import TorchDecoder, TorchEncoder
+from rounds import (
+    console,
+    in_long_turns,
+    in_words,
+    machine_with,
+    ratios,
+    show_machine,
+    table,
+    write,
+)
+
 from training import settings as settings_
 from training import tasks
 from training.devices import Place, pick
@@ -53,6 +59,7 @@ from training.settings import CONFIGS, Settings
 from training.trainer import Trainer, Window
 
 OURS, PLAIN = "ours", "torch.nn"
+PACE = ["tokens/s", "range", "peak"]
 SAMPLED = 0.002  # seconds between two looks at a process's memory
 
 
@@ -144,23 +151,6 @@ class Runner:
         return sum(window.tokens) / (time.perf_counter() - started)
 
 
-def in_turns(runners: dict[str, Runner], rounds: int, turn: float) -> dict[str, list[float]]:
-    """Tokens a second of every contender in every round."""
-    for runner in runners.values():
-        runner.go(3)  # allocations, the choice of kernels, perhaps compilation
-    first = next(iter(runners.values()))
-    started = time.perf_counter()
-    first.go(2)
-    steps = max(1, round(turn / ((time.perf_counter() - started) / 2)))
-    paces: dict[str, list[float]] = {name: [] for name in runners}
-    names = list(runners)
-    for number in range(rounds):
-        shift = number % len(names)
-        for name in names[shift:] + names[:shift]:
-            paces[name].append(runners[name].go(steps))
-    return paces
-
-
 def peak(settings: Settings, device: str, kind: type[Trainer], data_dir: Path | None) -> int | None:
     """The most bytes that training needs, measured in a process of its own."""
     context = multiprocessing.get_context("spawn")
@@ -187,32 +177,34 @@ def _train_a_little(pipe, settings: Settings, device: str, kind: type[Trainer], 
     pipe.send(torch.cuda.max_memory_allocated() if cuda else 0)
 
 
-def figures(paces: list[float], trainer: Trainer, most: int | None) -> Figures:
-    """The median of all rounds, and how far they spread."""
-    return Figures(statistics.median(paces), min(paces), max(paces), most, trainer.size)
+def paces_of(runners: dict[str, Runner], arguments: argparse.Namespace) -> dict[str, list[float]]:
+    """Tokens a second of every contender in every round."""
+    goes = {name: runner.go for name, runner in runners.items()}
+    return in_long_turns(goes, arguments.rounds, arguments.turn)
+
+
+def figures(
+    trainer: Trainer, paces: list[float], arguments: argparse.Namespace
+) -> dict[str, float | int | None]:
+    """The median of all rounds, how far they spread, and the memory."""
+    most = peak(trainer.settings, arguments.device, type(trainer), arguments.data_dir)
+    return asdict(Figures(statistics.median(paces), min(paces), max(paces), most, trainer.size))
 
 
 def of_task(name: str, arguments: argparse.Namespace) -> dict[str, object]:
     """A shipped config, by us and by torch's layers."""
     settings = settings_.load(CONFIGS / f"{name}.yaml")
-    task = tasks.load(settings, arguments.data_dir, Console())
+    task = tasks.load(settings, arguments.data_dir, console)
     kinds = {OURS: Trainer, PLAIN: PlainTrainer}
     runners = {
         key: Runner(prepared(settings, task, arguments.device, kind)) for key, kind in kinds.items()
     }
-    paces = in_turns(runners, arguments.rounds, arguments.turn)
-    ratios = [theirs / ours for ours, theirs in zip(paces[OURS], paces[PLAIN], strict=True)]
+    paces = paces_of(runners, arguments)
     found: dict[str, object] = {
-        key: asdict(
-            figures(
-                paces[key],
-                runners[key].trainer,
-                peak(settings, arguments.device, kind, arguments.data_dir),
-            )
-        )
-        for key, kind in kinds.items()
+        key: figures(runner.trainer, paces[key], arguments) for key, runner in runners.items()
     }
-    return found | {"ratio": statistics.median(ratios)}
+    # Of paces, theirs over ours: that is our time over theirs.
+    return found | {"ratio": statistics.median(ratios(paces[PLAIN], paces[OURS]))}
 
 
 def rungs(settings: Settings) -> dict[str, Settings]:
@@ -233,76 +225,54 @@ def rungs(settings: Settings) -> dict[str, Settings]:
 
 def of_ladder(name: str, arguments: argparse.Namespace) -> dict[str, dict[str, object]]:
     """Every rung in turns; the gain of each over the one before it."""
-    found = rungs(settings_.load(CONFIGS / f"{name}.yaml"))
+    steps = rungs(settings_.load(CONFIGS / f"{name}.yaml"))
     runners = {
         rung: Runner(
             prepared(
                 settings,
-                tasks.load(settings, arguments.data_dir, Console()),
+                tasks.load(settings, arguments.data_dir, console),
                 arguments.device,
             )
         )
-        for rung, settings in found.items()
+        for rung, settings in steps.items()
     }
-    paces = in_turns(runners, arguments.rounds, arguments.turn)
-    told: dict[str, dict[str, object]] = {
-        rung: asdict(
-            figures(
-                paces[rung],
-                runners[rung].trainer,
-                peak(settings, arguments.device, Trainer, arguments.data_dir),
-            )
-        )
-        for rung, settings in found.items()
+    paces = paces_of(runners, arguments)
+    found: dict[str, dict[str, object]] = {
+        rung: figures(runner.trainer, paces[rung], arguments) for rung, runner in runners.items()
     }
     for before, after in pairwise(found):
-        gains = [b / a for a, b in zip(paces[before], paces[after], strict=True)]
-        told[after]["gain"] = statistics.median(gains)
-    return told
+        found[after]["gain"] = statistics.median(ratios(paces[after], paces[before]))
+    return found
 
 
 # --- What is told ---------------------------------------------------------------------------------
 
 
-def show_tasks(found: dict[str, dict], console: Console) -> None:
+def show_tasks(found: dict[str, dict]) -> None:
     """Tasks: a line for each contender."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("config", "", "parameters", "tokens/s", "range", "peak", "ours / torch.nn"):
-        table.add_column(column, justify="left" if column in ("config", "") else "right")
+    lines = table(["config", ""], ["parameters", *PACE, "ours / torch.nn"])
     for name, one in found.items():
-        for key in (OURS, PLAIN):
+        for key, config, ratio in ((OURS, name, f"{one['ratio']:.2f}"), (PLAIN, "", "")):
             row = one[key]
-            table.add_row(
-                name if key == OURS else "",
-                key,
-                f"{row['parameters']:,}",
-                f"{row['tokens_per_second']:,.0f}",
-                f"{row['slowest']:,.0f} – {row['fastest']:,.0f}",
-                in_words(row["peak_bytes"]),
-                f"{one['ratio']:.2f}" if key == OURS else "",
-            )
-    console.print(table)
+            lines.add_row(config, key, f"{row['parameters']:,}", *pace(row), ratio)
+    console.print(lines)
 
 
-def show_ladder(name: str, found: dict[str, dict], console: Console) -> None:
+def show_ladder(name: str, found: dict[str, dict]) -> None:
     """The ladder: a line for each rung."""
-    table = Table(box=box.SIMPLE_HEAD, title=f"ladder: {name}", title_justify="left")
-    for column in ("", "tokens/s", "range", "peak", "gain"):
-        table.add_column(column, justify="right" if column else "left")
+    lines = table([""], [*PACE, "gain"], f"ladder: {name}")
     for rung, row in found.items():
-        table.add_row(
-            rung,
-            f"{row['tokens_per_second']:,.0f}",
-            f"{row['slowest']:,.0f} – {row['fastest']:,.0f}",
-            in_words(row["peak_bytes"]),
-            f"× {row['gain']:.2f}" if "gain" in row else "",
-        )
-    console.print(table)
+        lines.add_row(rung, *pace(row), f"× {row['gain']:.2f}" if "gain" in row else "")
+    console.print(lines)
 
 
-def in_words(most: int | None) -> str:
-    """Bytes as MiB."""
-    return "unmeasured" if most is None else f"{most / 2**20:,.0f} MiB"
+def pace(row: dict[str, float]) -> tuple[str, str, str]:
+    """The cells of `PACE`."""
+    return (
+        f"{row['tokens_per_second']:,.0f}",
+        f"{row['slowest']:,.0f} – {row['fastest']:,.0f}",
+        in_words(row["peak_bytes"]),
+    )
 
 
 def main() -> None:
@@ -317,26 +287,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
 
-    device = pick(arguments.device)
-    chip = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
-    where = {
-        "device": f"{device}, {chip}",
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(", ".join(f"{key} {value}" for key, value in where.items()))
+    where = machine_with(pick(arguments.device))
+    show_machine(where)
     by_task = {name: of_task(name, arguments) for name in arguments.tasks}
     if by_task:
-        show_tasks(by_task, console)
+        show_tasks(by_task)
     ladders = {name: of_ladder(name, arguments) for name in arguments.ladder}
     for name, found in ladders.items():
-        show_ladder(name, found, console)
-    if arguments.json:
-        everything = {"machine": where, "tasks": by_task, "ladders": ladders}
-        arguments.json.write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
+        show_ladder(name, found)
+    write({"machine": where, "tasks": by_task, "ladders": ladders}, arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The forty days: their names, what each asks for, and where its files lie."""
+"""The forty days: their names, what each asks for, where its files lie, and how these are marked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+RAISE = "raise NotImplementedError"  # stands in a stub where the learner's code is to come
+ANSWER_TAG = "answer"  # on the cells of a notebook that are the answer
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,17 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.terminal_theme import MONOKAI
 
-from course.answers import read_answer
-from course.checking import check_day
+from course.checks.answers import read_answer
+from course.workers.checking import check_day
 from course.curriculum import DAYS
-from course.definitions import stub_text
-from course.display import THEME, board, verdict
-from course.judge import Judge
-from course.misconceptions import load_misconceptions
-from course.results import DayResult
-from course.workers import Pool
+from course.references.stubs import stub_text
+from course.terminal.words import THEME
+from course.desk.board import board
+from course.desk.verdicts import verdict
+from course.judging.judge import Judge
+from course.judging.misconceptions import load_misconceptions
+from course.judging.results import DayResult
+from course.workers.pool import Pool
 
 HERE = Path(__file__).parent
 FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from course.curriculum import DAYS
-from course.definitions import definition_text
 from course.grading.pools import processes_that_fit
-from course.misconceptions import Misconception, load_misconceptions
+from course.judging.misconceptions import Misconception, load_misconceptions
+from course.references.text import definition_text
 from tests.course.hostile.classes import KINDS, Class, called, doors
 from tests.course.hostile.kinds import GRADED, Kind, right
 

@@ -19,10 +19,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from course.checks import see
+from course.checks.seeing import see
 from course.curriculum import DAYS, Day, find_day
-from course.definitions import definition_text, reference_module
-from course.judge import Judge
+from course.judging.judge import Judge
+from course.references.changed import reference_module
+from course.references.text import definition_text
 
 ENOUGH = 0.95
 SECONDS = 10

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from training import grammar
 from training.downloads import File, find
 from training.errors import Refused
 
@@ -101,8 +102,6 @@ def parallel(
         if side not in LANGUAGES[data]:
             raise Refused(f"{data} is in {', '.join(LANGUAGES[data])}, and not in {side!r}")
     if data == "toy":
-        from training import grammar
-
         return {split: _ordered(pairs, source) for split, pairs in grammar.corpus().items()}
     if data == "multi30k":
         return {

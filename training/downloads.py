@@ -23,6 +23,11 @@ from rich.progress import DownloadColumn, Progress
 
 from training.errors import Refused
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 STALL = 20.0  # seconds without a byte after which an answer is given up
 TRIES = 5  # in a row, that bring the file no further
 WAIT = 0.5  # seconds before the next try; doubled at each that brings nothing
@@ -236,12 +241,8 @@ def _lock(handle: int) -> bool:
     """Take the lock on an open file, if nobody has it; closing the file gives it back."""
     try:
         if sys.platform == "win32":
-            import msvcrt
-
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         else:
-            import fcntl
-
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False

@@ -1,6 +1,6 @@
 """A small grammar that makes English sentences and their French translations, in pairs.
 
-It is the corpus of `course train translation` where nothing can be downloaded. What makes it worth
+It is the corpus of the task `translation` where nothing can be downloaded. What makes it worth
 a Transformer is that few words can be translated alone: genders, agreements, elisions, another
 order of words, an "it" that is il or elle by the noun it stands for. Yet nothing is a matter of
 taste: each English sentence has exactly one French translation here, and each French one exactly

@@ -1,4 +1,4 @@
-"""Using what was trained: translating, generating, measuring, looking at attention.
+"""Using what was trained: translating, generating, looking at attention.
 
 Everything comes from the run's folder: settings, vocabularies, weights, and a learner's own parts where
 those were trained.
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import sacrebleu
 import torch
 from torch import Tensor
 
@@ -21,34 +20,17 @@ from training.batches import padded
 from training.checkpoints import read_weights
 from training.devices import pick
 from training.errors import Refused
-from training.model import LanguageModel, Objective, build, keep_weights, put_weights
-from training.monitor import perplexity
-from training.parts import blamed, load
+from training.model import LanguageModel, build, keep_weights, put_weights
+from training.parts import REFERENCE, Parts, Workshop, parts_of
 from training.run import Run
 from training.sampling import sample
-from training.settings import LANGUAGE_MODELS, Settings
-from training.tasks import Task
+from training.settings import Settings
 from training.vocabulary import END, PAD, START, Languages
 from training.waiting import Tell, untold
 
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
 AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
 LONGEST = 1000  # tokens of a source
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What a model does on a whole held-out split. Losses are per token, and not smoothed."""
-
-    split: str
-    sequences: int
-    loss: float
-    perplexity: float
-    exact_match: float | None
-    """The share of answers that are the wanted ones to the letter; None for language models."""
-    bleu: float | None
-    signature: str | None
-    """How sacrebleu computed it."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +46,26 @@ class Attention:
 class Model:
     """A trained model, and what it takes to use it."""
 
-    def __init__(self, settings: Settings, languages: Languages, model: Any, device: torch.device):
+    def __init__(
+        self,
+        settings: Settings,
+        languages: Languages,
+        model: Any,
+        device: torch.device,
+        parts: Parts = REFERENCE,
+    ):
         self.settings, self.languages, self.device = settings, languages, device
         self.model: Any = model.to(device).eval()
+        self.parts = parts
 
     @classmethod
-    def load(cls, folder: Path, device: str = "auto") -> Model:
+    def load(cls, folder: Path, device: str = "auto", workshop: Workshop | None = None) -> Model:
         """The best model of a run.
+
+        Args:
+            folder: of the run.
+            device: `auto` is a GPU where there is one.
+            workshop: who makes parts of a learner's files, where the run has some.
 
         Raises:
             Refused: no run, none that has got as far as weights, or a damaged one.
@@ -81,9 +76,10 @@ class Model:
         if languages is None or not path.exists():
             raise Refused(f"{folder} holds no trained model yet")
         where = pick(device)
-        model = build(settings, languages, load(settings, run.answers).module)
+        parts = parts_of(settings, run.answers, workshop)
+        model = build(settings, languages, parts)
         put_weights(model, read_weights(path))
-        return cls(settings, languages, model, where)
+        return cls(settings, languages, model, where, parts)
 
     @property
     def usual_beam(self) -> int:
@@ -126,7 +122,7 @@ class Model:
         src_mask = Batch(src, pad=PAD).src_mask
         end = self.languages.end
         longest = src.size(1) + 1 + (MARGIN if end is not None else 0)
-        with blamed(self.settings.answers):
+        with self.parts.blamed():
             if beam == 1 or end is None:
                 tokens = greedy_decode(self.model, src, src_mask, longest, START, end)
             else:
@@ -166,7 +162,7 @@ class Model:
         told = len(text)
         for _ in range(tokens):
             seen = torch.tensor([ids[-self.settings.context :]], device=self.device)
-            with torch.no_grad(), blamed(self.settings.answers):
+            with torch.no_grad(), self.parts.blamed():
                 logits = self.model.generator(self.model(seen)[:, -1])  # (1, V)
             ids.append(int(sample(logits, temperature, top_k, top_p, generator)))
             text = words.decode(ids)
@@ -174,47 +170,6 @@ class Model:
                 yield text[told:]
                 told = len(text)
         yield text[told:]
-
-    # --- What it does on what it has not seen -----------------------------------------------------
-
-    def evaluate(
-        self, task: Task, split: str, beam: int | None = None, tell: Tell = untold
-    ) -> Evaluation:
-        """Measure the model on a whole split.
-
-        Args:
-            task: whose data it is.
-            split: `validation`, or `test` where there is one.
-            beam: hypotheses side by side; the usual ones if left out.
-            tell: called as it gets on.
-        """
-        if split not in task.splits:
-            raise Refused(f"{self.settings.task} has no split {split!r}: {', '.join(task.splits)}")
-        loss, sequences = self._loss(task, split, tell)
-        exact = bleu = signature = None
-        if self.settings.task not in LANGUAGE_MODELS:
-            sources, wanted = map(list, zip(*task.texts(split), strict=True))
-            answers = self.translate(sources, beam or self.usual_beam, tell=tell)
-            right = sum(a == b for a, b in zip(answers, wanted, strict=True))
-            exact = right / len(wanted)
-            if self.settings.task == "translation":
-                metric = sacrebleu.BLEU(lowercase=self.settings.lowercase)
-                bleu = metric.corpus_score(answers, [wanted]).score
-                signature = str(metric.get_signature())
-        return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature)
-
-    def _loss(self, task: Task, split: str, tell: Tell) -> tuple[float, int]:
-        objective = Objective(self.model, smoothing=0.0)
-        total, tokens, sequences = 0.0, 0, 0
-        batches = task.held_out(split)
-        with torch.no_grad(), blamed(self.settings.answers):
-            for number, rows in enumerate(batches, 1):
-                on_device = rows.to(self.device)
-                total += float(objective(on_device.source, on_device.target)[1])
-                tokens += rows.tokens
-                sequences += len(rows)
-                tell("loss", number, len(batches))
-        return total / tokens, sequences
 
     # --- Attention --------------------------------------------------------------------------------
 
@@ -226,7 +181,7 @@ class Model:
         """
         keep_weights(self.model, True)
         try:
-            with blamed(self.settings.answers):
+            with self.parts.blamed():
                 return self._attention(text)
         finally:
             keep_weights(self.model, not self.settings.fused)

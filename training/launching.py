@@ -1,4 +1,4 @@
-"""The `course` command in many processes, by `torchrun`: one Ctrl-C lets all of them save."""
+"""A program in many processes, by `torchrun`: one Ctrl-C lets all of them save."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ RESTARTS = 3  # of all processes, after one has died
 
 
 def launch(
-    arguments: Sequence[str], processes: int, environment: dict[str, str], began: Path
+    module: str,
+    arguments: Sequence[str],
+    processes: int,
+    environment: dict[str, str],
+    began: Path,
 ) -> int:
-    """Start the command in many processes, all of them anew when one dies.
+    """Start a program in many processes, all of them anew when one dies.
 
     They have a session of their own, so that a Ctrl-C reaches them through here alone: `torchrun`
     itself never hears it, and has nothing to complain of.
 
     Args:
-        arguments: of the command.
+        module: what `python -m` starts the program by.
+        arguments: of the program.
         processes: how many.
         environment: what is added to it.
         began: where the process that leads writes its id once it can be interrupted.
@@ -40,7 +45,7 @@ def launch(
         *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
         f"--nproc-per-node={processes}",
         f"--max-restarts={RESTARTS}",
-        *("-m", "course.cli", *arguments),
+        *("-m", module, *arguments),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **environment}
     with (

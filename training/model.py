@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import implementation
 from training.errors import Refused
-from training.parts import described
+from training.parts import REFERENCE, Parts
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
 
@@ -52,25 +52,22 @@ class LanguageModel(nn.Module):
         return states
 
 
-def build(settings: Settings, languages: Languages, parts: ModuleType = implementation) -> Model:
+def build(settings: Settings, languages: Languages, parts: Parts = REFERENCE) -> Model:
     """The model of a run, with the weights it starts from; drawn from torch's generator.
 
     Raises:
         Refused: parts of a learner's that do not make the reference's model.
     """
-    if parts is implementation:
-        return _built(settings, languages, parts)
-    try:
-        model = _built(settings, languages, parts)
+    with parts.blamed("do not make a model:"):
+        model = _built(settings, languages, parts.module)
         shapes = shapes_of(model)
-    except (Exception, SystemExit) as error:  # a learner's code may raise anything
-        words = described(error, settings.answers)
-        raise Refused(f"The parts in {settings.answers} do not make a model: {words}") from error
+    if parts.module is implementation:
+        return model
     with torch.device("meta"):
         wanted = shapes_of(_built(settings, languages, implementation))
     if shapes != wanted:
         raise Refused(
-            f"The parts in {settings.answers} make another model than the reference's: "
+            f"The parts in {parts.answers} make another model than the reference's: "
             f"{_differing(shapes, wanted)}. `course check` tells which part is wrong"
         )
     return model

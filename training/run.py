@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training import parts
 from training import settings as settings_
 from training.checkpoints import Damaged, previous, read_state, write_whole
 from training.errors import Refused
+from training.parts import Workshop, needed
 from training.settings import Settings
 from training.vocabulary import Languages, from_json
 
@@ -78,8 +78,13 @@ class Run:
         return self.folder / f"step-{step:08d}.safetensors"
 
     @classmethod
-    def begin(cls, folder: Path, settings: Settings) -> Run:
+    def begin(cls, folder: Path, settings: Settings, workshop: Workshop | None = None) -> Run:
         """A new run in a folder of its own.
+
+        Args:
+            folder: which is not there yet, or empty.
+            settings: of the run.
+            workshop: who keeps a learner's files, where the settings name some.
 
         Raises:
             Refused: the folder holds something already, or cannot be written.
@@ -100,7 +105,7 @@ class Run:
             raise Refused(f"{folder} cannot be written: {error.strerror}") from error
         try:
             if settings.answers:
-                parts.keep(Path(settings.answers), run.answers)
+                needed(workshop).keep(Path(settings.answers), run.answers)
             run.keep(settings)
         except OSError as error:
             run.forget(made)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
-import psutil
 import torch
 from rich.console import Console
 from rich.text import Text
 
 from training import devices, tasks
-from training import parts as parts_
+from training.asking import Asked
 from training.devices import Place
 from training.errors import Refused
-from training.inference import Evaluation, Model
+from training.inference import Model
+from training.measuring import Evaluation, evaluate
 from training.model import LanguageModel
 from training.monitor import Monitor
-from training.parts import Parts
+from training.parts import Parts, parts_of
 from training.pictures import draw_attention, draw_curves
 from training.run import Run
 from training.settings import Settings
@@ -35,28 +32,6 @@ SHOWN = 24  # tokens of a language's attention
 
 class Unmeasured(Exception):
     """Training is complete, and somebody did not want to wait for what comes after it."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What somebody wants trained, and where."""
-
-    settings: Settings
-    folder: Path
-    resumed: bool = False
-    epochs: int | None = None
-    device: str = "auto"
-    data_dir: Path | None = None
-    began: Path | None = None
-    """Where the process that leads says by its id that it trains, and can be interrupted."""
-
-
-def default_folder(task: str) -> Path:
-    """`runs/<task>-<time>`: the same in all processes that one launcher has started, and restarted."""
-    began = time.time()
-    if devices.under_torchrun():
-        began = psutil.Process(os.getppid()).create_time()
-    return Path("runs") / f"{task}-{datetime.fromtimestamp(began):%Y%m%d-%H%M%S}"
 
 
 def train(asked: Asked, console: Console) -> Evaluation | None:
@@ -91,7 +66,7 @@ def beginning(asked: Asked, place: Place) -> Iterator[Run]:
     run, made = Run(asked.folder), not asked.folder.exists()
     new = not asked.resumed and not (devices.restarts() and run.config.exists())
     if place.leads and new:
-        Run.begin(asked.folder, asked.settings)
+        Run.begin(asked.folder, asked.settings, asked.workshop)
     place.wait()
     try:
         if place.leads and run.settings() != asked.settings:
@@ -108,11 +83,11 @@ def beginning(asked: Asked, place: Place) -> Iterator[Run]:
 def _trained(run: Run, asked: Asked, place: Place, console: Console) -> Task:
     """A process's part in the training, of which nothing is left afterwards but the folder."""
     settings, task, parts = prepare(run, asked, place, console)
-    trainer = Trainer(settings, task, run, place, parts.module)
+    trainer = Trainer(settings, task, run, place, parts)
     if not place.leads:
         trainer.train(None)
         return task
-    _introduce(trainer, parts, console)
+    _introduce(trainer, console)
     monitor = Monitor(run, settings.steps, trainer.progress.step, console)
     if asked.began is not None:
         asked.began.write_text(str(os.getpid()))
@@ -129,7 +104,7 @@ def prepare(run: Run, asked: Asked, place: Place, console: Console) -> tuple[Set
     """
     devices.pick(asked.device)
     settings = asked.settings
-    parts = parts_.load(settings, run.answers)
+    parts = parts_of(settings, run.answers, asked.workshop)
     task = _loaded(run, settings, asked, place, console)
     if asked.epochs is not None:
         settings = _in_epochs(settings, task, asked.epochs)
@@ -157,7 +132,7 @@ def _in_epochs(settings: Settings, task: Task, epochs: int) -> Settings:
     return settings.but({"steps": max(1, epochs * task.per_epoch // settings.accumulate)})
 
 
-def _introduce(trainer: Trainer, parts: Parts, console: Console) -> None:
+def _introduce(trainer: Trainer, console: Console) -> None:
     settings, place = trainer.settings, trainer.place
     where = str(place.device) if place.device.type != "cuda" else torch.cuda.get_device_name()
     many = f" × {place.world} ({'FSDP2' if settings.shard else 'DDP'})" if place.world > 1 else ""
@@ -168,9 +143,9 @@ def _introduce(trainer: Trainer, parts: Parts, console: Console) -> None:
             f"  {trainer.size:,} parameters, {settings.steps:,} steps, on {where}{many}{half}",
         )
     )
-    for words in parts.lines():
+    for words in trainer.parts.lines():
         console.print(Text(words), soft_wrap=True)
-    for words in trainer.told:
+    for words in trainer.keeper.told:
         console.print(Text(words, "yellow"), soft_wrap=True)
     if trainer.progress.step:
         console.print(f"Goes on from step {trainer.progress.step}")
@@ -178,14 +153,14 @@ def _introduce(trainer: Trainer, parts: Parts, console: Console) -> None:
 
 def _measured(run: Run, task: Task, asked: Asked, console: Console) -> Evaluation:
     """What the best model can do. A picture that fails does not cost the measurement."""
-    model = Model.load(run.folder, asked.device)
+    model = Model.load(run.folder, asked.device, asked.workshop)
     with _drawing(run.curves, console):
         draw_curves(run)
     with _drawing(run.attention, console):
         draw_attention(model.attention(_example(model, task)), run.attention)
     split = task.splits[-1]
     with waiting(console, f"Measuring on the {split} split") as tell:
-        return model.evaluate(task, split, tell=tell)
+        return evaluate(model, task, split, tell=tell)
 
 
 @contextmanager

@@ -101,12 +101,17 @@ class Settings:
             raise Refused(f"source and target are both {self.source!r}")
         if self.tie and self.task == "translation" and not self.joint:
             raise Refused("tie needs one joint vocabulary: set joint=true or tie=false")
-        if self.smoothing and self.task in LANGUAGE_MODELS:
+        if self.smoothing and self.of_language:
             raise Refused(
                 f"smoothing must be 0 for {self.task}: it shares out among real tokens only"
             )
         if self.average and self.ema:
             raise Refused("average and ema are two ways to the same end: set one of them to 0")
+
+    @property
+    def of_language(self) -> bool:
+        """Whether it is a language model that is trained: it goes on with a text, and answers none."""
+        return self.task in LANGUAGE_MODELS
 
     def but(self, changes: Mapping[str, Any]) -> Settings:
         """The same settings with some changed."""

@@ -7,40 +7,26 @@ needs weights, the optimiser's state, and a count.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import math
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import FrameType, ModuleType
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-import implementation
 from training.batches import Rows
-from training.checkpoints import (
-    Damaged,
-    State,
-    previous,
-    read_state,
-    read_weights,
-    write_state,
-    write_weights,
-)
-from training.devices import Place, Wrapped, autocast_to, fill, length, seed_everything, whole
-from training.errors import Refused
+from training.devices import Place, Wrapped, autocast_to, seed_everything
+from training.keeping import Keeper
 from training.model import Model, Objective, build, count, recompute_layers
 from training.monitor import Monitor, Row, perplexity
-from training.parts import blamed, fingerprint
+from training.optimiser import Optimiser
+from training.parts import REFERENCE, Parts
 from training.run import Run
 from training.settings import Settings
+from training.stopping import Stop
 from training.tasks import Task
 
 LOG_EVERY = 10  # steps between two rows of the metrics
@@ -53,33 +39,6 @@ class Diverged(Exception):
 
 class Interrupted(Exception):
     """Somebody wants it to end."""
-
-
-class Unsaved(Exception):
-    """What was reached in the end could not be written."""
-
-
-@dataclass
-class Progress:
-    """Where a run stands. All of it is in the state."""
-
-    step: int = 0
-    seconds: float = 0.0
-    best: float = math.inf
-    since_best: int = 0
-    snapshots: tuple[int, ...] = ()
-
-    @property
-    def as_facts(self) -> dict[str, Any]:
-        facts = dict(vars(self))
-        return facts | {"best": None if math.isinf(self.best) else self.best}
-
-    @classmethod
-    def of(cls, facts: dict[str, Any]) -> Progress:
-        best = math.inf if facts["best"] is None else facts["best"]
-        return cls(
-            facts["step"], facts["seconds"], best, facts["since_best"], tuple(facts["snapshots"])
-        )
 
 
 @dataclass
@@ -102,19 +61,14 @@ class Trainer:
         task: what to learn.
         run: where to keep it.
         place: on which device, among how many processes.
-        parts: where the model's parts come from.
+        parts: what the model is made of.
 
     Raises:
         Refused: a checkpoint that is of another run, or of which nothing can be read.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        task: Task,
-        run: Run,
-        place: Place,
-        parts: ModuleType = implementation,
+        self, settings: Settings, task: Task, run: Run, place: Place, parts: Parts = REFERENCE
     ):
         self.settings, self.task, self.run, self.place = settings, task, run, place
         self.parts = parts
@@ -123,30 +77,19 @@ class Trainer:
         if settings.recompute:
             recompute_layers(model)
         self.size = count(model)
-        self.objective = Wrapped(Objective(model, settings.smoothing), settings, place)
-        self.parameters = self.objective.parameters
-        # lr is set before every step. Fused: on the CPU the plain loop takes longer than a small model.
-        self.optimizer = torch.optim.AdamW(
-            self.parameters.values(),
-            lr=0.0,
-            betas=(0.9, 0.98),
-            eps=1e-9,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
         self.half = autocast_to(settings, place.device)
-        self.scaler = torch.amp.GradScaler(place.device.type, enabled=self.half is torch.float16)
-        self.ema = (
-            {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
-            if settings.ema
-            else {}
+        self.objective = Wrapped(Objective(model, settings.smoothing), settings, place)
+        self.optimiser = Optimiser(self.objective.parameters, settings, place.device)
+        self.keeper = Keeper(
+            run,
+            settings,
+            place,
+            self.optimiser,
+            data=task.fingerprint,
+            parts=parts.fingerprint,
         )
-        self.progress = Progress()
-        self.stopping = False
-        self.unsaved: OSError | None = None
-        self.told: list[str] = []
-        """What there was to say about the checkpoint that it goes on from."""
-        self._go_on()
+        self.progress = self.keeper.go_on()
+        self.stop = Stop(place)
 
     def build(self) -> Model:
         """The model that is trained, with the weights it starts from."""
@@ -170,20 +113,20 @@ class Trainer:
         settings, progress = self.settings, self.progress
         started = time.monotonic() - progress.seconds
         window = Window()
-        with self._interruptible():
+        with self.stop.heard():
             groups = self._groups()
             while not self.finished:
                 self._step(next(groups), window)
                 progress.step += 1
                 progress.seconds = time.monotonic() - started
-                stopping = self._asked_to_stop()
+                stopping = self.stop.anywhere()
                 validated = None
                 last = progress.step == settings.steps
                 if progress.step % settings.validate_every == 0 or last:
                     self._watch(window)
                     paused = time.monotonic()
                     validated = self.validate()
-                    self._keep_best(validated)
+                    self.keeper.keep_best(progress, validated)
                     window.began += time.monotonic() - paused
                 saving = progress.step % settings.save_every == 0 or self.finished or stopping
                 logging = progress.step % LOG_EVERY == 0 or validated is not None or saving
@@ -194,25 +137,27 @@ class Trainer:
                         if logging:
                             monitor.keep(row)
                 if saving:
-                    self._save(monitor)
+                    self.keeper.save(progress, monitor)
                 if logging:
                     window = Window()
                 if stopping and not self.finished:
-                    self._refuse_unsaved()
+                    self.keeper.refuse_unsaved()
                     raise Interrupted(f"Stopped after step {progress.step}, which is saved.")
-        self._finish()
-        self._refuse_unsaved()
+        if settings.average and progress.snapshots:
+            self.keeper.take_mean(progress.snapshots)
+            self.keeper.keep_best(progress, self.validate())
+        self.keeper.keep_last()
 
     def validate(self) -> float:
         """The loss per token on the validation split, unsmoothed, by the weights that would be used."""
         self.objective.train(False)
-        with self._shown_weights(), torch.no_grad():
+        with self.optimiser.shown(), torch.no_grad():
             total, tokens = 0.0, 0.0
             for rows in self._validation():
                 mine = rows.share(self.place.rank, self.place.world)
                 if mine.counted or self.settings.shard:
                     on_device = mine.to(self.place.device)
-                    with self._autocast(), blamed(self.settings.answers):
+                    with self._autocast(), self.parts.blamed():
                         _, plain = self.objective(on_device.source, on_device.target)
                     total += float(plain) * mine.counted
                     tokens += mine.tokens
@@ -249,39 +194,16 @@ class Trainer:
             mine = rows.share(self.place.rank, world)
             on_device = mine.to(self.place.device)
             last = self.objective.syncing(rows is group[-1])
-            with last, self._autocast(), blamed(self.settings.answers):
+            with last, self._autocast(), self.parts.blamed():
                 summed, plain = self.objective(on_device.source, on_device.target)
                 # Gradients are averaged over the processes, and a mean is over tokens.
                 share = world / max(tokens, 1) if mine.counted else 0.0
-                self.scaler.scale(summed * share).backward()  # type: ignore[no-untyped-call]
+                self.optimiser.backward(summed * share)
             losses.append(plain * mine.counted)
-        for parameters in self.optimizer.param_groups:
-            parameters["lr"] = self.rate(number)
-        self.scaler.unscale_(self.optimizer)
-        norm = self._clip()
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.optimizer.zero_grad()
-        for name, mean in self.ema.items():
-            mean.lerp_(self.parameters[name].detach(), 1 - self.settings.ema)
+        norm = self.optimiser.step(number)
         window.losses.append(torch.stack(losses).sum())
         window.tokens.append(tokens)
         window.norms.append(norm)
-
-    def rate(self, number: int) -> float:
-        """The learning rate of a step, counted from 1: the paper's, falling to 0 at the end if asked to."""
-        settings = self.settings
-        rate = implementation.rate(number, settings.d_model, settings.factor, settings.warmup)
-        cooling = settings.cooldown * settings.steps
-        return rate * min(1.0, (settings.steps - number + 1) / cooling) if cooling else rate
-
-    def _clip(self) -> Tensor:
-        """The gradient's length; the gradient is cut to what is allowed."""
-        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
-        norm = length(gradients)
-        if self.settings.clip:
-            nn.utils.clip_grads_with_norm_(self.parameters.values(), self.settings.clip, norm)
-        return norm
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(
@@ -302,7 +224,7 @@ class Trainer:
             perplexity=perplexity(loss),
             validation_loss=validated,
             validation_perplexity=None if validated is None else perplexity(validated),
-            learning_rate=self.rate(self.progress.step),
+            learning_rate=self.optimiser.rate(self.progress.step),
             gradient_norm=float(window.norms[-1]),
             tokens_per_second=pace,
             memory_bytes=self.place.memory,
@@ -320,7 +242,7 @@ class Trainer:
         first = self.progress.step - len(losses) + 1
         for number, (loss, norm) in enumerate(zip(losses, norms, strict=True), first):
             # In float16 a gradient that is too long is skipped, and the scale lowered.
-            if not math.isfinite(loss) or not (math.isfinite(norm) or self.scaler.is_enabled()):
+            if not math.isfinite(loss) or not (math.isfinite(norm) or self.half is torch.float16):
                 gradient = f"gradient's norm is {norm}"
                 wrong = gradient if math.isfinite(loss) else f"loss is {loss}"
                 raise Diverged(f"In step {number} the {wrong}")
@@ -335,175 +257,6 @@ class Trainer:
             return batches
         stride = total / most
         return [batches[int(i * stride)] for i in range(max(1, int(len(batches) / stride)))]
-
-    # --- What is kept -----------------------------------------------------------------------------
-
-    @contextmanager
-    def _shown_weights(self) -> Iterator[None]:
-        """The running mean in place of the weights, where there is one."""
-        if not self.ema:
-            yield
-            return
-        own = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
-        try:
-            for name, mean in self.ema.items():
-                self.parameters[name].data.copy_(mean)
-            yield
-        finally:
-            for name, parameter in own.items():
-                self.parameters[name].data.copy_(parameter)
-
-    def _weights(self) -> dict[str, Tensor]:
-        """The weights that would be used, whole. All processes have to ask."""
-        return {name: whole(tensor) for name, tensor in (self.ema or self.parameters).items()}
-
-    def _keep_best(self, validated: float) -> None:
-        progress = self.progress
-        if validated < progress.best:
-            weights = self._weights()
-            failed = self._writing(lambda: write_weights(self.run.best, weights))
-            progress.since_best = 0
-            if failed is None:  # else what is on the disk is still the best that can be had
-                progress.best = validated
-        else:
-            progress.since_best += 1
-
-    def _save(self, monitor: Monitor | None) -> None:
-        """Write the state. Where that fails, the last one stays, and the run goes on."""
-        settings, progress = self.settings, self.progress
-        regular = progress.step % settings.save_every == 0 or progress.step == settings.steps
-        if settings.average and regular:  # not wherever somebody stopped it
-            weights = self._weights()
-            self._writing(lambda: write_weights(self.run.snapshot(progress.step), weights))
-            kept = (*progress.snapshots, progress.step)
-            progress.snapshots = kept[-settings.average :]
-        state = self._state()
-        before = self.unsaved
-        self.unsaved = self._writing(lambda: write_state(self.run.state, state))
-        if self.unsaved is not None and monitor is not None:
-            monitor.say(
-                f"Step {progress.step} could not be saved: {self.unsaved.strerror}. "
-                f"{'The last checkpoint is kept, and the' if self.run.state.exists() else 'The'} "
-                "run goes on"
-            )
-        if self.unsaved is None:
-            if before is not None and monitor is not None:
-                monitor.say(f"Step {progress.step} is saved")
-            self._forget(progress.snapshots)
-
-    def _state(self) -> State:
-        """Everything, whole. All processes have to ask."""
-        tensors = {f"weights.{name}": whole(one) for name, one in self.parameters.items()}
-        tensors |= {f"ema.{name}": whole(one) for name, one in self.ema.items()}
-        for name, parameter in self.parameters.items():
-            for part, value in self.optimizer.state[parameter].items():
-                tensors[f"optimizer.{part}.{name}"] = whole(value)
-        facts = {
-            "progress": self.progress.as_facts,
-            "scaler": self.scaler.state_dict(),
-            "data": self.task.fingerprint,
-            "parts": fingerprint(self.run.answers),
-        }
-        return State(tensors, facts)
-
-    def _go_on(self) -> None:
-        """Take up the last checkpoint, or the one before it where the last is damaged."""
-        for path in (self.run.state, previous(self.run.state)):
-            try:
-                state = read_state(path)
-            except FileNotFoundError:
-                continue
-            except (OSError, Damaged) as error:
-                self.told.append(f"{error}; the checkpoint before it is used")
-                continue
-            self._take(state)
-            return
-        if self.told:
-            raise Refused(f"{self.run.folder} holds no checkpoint that can be read: {self.told[0]}")
-
-    def _take(self, state: State) -> None:
-        if state.facts["data"] != self.task.fingerprint:
-            raise Refused(
-                f"{self.run.folder} was begun with other data: what is there now has changed since"
-            )
-        if state.facts.get("parts", "") != fingerprint(self.run.answers):
-            raise Refused(f"{self.run.answers} has changed since the run was begun with it")
-        tensors = state.tensors
-        for name, parameter in self.parameters.items():
-            fill(parameter, tensors[f"weights.{name}"])
-            if name in self.ema:
-                fill(self.ema[name], tensors[f"ema.{name}"])
-            moments = {
-                part: torch.zeros_like(parameter.detach()) for part in ("exp_avg", "exp_avg_sq")
-            }
-            for part, moment in moments.items():
-                fill(moment, tensors[f"optimizer.{part}.{name}"])
-            step = tensors[f"optimizer.step.{name}"].to(self.place.device)
-            self.optimizer.state[parameter] = {"step": step, **moments}
-        self.scaler.load_state_dict(state.facts["scaler"])
-        self.progress = Progress.of(state.facts["progress"])
-
-    def _finish(self) -> None:
-        """The weights of the end: where asked for, the mean of the last checkpoints, as in §6.1."""
-        if self.settings.average and self.progress.snapshots:
-            some = [read_weights(self.run.snapshot(step)) for step in self.progress.snapshots]
-            for name, parameter in self.parameters.items():
-                fill(parameter, torch.stack([weights[name] for weights in some]).mean(dim=0))
-            self._keep_best(self.validate())
-        weights = self._weights()
-        failed = self._writing(lambda: write_weights(self.run.last, weights))
-        self.unsaved = failed or self.unsaved
-
-    def _writing(self, write: Callable[[], None]) -> OSError | None:
-        """Let the process that leads write, and the others wait. What went wrong, all of them know."""
-        failed: OSError | None = None
-        if self.place.leads:
-            try:
-                write()
-            except OSError as error:
-                failed = error
-        (wrong,) = self.place.total(failed is not None and (failed.errno or errno.EIO))
-        return OSError(int(wrong), os.strerror(int(wrong))) if wrong else None
-
-    def _refuse_unsaved(self) -> None:
-        if self.unsaved is not None:
-            kept = "What came after the last checkpoint is lost"
-            raise Unsaved(
-                f"{self.run.folder} cannot be written: {self.unsaved.strerror}. "
-                f"{kept if self.run.state.exists() else 'There is no checkpoint yet'}"
-            )
-
-    def _forget(self, kept: tuple[int, ...]) -> None:
-        """Delete snapshots that no mean will need."""
-        if self.place.leads:
-            wanted = {self.run.snapshot(step) for step in kept}
-            for path in self.run.folder.glob("step-*.safetensors"):
-                if path not in wanted:
-                    path.unlink(missing_ok=True)
-
-    # --- When it is to end ------------------------------------------------------------------------
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM let the step end and save; a second Ctrl-C does not wait."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            if self.stopping and number == signal.SIGINT:
-                raise KeyboardInterrupt
-            self.stopping = True
-
-        before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
-
-    def _asked_to_stop(self) -> bool:
-        """Whether any process was."""
-        if self.place.world == 1:
-            return self.stopping
-        return self.place.total(self.stopping)[0] > 0
 
 
 class _Numbered(Dataset[Rows]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import stat
 
-from course.answers import ENDINGS
+from course.checks.answers import ENDINGS
 from course.curriculum import DAYS
 
 MOST_ENTRIES = 5_000  # of a submission, folders counted

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from course.answers import Unreadable, read_answer
+from course.checks.answers import Unreadable, read_answer
 
 NUMPY_DAYS = range(1, 8)
 EVERY_DAY = range(1, 41)

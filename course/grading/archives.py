@@ -16,7 +16,7 @@ from tarfile import TarInfo
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from course.answers import LARGEST_FILE
+from course.checks.answers import LARGEST_FILE
 from course.grading.allowed import (
     LARGEST_ARCHIVE,
     MOST_ENTRIES,

@@ -6,20 +6,21 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from course import display
 from course.curriculum import DAYS, Day
-
-if TYPE_CHECKING:
-    from course.grading.gradebook import LearnerResult, Weights
-    from course.grading.pools import Cluster, Processes
-    from course.grading.run import Run
+from course.grading.gradebook import LearnerResult, Weights
+from course.grading.job import Plan, edition
+from course.grading.pools import Cluster, Processes, closing, processes_that_fit
+from course.grading.run import InUse, Run, grade_all, read_weights, remember, seed_of, sole_use
+from course.grading.sandbox import NoSandbox, walls
+from course.grading.submissions import NothingHandedIn, find_sources
+from course.terminal import display
 
 SAID = {"graded": "quiet", "refused": "in_progress", "grader_fault": "failed"}
 
@@ -63,8 +64,6 @@ def grade(
     ] = False,
 ) -> None:
     """Grade a class, in sandboxes. Exit 0 if all were graded or refused, 1 if not, 2 if not asked well."""
-    from course.grading.run import InUse, grade_all, remember, sole_use
-
     console = display.console()
     chosen = _days(days)
     if device not in ("cpu", "cuda"):
@@ -101,11 +100,6 @@ def _run(
     weights: Path | None,
     unsafe: bool,
 ) -> Run:
-    from course.grading.gradebook import Weights
-    from course.grading.job import Plan, edition
-    from course.grading.run import Run, read_weights, seed_of
-    from course.grading.submissions import NothingHandedIn, find_sources
-
     try:
         points: Weights = read_weights(weights, days) if weights else Weights(days)
         sources = find_sources(submissions)
@@ -141,8 +135,6 @@ def _days(asked: str | None) -> list[Day]:
 
 def _walls(unsafe: bool, console: Console) -> list[str]:
     """What the sandbox lacks on this machine. Without a sandbox there is no grading."""
-    from course.grading.sandbox import NoSandbox, walls
-
     if unsafe:
         words = "Without walls: every submission can read, write and send what you can."
         console.print(Text(words, "failed"))
@@ -158,8 +150,6 @@ def _walls(unsafe: bool, console: Console) -> list[str]:
 
 @contextlib.contextmanager
 def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[Processes | Cluster]:
-    from course.grading.pools import Cluster, Processes, closing, processes_that_fit
-
     if cluster is None:
         with closing(Processes(jobs or processes_that_fit())) as pool:
             yield pool

@@ -22,16 +22,16 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from course.answers import ENDINGS
-from course.checking import Answer, as_leaves, check_answer, not_observed
+from course.checks.answers import ENDINGS
 from course.curriculum import DAYS, ROOT, Day
 from course.grading.allowed import Refused
 from course.grading.gradebook import GRADED, GRADER_FAULT, REFUSED, LearnerResult, Shortcut
 from course.grading.sandbox import HOME, WalledWorker, walls
 from course.grading.submissions import Source, take
-from course.judge import Judge
-from course.results import DayResult
-from course.workers import Worker, WorkerStopped
+from course.judging.judge import Judge
+from course.judging.results import DayResult
+from course.workers.checking import Answer, as_leaves, check_answer, not_observed
+from course.workers.worker import Worker, WorkerStopped, command
 
 COMPUTING = (
     20.0  # seconds of CPU time that a submission may take for a day, before no more days run
@@ -194,7 +194,10 @@ class Grader:
         self._start: Callable[[], Worker]
         if plan.unsafe:
             folder = self._kept.enter_context(tempfile.TemporaryDirectory(prefix="course-unsafe-"))
-            self._home, self._start = folder, partial(Worker, plan.device)
+            self._home, self._start = (
+                folder,
+                partial(Worker, plan.device, command("course.grading.analysis")),
+            )
         else:
             found = self._kept.enter_context(walls())
             self._home, self._start = HOME, partial(WalledWorker, found, plan.device)

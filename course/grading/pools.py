@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import psutil
 
 from course.grading.job import grade_as_json
-from course.worker import MOST_MEMORY
+from course.workers.limits import MOST_MEMORY
 
 
 class Broken(Exception):
@@ -100,7 +100,7 @@ class Cluster:
             ImportError: Dask is not installed.
             OSError: nobody answers at that address.
         """
-        from distributed import Client
+        from distributed import Client  # an extra, which few install
 
         self._client: Any = Client(address, timeout="20s", set_as_default=False)
         # A worker that has GPUs says so: `dask worker --resources GPU=1`.

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
 from course.grading.job import Plan
 from course.grading.pools import Broken, Pool
@@ -185,7 +187,7 @@ def sole_use(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         if os.name == "posix":
-            import fcntl
+            import fcntl  # POSIX only
 
             try:
                 fcntl.flock(
@@ -202,8 +204,6 @@ def read_weights(path: Path, days: list[Any]) -> Weights:
     Raises:
         ValueError: it does not, with the reason.
     """
-    import yaml
-
     try:
         given = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

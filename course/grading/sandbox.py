@@ -8,6 +8,7 @@ reference, no other submission, and nothing that outlives the worker.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import glob
 import json
@@ -27,8 +28,8 @@ import psutil
 from course.curriculum import DAYS, ROOT
 from course.grading import cgroups
 from course.grading.cgroups import Cgroup, Hierarchy
-from course.worker import MOST_MEMORY
-from course.workers import CRASHED, TOO_MUCH, OutOfMemory, Worker, WorkerStopped, seconds
+from course.workers.limits import CRASHED, MOST_MEMORY, TOO_MUCH
+from course.workers.worker import OutOfMemory, Worker, WorkerStopped, program, seconds
 
 NOBODY = 65534
 HOME = "/home/learner"
@@ -39,22 +40,17 @@ MOST_PROCESSES = 64  # threads counted; an honest worker has three
 ROOM = 64 * 2**20  # bytes that can be written, in each of the two folders and in one file
 MOST_FILES = 256  # open at once
 
-# What a worker imports of ours: nothing of it tells what a right answer looks like.
-MODULES = (
-    "__init__",
-    "answers",
-    "arrays",
-    "checks",
-    "curriculum",
-    "definitions",
-    "draw",
-    "observation",
-    "own",
-    "tensors",
-    "traces",
-    "worker",
-)
-ANALYSIS = ("__init__", "analysis")
+# What a worker imports of ours, by rooms: nothing of it tells what a right answer looks like.
+MODULES = {
+    "": ("__init__", "curriculum"),
+    "references": ("__init__", "imports", "modules"),
+    "checks": (
+        *("__init__", "answers", "arrays", "authoring", "draw", "frames", "gradients", "loading"),
+        *("observation", "own", "raising", "seeing", "tensors"),
+    ),
+    "workers": ("__init__", "limits", "process", "traces"),
+    "grading": ("__init__", "analysis"),
+}
 
 # Doors that no answer needs: into other processes, into the kernel's younger parts, out of the walls.
 FORBIDDEN_CALLS = """
@@ -167,6 +163,18 @@ def walls() -> Iterator[Walls]:
         yield found
 
 
+def in_words() -> Iterator[str]:
+    """What other people's work can be graded behind on this machine, in a sentence or several."""
+    try:
+        with walls() as found:
+            groups = f", cgroups version {found.groups.version}" if found.groups else ""
+            calls = ", a filter of system calls" if found.filter else ""
+            yield f"bubblewrap{groups}{calls}"
+            yield from found.missing
+    except NoSandbox as error:
+        yield f"none, and only grading needs it: {error}"
+
+
 def _sweep() -> None:
     """Remove what runs that were killed have left: only ever a folder of copies."""
     for folder in Path(tempfile.gettempdir()).glob(f"{STAGE}-*-*"):
@@ -210,7 +218,7 @@ class WalledWorker(Worker):
     def __init__(self, found: Walls, device: str) -> None:
         self._group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
         launch, filter_file = found.launch(self._group, device)
-        code = f"import sys; sys.path.insert(0, {INSIDE!r}); from course.worker import main; main()"
+        code = program(INSIDE, "course.grading.analysis")
         self._starved = False
         try:
             super().__init__(
@@ -315,10 +323,10 @@ def _system_links() -> list[str]:
 
 def _stage(folder: Path) -> Path:
     """Copy what a worker needs of ours, and no more."""
-    for package, modules in ((".", MODULES), ("grading", ANALYSIS)):
-        (folder / "course" / package).mkdir(parents=True)
+    for room, modules in MODULES.items():
+        (folder / "course" / room).mkdir(parents=True)
         for module in modules:
-            name = f"course/{package}/{module}.py"
+            name = Path("course", room, f"{module}.py")
             shutil.copyfile(ROOT / name, folder / name)
     (folder / "tests" / "days").mkdir(parents=True)
     for day in (day for day in DAYS if day.ready):
@@ -347,9 +355,7 @@ def _write_filter(path: Path) -> Path:
     Raises:
         ImportError, OSError, RuntimeError: libseccomp is not there.
     """
-    import errno
-
-    import pyseccomp as seccomp
+    import pyseccomp as seccomp  # may be missing, and the libseccomp that it loads too
 
     calls: Any = seccomp.SyscallFilter(defaction=seccomp.ALLOW)
     for name in FORBIDDEN_CALLS.split():

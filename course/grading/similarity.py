@@ -18,7 +18,7 @@ from course.curriculum import Day
 from course.grading.analysis import fingerprints
 from course.grading.gradebook import LearnerResult
 from course.grading.reports import Alike
-from course.recorded import stub_of
+from course.references.editions import stub_of
 
 Array = np.ndarray[Any, Any]
 

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self
 from zipfile import ZipFile
 
-from course.answers import ENDINGS, LARGEST_FILE
+from course.checks.answers import ENDINGS, LARGEST_FILE
 from course.grading.allowed import (
     ANSWERS,
     LARGEST_ARCHIVE,

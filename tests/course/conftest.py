@@ -13,7 +13,7 @@ import pytest
 from course.curriculum import ROOT
 
 COPIED = (
-    *("course", "numpy_reference.py", "implementation.py"),
+    *("course", "training", "numpy_reference.py", "implementation.py"),
     *("tests/days", "exercises", "solutions", "lessons"),
 )
 ANSWER = ROOT / "tests" / "days" / "accepted" / "day02_attention" / "query_scaled_first.py"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from course.observation import named
+from course.checks.authoring import named
 
 # --- softmax_backward ------------------------------------------------------------------------------
 

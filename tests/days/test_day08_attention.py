@@ -3,10 +3,7 @@
 import pytest
 import torch
 
-from course.observation import named
-from course.tensors import backward, gradients, wanting_gradients
-
-HALVES = ["float16", "bfloat16"]
+from course.checks.authoring import HALVES, backward, gradients, named, wanting_gradients
 
 
 def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):

@@ -2,9 +2,7 @@
 
 import pytest
 
-from course.tensors import backward, gradients, wanting_gradients
-
-DTYPES = ["float64", "float32", "float16", "bfloat16"]
+from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
 
 
 def arguments(draw, b, t_q, t_k, h, d_k, **how):

@@ -4,9 +4,7 @@ PositionalEncoding(d_model, dropout, max_len=5000)."""
 import pytest
 import torch
 
-from course.tensors import backward, gradients, wanting_gradients
-
-DTYPES = ["float64", "float32", "float16", "bfloat16"]
+from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
 
 
 def shapes(module):

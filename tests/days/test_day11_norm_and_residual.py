@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from course.tensors import backward, gradients, wanting_gradients
+from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
 
-DTYPES = ["float64", "float32", "float16", "bfloat16"]
 NORMS = ["post", "pre"]
 
 

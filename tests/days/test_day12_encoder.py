@@ -4,11 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from course.tensors import backward, gradients, wanting_gradients
+from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
 from implementation import MultiHeadedAttention, PositionwiseFeedForward
 
 NORMS = ["post", "pre"]
-DTYPES = ["float64", "float32", "float16", "bfloat16"]
 
 
 def layer_of(kind, sizes, norm, dropout=0.0):

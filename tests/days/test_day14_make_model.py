@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from course.tensors import backward, gradients, named_parameters, wanting_gradients
+from course.checks.authoring import DTYPES, backward, gradients, named_parameters, wanting_gradients
 from implementation import (
     Decoder,
     DecoderLayer,
@@ -21,7 +21,6 @@ from implementation import (
     PositionwiseFeedForward,
 )
 
-DTYPES = ["float64", "float32", "float16", "bfloat16"]
 DEFAULTS = ["n", "d_model", "d_ff", "h", "dropout", "norm", "tie"]
 
 

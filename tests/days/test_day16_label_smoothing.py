@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from course.tensors import backward, gradients, wanting_gradients
-
-HALVES = ["float16", "bfloat16"]
+from course.checks.authoring import HALVES, backward, gradients, wanting_gradients
 
 
 def options(draw, size, **given):

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course.tensors import gradients
+from course.checks.authoring import DTYPES, gradients
 from implementation import Batch, EncoderDecoder, Generator, LabelSmoothing, make_model
 
 PAD = 0
@@ -404,7 +404,7 @@ def test_transformer(answer, build, sizes, pairs, lr):
     return {"mean loss per token": in_its_digits(mean, model), "parameters": trained(model)}
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, sizes, one_pair, lr, dtype):
     """Parameters keep their dtype; a step in halves is that of float32, rounded."""
     model = build(tiny, sizes, dtype=dtype)

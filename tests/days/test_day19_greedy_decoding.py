@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from course.checks.authoring import DTYPES
 from implementation import make_model
 
 PAD = 0
@@ -248,7 +249,7 @@ def test_some_never_end(answer, some_never_end):
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
     """Tokens are int64 whatever dtype the model computes in."""
     model, call = staged(of_dtype)

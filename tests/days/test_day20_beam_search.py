@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from course.checks.authoring import DTYPES
 from implementation import make_model
 
 PAD = 0
@@ -596,7 +597,7 @@ def test_overtaken_soon(answer, overtaken_soon):
     return {"tokens": answer.beam_search(model, **overtaken_soon["call"])}
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
     """Tokens are int64 whatever dtype the model computes in."""
     return {"tokens": answer.beam_search(Script(of_dtype["log_probs"]), **of_dtype["call"])}

@@ -43,10 +43,10 @@ def train(settings: Settings, run: Run, place: Place) -> None:
         trainer.progress.step += 1
         losses.append(trainer._watch(window))
         if trainer.progress.step % 10 == 0:
-            trainer._save(None)
+            trainer.keeper.save(trainer.progress, None)
         if "DIE" in os.environ and trainer.progress.step == 23:
             die_once(run.folder / "died", place)
-    weights, validated = trainer._weights(), trainer.validate()
+    weights, validated = trainer.optimiser.weights(), trainer.validate()
     if place.leads:
         write_weights(run.folder / "weights", weights)
         (run.folder / "losses.json").write_text(json.dumps([*losses, validated]))

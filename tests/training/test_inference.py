@@ -11,8 +11,10 @@ import torch
 from implementation import Batch, beam_search, greedy_decode
 from tests.training.conftest import POETRY, QUIET, small
 from training import inference, tasks
+from training.asking import Asked
 from training.errors import Refused
 from training.inference import Model
+from training.measuring import evaluate
 from training.model import Objective
 from training.monitor import Monitor
 from training.pictures import draw_attention, draw_curves
@@ -202,7 +204,7 @@ def test_a_whole_split_is_measured(runs, name):
     run, task = runs[name]
     model = Model.load(run.folder, "cpu")
     split = task.splits[-1]
-    found = model.evaluate(task, split)
+    found = evaluate(model, task, split)
     total = tokens = 0
     for rows in task.held_out(split):
         total += float(Objective(model.model, 0.0)(rows.source, rows.target)[1].detach())
@@ -227,7 +229,7 @@ def test_a_whole_split_is_measured(runs, name):
 def test_a_split_that_there_is_not_is_refused(runs):
     run, task = runs["text"]
     with pytest.raises(Refused, match="text has no split 'test': validation"):
-        Model.load(run.folder, "cpu").evaluate(task, "test")
+        evaluate(Model.load(run.folder, "cpu"), task, "test")
 
 
 # --- Attention, pictures --------------------------------------------------------------------------
@@ -269,7 +271,7 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
     monkeypatch.setattr(session, "draw_attention", full)
     run, task = runs["copy"]
     screen = io.StringIO()
-    asked = session.Asked(run.settings(), run.folder, device="cpu")
+    asked = Asked(run.settings(), run.folder, device="cpu")
     found = session._measured(run, task, asked, Console(file=screen, width=500))
     assert found.sequences == 1000
     assert "attention.png could not be drawn: No space left on device" in screen.getvalue()

@@ -1,11 +1,13 @@
 """The models: what is learnt is what the paper's loss says, and nothing looks ahead."""
 
 import types
+from functools import partial
 
 import pytest
 import torch
 
 import implementation
+from course.assembly.runs import described
 from tests.training.conftest import small
 from training.errors import Refused
 from training.model import (
@@ -18,6 +20,7 @@ from training.model import (
     smoothed,
     weights_of,
 )
+from training.parts import Parts
 from training.vocabulary import Languages, Symbols
 
 WORDS = Symbols([f"w{n}" for n in range(13)], " ")
@@ -151,7 +154,7 @@ def test_weights_of_another_model_are_refused():
 def parts(**changed):
     module = types.ModuleType("parts")
     vars(module).update(vars(implementation) | changed)
-    return module
+    return Parts(module, "mine", describe=partial(described, answers="mine"))
 
 
 def test_a_learner_s_parts_are_used():

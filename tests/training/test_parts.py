@@ -6,10 +6,13 @@ import pytest
 import torch
 
 import implementation
+from course.assembly import runs
 from tests.training.conftest import CPU, QUIET, small
-from training import parts, tasks
+from training import tasks
 from training.errors import Refused
 from training.inference import Model
+from training.measuring import evaluate
+from training.parts import REFERENCE, parts_of
 from training.run import Run
 from training.trainer import Trainer
 
@@ -44,19 +47,19 @@ def answers(tmp_path):
 def begun(answers, folder, **changes):
     """A new run with these answers, and its trainer."""
     settings = small(answers=str(answers), fused=False, dropout=0.0, **changes)
-    return again(Run.begin(folder, settings))
+    return again(Run.begin(folder, settings, runs))
 
 
 def again(run):
     settings = run.settings()
     task = tasks.load(settings, None, QUIET, run.languages())
     run.keep_languages(task.languages)
-    return Trainer(settings, task, run, CPU, parts.load(settings, run.answers).module)
+    return Trainer(settings, task, run, CPU, parts_of(settings, run.answers, runs))
 
 
 def test_whose_parts_they_are_is_told(answers):
     (answers / "day16_label_smoothing.py").write_text("nonsense", encoding="utf-8")
-    found = parts.load(small(answers="mine"), answers)
+    found = parts_of(small(answers="mine"), answers, runs)
     assert found.own == ["attention"] and list(found.filled) == ["no file"]
     yours, others = found.lines()
     assert yours == "Yours (1): attention"
@@ -66,7 +69,7 @@ def test_whose_parts_they_are_is_told(answers):
 
 
 def test_without_answers_nothing_is_told(tmp_path):
-    found = parts.load(small(), tmp_path / "none")
+    found = parts_of(small(), tmp_path / "none", runs)
     assert found.module is implementation and not list(found.lines())
 
 
@@ -91,7 +94,7 @@ def test_a_file_that_cannot_be_loaded_is_refused(answers, name, text, words):
         text + "\nclass Mine: pass\nclass Encoder: pass\n", encoding="utf-8"
     )
     with pytest.raises(Refused, match=words) as told:
-        parts.load(small(answers="mine"), answers)
+        parts_of(small(answers="mine"), answers, runs)
     assert "course check --answers mine" in str(told.value) and "<unknown>" not in str(told.value)
 
 
@@ -100,27 +103,27 @@ def test_where_nothing_is_the_learner_s_there_is_nothing_to_train(answers):
     with pytest.raises(
         Refused, match=r"No part of this model is yours:\nFrom the .*, no file: att"
     ):
-        parts.load(small(answers="mine"), answers)
+        parts_of(small(answers="mine"), answers, runs)
 
 
 def test_a_decoder_is_no_part_of_a_language_model(answers):
     (answers / "day08_attention.py").unlink()
     (answers / "day13_decoder.py").write_text("class Decoder: pass", encoding="utf-8")
-    assert parts.load(small(answers="mine"), answers).own == ["Decoder"]
+    assert parts_of(small(answers="mine"), answers, runs).own == ["Decoder"]
     with pytest.raises(Refused, match="No part of this model is yours"):
-        parts.load(small("text", answers="mine"), answers)
+        parts_of(small("text", answers="mine"), answers, runs)
 
 
 def test_what_is_trained_is_what_is_measured_and_used(answers, tmp_path):
     trainer = begun(answers, tmp_path / "run", steps=30, validate_every=30)
     trainer.train(None)
     (answers / "day08_attention.py").write_text("gone", encoding="utf-8")
-    model = Model.load(trainer.run.folder, "cpu")
-    found = model.evaluate(trainer.task, "validation")
+    model = Model.load(trainer.run.folder, "cpu", runs)
+    found = evaluate(model, trainer.task, "validation")
     assert found.loss == pytest.approx(trainer.progress.best, rel=1e-6)
     settings = trainer.settings.but({"answers": ""})
     reference = Model(settings, model.languages, implementation_model(model), torch.device("cpu"))
-    assert abs(reference.evaluate(trainer.task, "validation").loss - found.loss) > 1e-4
+    assert abs(evaluate(reference, trainer.task, "validation").loss - found.loss) > 1e-4
 
 
 def implementation_model(model):
@@ -172,6 +175,14 @@ def test_an_error_on_the_way_back_is_told_too(answers, tmp_path):
         begun(answers, tmp_path / "run").train(None)
 
 
+def test_without_a_workshop_a_learner_s_parts_are_refused(answers, tmp_path):
+    settings = small(answers=str(answers))
+    with pytest.raises(Refused, match="nobody is there to put them together"):
+        parts_of(settings, answers, None)
+    with pytest.raises(Refused, match="nobody is there to put them together"):
+        Run.begin(tmp_path / "run", settings)
+
+
 def test_an_error_of_ours_is_no_learner_s(tmp_path):
-    with pytest.raises(ZeroDivisionError), parts.blamed(""):
+    with pytest.raises(ZeroDivisionError), REFERENCE.blamed():
         raise ZeroDivisionError

@@ -12,14 +12,14 @@ import torch
 
 import implementation
 from tests.training.conftest import QUIET, small
-from training import checkpoints
-from training import trainer as trainer_
+from training import checkpoints, keeping
 from training.batches import Rows
 from training.checkpoints import previous, read_state, read_weights
 from training.errors import Refused
+from training.keeping import Unsaved
 from training.monitor import COLUMNS, Monitor, read_metrics
 from training.run import Run
-from training.trainer import Diverged, Interrupted, Unsaved, Window
+from training.trainer import Diverged, Interrupted, Window
 
 
 def monitored(one):
@@ -46,7 +46,7 @@ def double():
 
 def test_a_step_is_that_of_the_paper_s_adam(trainer, double):
     one = trainer(small(dropout=0.0))
-    before = {name: p.detach().clone() for name, p in one.parameters.items()}
+    before = {name: p.detach().clone() for name, p in one.objective.parameters.items()}
     rows = one.task.batch(0)
     one._step([rows], Window())
     batch = implementation.Batch(rows.source, rows.target)
@@ -58,7 +58,9 @@ def test_a_step_is_that_of_the_paper_s_adam(trainer, double):
     implementation.run_epoch([batch], model, implementation.LabelSmoothing(11, 0, 0.1), adam)
     for name, parameter in model.named_parameters():
         if "w_k.bias" not in name:  # its gradient is 0, and its step is noise
-            torch.testing.assert_close(one.parameters[name], parameter, rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(
+                one.objective.parameters[name], parameter, rtol=1e-9, atol=1e-11
+            )
 
 
 def test_batches_accumulated_are_one_large_batch(trainer, double):
@@ -71,19 +73,24 @@ def test_batches_accumulated_are_one_large_batch(trainer, double):
     )
     one._step(parts, Window())
     other._step([together], Window())
-    for name in one.parameters:
+    for name in one.objective.parameters:
         if "w_k.bias" not in name:
             torch.testing.assert_close(
-                one.parameters[name], other.parameters[name], rtol=1e-9, atol=1e-11
+                one.objective.parameters[name],
+                other.objective.parameters[name],
+                rtol=1e-9,
+                atol=1e-11,
             )
 
 
 def test_the_gradient_is_cut_to_the_length_that_is_allowed(trainer):
     one = trainer(small(clip=1e-3, factor=0.0))
     lengths = []
-    step = one.optimizer.step
-    one.optimizer.step = lambda: (
-        lengths.append(torch.nn.utils.get_total_norm([p.grad for p in one.parameters.values()]))
+    step = one.optimiser.adam.step
+    one.optimiser.adam.step = lambda: (
+        lengths.append(
+            torch.nn.utils.get_total_norm([p.grad for p in one.objective.parameters.values()])
+        )
         or step()
     )
     window = Window()
@@ -94,24 +101,24 @@ def test_the_gradient_is_cut_to_the_length_that_is_allowed(trainer):
 
 def test_the_rate_is_the_paper_s_and_falls_to_zero_if_asked_to(trainer):
     one = trainer(small(steps=100, warmup=10))
-    assert [one.rate(n) for n in (1, 10, 100)] == [
+    assert [one.optimiser.rate(n) for n in (1, 10, 100)] == [
         implementation.rate(n, 16, 1.0, 10) for n in (1, 10, 100)
     ]
     cooled = trainer(small(steps=100, warmup=10, cooldown=0.2))
-    assert cooled.rate(80) == one.rate(80)
-    assert cooled.rate(81) == one.rate(81)
-    assert cooled.rate(91) == pytest.approx(one.rate(91) / 2)
-    assert cooled.rate(100) == pytest.approx(one.rate(100) / 20)
+    assert cooled.optimiser.rate(80) == one.optimiser.rate(80)
+    assert cooled.optimiser.rate(81) == one.optimiser.rate(81)
+    assert cooled.optimiser.rate(91) == pytest.approx(one.optimiser.rate(91) / 2)
+    assert cooled.optimiser.rate(100) == pytest.approx(one.optimiser.rate(100) / 20)
 
 
 def test_the_running_mean_is_what_is_measured_and_kept(trainer):
     one = trainer(small(ema=0.5, steps=3, validate_every=3, save_every=3))
     seen, step = [], one._step
-    start = {name: p.detach().clone() for name, p in one.parameters.items()}
+    start = {name: p.detach().clone() for name, p in one.objective.parameters.items()}
 
     def watched(group, window):
         step(group, window)
-        seen.append({name: p.detach().clone() for name, p in one.parameters.items()})
+        seen.append({name: p.detach().clone() for name, p in one.objective.parameters.items()})
 
     one._step = watched
     one.train(None)
@@ -119,20 +126,24 @@ def test_the_running_mean_is_what_is_measured_and_kept(trainer):
         mean = first
         for weights in seen:
             mean = 0.5 * mean + 0.5 * weights[name]
-        torch.testing.assert_close(one.ema[name], mean)
+        torch.testing.assert_close(one.optimiser.ema[name], mean)
         torch.testing.assert_close(read_weights(one.run.best)[name], mean)
-        assert torch.equal(one.parameters[name], seen[-1][name])  # put back after measuring
+        assert torch.equal(
+            one.objective.parameters[name], seen[-1][name]
+        )  # put back after measuring
 
 
 def test_the_mean_of_the_last_checkpoints_is_the_end(trainer):
     one = trainer(small(average=2, steps=12, save_every=4))
-    kept, save = {}, one._save
+    kept, save = {}, one.keeper.save
 
-    def saved(monitor):
-        save(monitor)
-        kept[one.progress.step] = {n: p.detach().clone() for n, p in one.parameters.items()}
+    def saved(progress, monitor):
+        save(progress, monitor)
+        kept[one.progress.step] = {
+            n: p.detach().clone() for n, p in one.objective.parameters.items()
+        }
 
-    one._save = saved
+    one.keeper.save = saved
     one.train(None)
     assert sorted(kept) == [4, 8, 12]
     last = read_weights(one.run.last)
@@ -150,7 +161,7 @@ def test_half_precision_learns_too(trainer, precision):
     first = one.validate()
     one.train(None)
     assert one.progress.best < first - 0.1
-    assert all(p.dtype == torch.float32 for p in one.parameters.values())
+    assert all(p.dtype == torch.float32 for p in one.objective.parameters.values())
 
 
 def test_losses_are_reported_unsmoothed(trainer):
@@ -207,7 +218,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(trainer, changes):
     one = trainer(settings)
     folder = one.run.folder
     while not one.finished:  # stopped after every single step
-        one.stopping = True
+        one.stop.asked = True
         try:
             monitored(one)
         except Interrupted:
@@ -228,14 +239,14 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(trainer, changes):
 def test_what_a_killed_run_wrote_after_its_checkpoint_is_gone(trainer):
     settings = small(steps=20, save_every=10, validate_every=3)
     one = trainer(settings)
-    save = one._save
+    save = one.keeper.save
 
-    def killed(monitor):
-        if one.progress.step == 20:
+    def killed(progress, monitor):
+        if progress.step == 20:
             raise KeyboardInterrupt
-        save(monitor)
+        save(progress, monitor)
 
-    one._save = killed
+    one.keeper.save = killed
     with pytest.raises(KeyboardInterrupt):
         monitored(one)
     assert [row["step"] for row in read_metrics(one.run)][-1] == 20
@@ -287,8 +298,8 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(trainer, damage
         one.run.state.write_bytes(body[:-5] if damage == "truncated" else body[:-1] + b"\0\1")
     again = trainer(settings, one.run.folder)
     assert again.progress.step == 8
-    assert (damage == "gone") == (not again.told)
-    assert damage == "gone" or "last.state is damaged" in again.told[0]
+    assert (damage == "gone") == (not again.keeper.told)
+    assert damage == "gone" or "last.state is damaged" in again.keeper.told[0]
     monitored(again)
     assert same(read_weights(one.run.last), end)
 
@@ -312,14 +323,14 @@ def test_other_data_than_it_was_begun_with_are_refused(trainer, poem):
 
 def test_a_full_disk_is_told_and_the_run_goes_on(trainer, monkeypatch, capsys):
     one = trainer(small(steps=12))
-    write, full = trainer_.write_state, [4, 8]
+    write, full = keeping.write_state, [4, 8]
 
     def sometimes(path, state):
         if one.progress.step in full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, state)
 
-    monkeypatch.setattr(trainer_, "write_state", sometimes)
+    monkeypatch.setattr(keeping, "write_state", sometimes)
     said = []
     monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
     monitored(one)
@@ -354,7 +365,7 @@ def test_a_disk_that_stays_full_is_an_error_at_the_end(trainer, monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, state)
 
-    monkeypatch.setattr(trainer_, "write_state", never)
+    monkeypatch.setattr(keeping, "write_state", never)
     with pytest.raises(Unsaved, match="cannot be written: No space left"):
         one.train(None)
     assert read_state(one.run.state).facts["progress"]["step"] == 4
@@ -365,7 +376,7 @@ def test_a_disk_that_was_always_full_has_no_last_checkpoint(trainer, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     one = trainer(small(steps=12))
-    monkeypatch.setattr(trainer_, "write_state", never)
+    monkeypatch.setattr(keeping, "write_state", never)
     said = []
     monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
     with pytest.raises(Unsaved, match="There is no checkpoint yet"):
@@ -383,7 +394,7 @@ def test_a_loss_that_is_no_number_stops_and_names_the_step(trainer):
     def poisoned(group, window):
         if one.progress.step == 5:
             with torch.no_grad():
-                next(iter(one.parameters.values())).fill_(math.nan)
+                next(iter(one.objective.parameters.values())).fill_(math.nan)
         step(group, window)
 
     one._step = poisoned
@@ -396,14 +407,14 @@ def test_a_loss_that_is_no_number_stops_and_names_the_step(trainer):
 
 def test_a_gradient_that_is_no_number_never_reaches_a_checkpoint(trainer):
     one = trainer(small(steps=12))
-    clip = one._clip
+    clip = one.optimiser._clip
 
     def poisoned():
         if one.progress.step == 7:
-            next(iter(one.parameters.values())).grad.fill_(math.inf)
+            next(iter(one.objective.parameters.values())).grad.fill_(math.inf)
         return clip()
 
-    one._clip = poisoned
+    one.optimiser._clip = poisoned
     with pytest.raises(Diverged, match="In step 8 the gradient's norm is inf"):
         one.train(None)
     assert read_state(one.run.state).facts["progress"]["step"] == 4
@@ -427,7 +438,7 @@ def test_metrics_are_a_table_with_every_column(trainer):
         False,
         True,
     ]
-    assert float(rows[-1]["learning_rate"]) == pytest.approx(one.rate(20))
+    assert float(rows[-1]["learning_rate"]) == pytest.approx(one.optimiser.rate(20))
     assert all(
         float(row["tokens_per_second"]) > 0 and float(row["gradient_norm"]) > 0 for row in rows
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from course.checks import load_checks
+from course.checks.loading import load_checks
 from course.curriculum import DAYS, Day
 from course.grading.gradebook import Weights
 from course.grading.reports.escaping import shortened

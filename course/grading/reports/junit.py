@@ -11,7 +11,7 @@ from course.grading.gradebook import GRADED, LearnerResult
 from course.grading.reports.escaping import one_line, shortened, visible
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass
-from course.results import BROKEN
+from course.judging.results import BROKEN
 
 
 def write_junit(path: Path, graded: GradedClass) -> None:

@@ -20,14 +20,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from course.curriculum import DAYS, Day
-from course.display import MARKS
 from course.grading.gradebook import GRADED, GRADER_FAULT, REFUSED, LearnerResult, Weights
 from course.grading.reports.escaping import file_name, one_line, shortened, visible
 from course.grading.reports.feedback import Exercise, exercises
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
-from course.misconceptions import load_misconceptions
-from course.results import BROKEN
+from course.judging.misconceptions import load_misconceptions
+from course.judging.results import BROKEN
+from course.terminal.display import MARKS
 
 SIGNS = MARKS | {"error": "!"}  # in one colour, as some see them, `error` must differ from `failed`
 BARS = 10  # of the histogram

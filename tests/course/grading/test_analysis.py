@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from course.answers import read_answer
+from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT
 from course.grading.analysis import TAMPERING, fingerprints, serve, shortcuts
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from course.answers import read_answer
+from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT
 from course.grading.sandbox import NoSandbox, walls
 

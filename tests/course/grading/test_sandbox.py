@@ -9,12 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course.checking import Answer, check_answer
 from course.curriculum import DAYS
 from course.grading.cgroups import Hierarchy
 from course.grading.sandbox import HOME, MODULES, NoSandbox, WalledWorker, walls
-from course.judge import Judge
-from course.workers import OutOfMemory, TimedOut
+from course.judging.judge import Judge
+from course.workers.checking import Answer, check_answer
+from course.workers.worker import OutOfMemory, TimedOut
 
 SOFTMAX = DAYS[0]
 
@@ -56,8 +56,10 @@ def say(found, expression, setup=""):
 
 def test_what_is_there(found):
     """Python, its packages, and those of our files that tell no answer."""
-    said = say(found, "sorted(os.listdir('/course/course'))", "import os")
-    assert str(sorted([*(f"{name}.py" for name in MODULES), "grading"])) in said
+    files = "sorted(str(p.relative_to(there)) for p in there.rglob('*') if p.is_file())"
+    said = say(found, files, "import pathlib\nthere = pathlib.Path('/course/course')")
+    ours = [str(Path(room, f"{name}.py")) for room, names in MODULES.items() for name in names]
+    assert str(sorted(ours)) in said
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_what_is_not_there(found, path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/course/course/checks.py", "/usr/x", "/x", "/dev/x", sys.prefix + "/x"]
+    "path", ["/course/course/checks/loading.py", "/usr/x", "/x", "/dev/x", sys.prefix + "/x"]
 )
 def test_nothing_can_be_written(found, path):
     """All but two small folders in memory is read-only."""
@@ -121,15 +123,16 @@ def hear(found, body, patience=3.0):
     worker = WalledWorker(found, "cpu")
     answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", body.encode())
     try:
-        from course.checking import as_leaves
-        from course.definitions import cut_sources, stub_text
+        from course.references.cut import cut_sources
+        from course.references.stubs import stub_text
+        from course.workers.checking import as_leaves
 
         request = {
             "day": 1,
             "names": [],
             "answer": answer.path,
             "shown": answer.shown,
-            "stub": stub_text(SOFTMAX),
+            "stubs": {SOFTMAX.stem: stub_text(SOFTMAX)},
             "cut": cut_sources(SOFTMAX),
             "seed": 0,
             "device": "cpu",

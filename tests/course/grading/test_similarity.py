@@ -5,10 +5,10 @@ import random
 import pytest
 
 from course.curriculum import DAYS
-from course.definitions import stub_text
 from course.grading.analysis import fingerprints
 from course.grading.gradebook import GRADED, LearnerResult
 from course.grading.similarity import alike
+from course.references.stubs import stub_text
 
 NAMES = [f"learner{number:02d}" for number in range(20)]
 COMMON, OWN = 60, 40  # fingerprints of the one right way, and of a learner's own

@@ -19,7 +19,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from course.answers import LARGEST_FILE
+from course.checks.answers import LARGEST_FILE
 from course.curriculum import DAYS
 from course.grading import submissions
 from course.grading.allowed import ANSWERS, Refused

@@ -11,8 +11,9 @@ SPEAK = """
 import gc, io
 from dataclasses import replace
 import numpy as np
-from course.observation import Leaf, flatten, named, to_bytes
-from course.worker import write_frame
+from course.checks.observation import Leaf, flatten, named
+from course.checks.frames import to_bytes
+from course.checks.frames import write_frame
 from safetensors.numpy import save
 
 files = [one for one in gc.get_objects() if type(one) is io.FileIO and one.mode == "wb"]
@@ -100,7 +101,7 @@ KINDS = [
         sent_first(
             """
 import torch
-from course.checks import load_checks
+from course.checks.loading import load_checks
 from course.curriculum import DAYS
 zeros = torch.zeros(2, 3, 4)
 for check in load_checks(DAYS[7]):
@@ -115,7 +116,7 @@ for check in load_checks(DAYS[7]):
         "Says of every check that it passed, in the words of a report.",
         sent_first(
             """
-from course.checks import load_checks
+from course.checks.loading import load_checks
 from course.curriculum import DAYS
 for check in load_checks(DAYS[7]):
     say({"check": check.name, "status": "passed", "points": 100, "verdict": "graded",

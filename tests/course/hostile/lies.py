@@ -122,7 +122,8 @@ KINDS = [
             2,
             """
             import importlib
-            for module in ("judge", "comparison", "expected", "results", "grading.gradebook"):
+            judging = [f"judging.{name}" for name in ("judge", "comparison", "expected", "results")]
+            for module in (*judging, "grading.gradebook"):
                 try:
                     found = importlib.import_module(f"course.{module}")
                 except ImportError:
@@ -140,7 +141,7 @@ KINDS = [
             8,
             """
             import numpy as np
-            from course.draw import Draw
+            from course.checks.draw import Draw
             def zeros(self, *shape, dtype=None, **_):
                 return self._made(np.zeros(shape), dtype or self.usual)
             Draw.normal = zeros
@@ -155,10 +156,10 @@ KINDS = [
         instead(
             8,
             """
-            import course.checks, course.observation, course.worker
-            seen = course.checks.Seen({})
-            course.checks.see = course.worker.see = lambda *_, **__: seen
-            course.checks.flatten = course.observation.flatten = lambda *_: {}
+            import course.checks.observation, course.checks.seeing, course.workers.process
+            seen = course.checks.seeing.Seen({})
+            course.checks.seeing.see = course.workers.process.see = lambda *_, **__: seen
+            course.checks.seeing.flatten = course.checks.observation.flatten = lambda *_: {}
             """,
         ),
         {8: "failed"},
@@ -302,8 +303,8 @@ KINDS = [
         during(
             2,
             """
-            import course.checks
-            course.checks._differing = lambda *_: ()
+            import course.checks.seeing
+            course.checks.seeing._differing = lambda *_: ()
             result = right(**inputs)
             inputs["key"] *= 2
             return result

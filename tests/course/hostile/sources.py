@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 
-from course.checks import check_inputs, load_checks, named_values
+from course.checks.loading import load_checks
+from course.checks.seeing import check_inputs, named_values
 from course.curriculum import DAYS
 from tests.course.hostile.kinds import GRADED, Kind, before, in_one_check, instead, right
 

@@ -9,19 +9,11 @@ import numpy as np
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis.extra import numpy as hnp
 
-from course.checks import Seen
+from course.checks.frames import BadFrame, from_bytes, raised_from, to_bytes
+from course.checks.observation import CARRIED, Leaf, Raised, flatten
+from course.checks.seeing import Seen
 from course.curriculum import DAYS
-from course.judge import Judge, Outcome
-from course.observation import (
-    CARRIED,
-    BadFrame,
-    Leaf,
-    Raised,
-    flatten,
-    from_bytes,
-    raised_from,
-    to_bytes,
-)
+from course.judging.judge import Judge, Outcome
 
 REPEATABLE = settings(derandomize=True, database=None, deadline=timedelta(seconds=5))
 

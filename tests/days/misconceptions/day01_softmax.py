@@ -1,6 +1,6 @@
 """Day 1: what goes wrong with softmax and log_softmax."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 SHIFT = "x - x.max(axis=axis, keepdims=True)"
 SUM = "exponentials.sum(axis=axis, keepdims=True)"

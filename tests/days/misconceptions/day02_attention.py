@@ -1,6 +1,6 @@
 """Day 2: what goes wrong with attention."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 MISCONCEPTIONS = [
     Misconception(

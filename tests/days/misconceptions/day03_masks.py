@@ -1,6 +1,6 @@
 """Day 3: what goes wrong with masks."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 PADDING = "(tokens != pad)[:, np.newaxis, :]"
 TRIANGLE = "np.tril(np.ones((1, size, size), dtype=bool))"

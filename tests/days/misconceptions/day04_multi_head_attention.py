@@ -1,6 +1,6 @@
 """Day 4: what goes wrong with heads."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 SPLIT = "pieces = x.reshape(batch, time, h, d_model // h)"
 JOIN = "return pieces.reshape(batch, time, h * d_k)"

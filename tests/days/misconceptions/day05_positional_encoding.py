@@ -1,6 +1,6 @@
 """Day 5: what goes wrong with the positional encoding."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 ANGLES = "angles = position / 10000 ** (even / d_model)"
 EXPONENT = "(even / d_model)"

@@ -1,6 +1,6 @@
 """Day 6: what goes wrong with norms, the feed-forward network, and the shortcuts around both."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 CENTRE = "centred = x - x.mean(axis=-1, keepdims=True)"
 VARIANCE = "(centred**2).mean(axis=-1, keepdims=True)"

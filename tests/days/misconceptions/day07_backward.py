@@ -4,7 +4,7 @@ Someone may write the softmax's derivative a second time inside attention_backwa
 mistakes stand here twice; those of the softmax itself come first.
 """
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 MEAN = "(weights * grad_weights).sum(axis=-1, keepdims=True)"
 RESULT = "weights * (grad_weights - mean)"

@@ -1,6 +1,6 @@
 """Day 8: what goes wrong with attention in PyTorch: axes, masks, dropout, gradients, dtypes."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 WIDE = "wide = torch.promote_types(query.dtype, torch.float32)"
 SCORES = "scores = query.to(wide) @ key.to(wide).transpose(-2, -1)"

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 NAME = "MultiHeadedAttention"
 SPLIT = ".unflatten(-1, (self.h, -1)).transpose(1, 2)"

@@ -1,6 +1,6 @@
 """Day 10: what goes wrong with the feed-forward network, the embeddings, and the positions."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 W_1 = "self.w_1 = nn.Linear(d_model, d_ff)"
 W_2 = "self.w_2 = nn.Linear(d_ff, d_model)"

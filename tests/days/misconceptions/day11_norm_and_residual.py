@@ -1,6 +1,6 @@
 """Day 11: what goes wrong with norms, the shortcuts around sublayers, and copies of modules."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 WIDE = "wide = x.to(torch.promote_types(x.dtype, torch.float32))"
 CENTRE = "centred = wide - wide.mean(dim=-1, keepdim=True)"

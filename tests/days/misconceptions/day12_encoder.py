@@ -1,6 +1,6 @@
 """Day 12: what goes wrong where parts become a layer, and layers a stack."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 CONNECTIONS = "self.sublayer = clones(SublayerConnection(size, dropout, norm), 2)"
 ATTEND = "x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, mask))"

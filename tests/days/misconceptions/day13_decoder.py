@@ -1,6 +1,6 @@
 """Day 13: what goes wrong where a layer must not look ahead, and must look at the source."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 TRIANGLE = "torch.ones(1, size, size, dtype=torch.bool).tril()"
 

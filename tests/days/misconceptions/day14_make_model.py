@@ -1,6 +1,6 @@
 """Day 14: what goes wrong where the parts become a model."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 PROJ = "self.proj = nn.Linear(d_model, vocab)"
 SCORES = "self.proj(x).log_softmax(dim=-1)"

@@ -1,6 +1,6 @@
 """Day 15: what goes wrong with a batch."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 SRC_MASK = "self.src_mask = (src != pad).unsqueeze(1)"
 TGT = "self.tgt = tgt[:, :-1]"

@@ -1,6 +1,6 @@
 """Day 16: what goes wrong with label smoothing."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 WIDE = "wide = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))"
 SHARES = "wanted = torch.full_like(wide, self.smoothing / (self.size - 2))"

@@ -1,6 +1,6 @@
 """Day 17: what goes wrong with the learning rate."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 FIRST = "step = max(step, 1)"
 SMALLER = "min(step**-0.5, step * warmup**-1.5)"

@@ -1,6 +1,6 @@
 """Day 18: what goes wrong in a training loop, most of it without an error and without a warning."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 MODE = "model.train(training)"
 NO_GRADIENT = "torch.set_grad_enabled(training)"

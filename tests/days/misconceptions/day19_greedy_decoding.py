@@ -1,6 +1,6 @@
 """Day 19: what goes wrong when a model is let speak, most of it only in a batch, or only after an end."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 ENCODE = "memory = model.encode(src, src_mask)"
 BEGIN = "torch.full((src.size(0), 1), start, dtype=torch.long, device=src.device)"

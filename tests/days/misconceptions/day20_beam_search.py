@@ -1,6 +1,6 @@
 """Day 20: what goes wrong with beam search: in the bookkeeping, at the ends, and in what the winner is chosen by."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 ENCODE = "memory = model.encode(src, src_mask).repeat_interleave(beam, dim=0)"
 WIDEN_MASK = "src_mask = src_mask.repeat_interleave(beam, dim=0)"

@@ -1,6 +1,6 @@
 """Day 21: what goes wrong with byte-pair encoding."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 MISCONCEPTIONS = [
     # --- train_bpe --------------------------------------------------------------------------------

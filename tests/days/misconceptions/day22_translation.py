@@ -1,6 +1,6 @@
 """Day 22: what goes wrong with BLEU, and with batches of tokens."""
 
-from course.misconceptions import Misconception
+from course.judging.misconceptions import Misconception
 
 MISCONCEPTIONS = [
     # --- bleu -------------------------------------------------------------------------------------

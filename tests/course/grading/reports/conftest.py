@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from course.checks import load_checks
+from course.checks.loading import load_checks
 from course.curriculum import DAYS
 from course.grading.gradebook import LearnerResult, Weights
 from course.grading.reports import GradedClass

@@ -1,0 +1,79 @@
+"""The learner's own Transformer, trained in a worker and judged here.
+
+What the worker says of its progress is shown; whether it has learnt to copy is told from the tokens that
+it sends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from course.assembly.copying import HELD_OUT, Progress, sequences
+from course.assembly.parts import files_of
+from course.checks.frames import raised_from
+from course.checks.observation import Observation, Raised
+from course.workers.limits import GIBBERISH
+from course.workers.worker import Worker, WorkerStopped, command
+
+PATIENCE = 60.0  # seconds between two signs of life
+
+
+@dataclass
+class Assembled:
+    """What came of it."""
+
+    own: list[str] = field(default_factory=list)
+    """The learner's exercises that are in it."""
+    filled: dict[str, list[str]] = field(default_factory=dict)
+    """Those that the reference stands in for, by the reason."""
+    exact: float = 0.0
+    """The share of held-out sequences that were copied without a mistake."""
+    attention: list[Any] = field(default_factory=list)
+    """For each layer of the decoder its attention to the source, `(h, T, S)`."""
+    problem: Raised | None = None
+    printed: str = ""
+
+
+def assemble(answers: Path, report: Callable[[Progress], None]) -> Assembled:
+    """Put the answers in a folder together, train, and judge.
+
+    Raises:
+        WorkerStopped: the learner's code ended its process, or had to be ended.
+        NotStarted: the process did not start.
+    """
+    held_out = sequences(random.Random("held out"), HELD_OUT)
+    worker = Worker("cpu", command("course.assembly.copying"))
+    result = Assembled()
+    try:
+        worker.ask({"assemble": files_of(answers), "held_out": held_out})
+        while True:
+            message, seen = worker.hear(PATIENCE)
+            if "progress" in message:
+                report(Progress(**message["progress"]))
+                continue
+            result.own, result.filled = list(message["own"]), dict(message["filled"])
+            if message.get("raised"):
+                result.problem = raised_from(message["raised"])
+            else:
+                result.exact = _share_exact(seen, held_out)
+                result.attention = [
+                    leaf.value for path, leaf in seen.items() if "attention[" in path
+                ]
+            return result
+    except (KeyError, TypeError, ValueError) as error:
+        raise WorkerStopped(GIBBERISH) from error
+    finally:
+        worker.end()
+        result.printed = worker.printed
+
+
+def _share_exact(seen: Observation, wanted: list[list[int]]) -> float:
+    leaf = seen["copied"]
+    copied, target = np.asarray(leaf.value), np.asarray(wanted)
+    return float((copied == target).all(axis=1).mean()) if copied.shape == target.shape else 0.0

@@ -1,0 +1,87 @@
+"""Someone's answer to a day: finding its file, reading it, making a module of it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from types import ModuleType
+
+from course.curriculum import ANSWER_TAG, Day
+from course.references.modules import build_module
+
+ENDINGS = (".py", ".ipynb")
+LARGEST_FILE = 2_000_000
+
+
+class Unreadable(Exception):
+    """A file that cannot be read as Python source, with the reason in the learner's words."""
+
+
+def find_answer(day: Day, folder: Path) -> Path | None:
+    """The day's file in a folder of answers: a Python file or else a solution notebook."""
+    for ending in ENDINGS:
+        path = folder / f"{day.stem}{ending}"
+        if path.is_file():
+            return path
+    return None
+
+
+def read_answer(path: Path) -> str:
+    """The Python source of an answer; of a notebook, its tagged cells.
+
+    Raises:
+        Unreadable: not UTF-8, not a notebook, too large, or gone.
+    """
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise Unreadable(
+                f"{path.name} is larger than {LARGEST_FILE // 1_000_000} MB: is it the right file?"
+            )
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            f"{path.name} is not UTF-8: byte {error.start} cannot be read. Save it with the encoding UTF-8."
+        ) from error
+    except OSError as error:
+        raise Unreadable(f"{path.name} cannot be read: {error.strerror or error}.") from error
+    if "\0" in text:
+        raise Unreadable(
+            f"{path.name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8."
+        )
+    source = _tagged_cells(text, path.name) if path.suffix == ".ipynb" else text
+    if not source.strip():
+        raise Unreadable(f"{path.name} is empty. `course reset` gives the stub again.")
+    return source
+
+
+def _tagged_cells(text: str, name: str) -> str:
+    try:
+        cells = json.loads(text)["cells"]
+        tagged = [
+            "".join(cell["source"])
+            for cell in cells
+            if cell["cell_type"] == "code" and ANSWER_TAG in cell["metadata"].get("tags", [])
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Unreadable(f"{name} is not a notebook that can be read.") from error
+    return "\n\n\n".join(tagged) + "\n"
+
+
+def build_answer(name: str, source: str) -> ModuleType:
+    """The module of an answer. Whatever its top level raises comes out."""
+    return build_module("answer", source, name)
+
+
+def begun(source: str, stub: str, exercises: tuple[str, ...]) -> list[str]:
+    """The exercises whose definition is no longer the stub's: comments and blank lines aside."""
+    theirs, ours = _definitions(source), _definitions(stub)
+    return [name for name in exercises if theirs.get(name) != ours.get(name)]
+
+
+def _definitions(source: str) -> dict[str, str]:
+    return {
+        node.name: ast.dump(node)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }

@@ -1,0 +1,32 @@
+"""All that a file of `tests/days/` may use. What is imported, it imports from here alone.
+
+A check asks for these by name, as fixtures:
+
+answer      the learner's module
+draw        in fixtures of the file: where inputs are drawn from, a seed's own stream for each of them;
+            arrays of NumPy in float64 on days 1 to 7, later tensors in float32 (`course/checks/draw.py`)
+build       `build(answer.Encoder, …, dtype="float64")`: a module with weights by the names of its parameters
+device      where inputs lie, `"cpu"` or another; what a check makes itself, it makes there
+seed        where inputs come from, a number
+parameters  of `@pytest.mark.parametrize`, each mark with one name
+
+A mark of its own: `@pytest.mark.constant("leaf", …, "why")` names what is the same for every seed.
+
+What it returns is what it saw: arrays, numbers, words, dicts and lists of them.
+"""
+
+from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
+from course.checks.observation import named
+
+HALVES = ("float16", "bfloat16")
+DTYPES = ("float64", "float32", *HALVES)
+
+__all__ = [
+    "DTYPES",
+    "HALVES",
+    "backward",
+    "gradients",
+    "named",
+    "named_parameters",
+    "wanting_gradients",
+]

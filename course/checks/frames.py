@@ -1,0 +1,132 @@
+"""Observations as bytes, and frames of them: what workers send and recordings keep, without any pickle.
+
+A message, with an observation if there is one, is one safetensors file whose metadata holds everything
+that is no array. A frame is eight bytes of length, little-endian, and such a file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import IO, Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from course.checks.observation import LONGEST_TEXT, Leaf, Observation, Raised
+
+LARGEST_FRAME = 8 * 2**20  # forty times the largest that a right answer sends
+MOST_AXES = 64  # NumPy's own limit, and torch's
+
+
+class BadFrame(ValueError):
+    """Bytes that are no observation."""
+
+
+def write_frame(channel: IO[bytes], data: bytes) -> None:
+    """Send one frame."""
+    channel.write(len(data).to_bytes(8, "little") + data)
+    channel.flush()
+
+
+def read_frame(channel: IO[bytes]) -> bytes | None:
+    """Receive one frame; None at the end of the channel, within a frame or between two.
+
+    Raises:
+        ValueError: a frame that claims to be longer than any may be.
+    """
+    head = channel.read(8)
+    if len(head) < 8:
+        return None
+    length = int.from_bytes(head, "little")
+    if length > LARGEST_FRAME:
+        raise ValueError(f"a frame of {length} bytes")
+    data = channel.read(length)
+    return data if len(data) == length else None
+
+
+def to_bytes(message: dict[str, Any], observation: Observation | None = None) -> bytes:
+    """A message, with an observation if there is one, as one safetensors file."""
+    leaves, arrays = [], {}
+    for number, (path, leaf) in enumerate((observation or {}).items()):
+        entry = asdict(leaf) | {"path": path}
+        if leaf.is_array and leaf.value is not None:
+            arrays[str(number)] = np.ascontiguousarray(leaf.value).reshape(leaf.shape)
+            entry["value"] = None
+        leaves.append(entry)
+    return save(arrays, metadata={"message": json.dumps(message), "leaves": json.dumps(leaves)})
+
+
+def from_bytes(data: bytes) -> tuple[dict[str, Any], Observation]:
+    """The message and observation in bytes that may come from anyone.
+
+    Raises:
+        BadFrame: these bytes are not what `to_bytes` writes.
+    """
+    try:
+        arrays = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        metadata = header["__metadata__"]
+        message, leaves = _parsed(metadata["message"]), _parsed(metadata["leaves"])
+        if not isinstance(message, dict) or not isinstance(leaves, list):
+            raise BadFrame("not a message")
+        return message, dict(_read_leaf(str(n), entry, arrays) for n, entry in enumerate(leaves))
+    except (
+        SafetensorError,
+        ValueError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+        AttributeError,
+    ) as error:
+        raise BadFrame(f"not an observation ({type(error).__name__})") from error
+
+
+def _parsed(text: str) -> Any:
+    """JSON, with nothing in its strings that cannot be written again: half a surrogate pair."""
+    value = json.loads(text)
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _read_leaf(number: str, entry: dict[str, Any], arrays: dict[str, Any]) -> tuple[str, Leaf]:
+    path, kind, value = entry["path"], entry["type"], entry["value"]
+    dtype, device = entry["dtype"], entry["device"]
+    words = (path, kind, dtype or "", device or "")
+    if not all(isinstance(word, str) and len(word) < LONGEST_TEXT for word in words):
+        raise BadFrame("not a leaf")
+    if value is not None and type(value).__name__ != kind and (type(value), kind) != (str, "int"):
+        raise BadFrame("not a value")  # integers too long for JSON are told in words
+    shape = None
+    if dtype is not None:
+        shape = tuple(int(size) for size in entry["shape"])
+        if len(shape) > MOST_AXES:
+            raise BadFrame("not a shape")
+        value = arrays.get(number)
+        if value is not None and (
+            value.shape != shape or value.dtype.name != {"bfloat16": "float32"}.get(dtype, dtype)
+        ):
+            raise BadFrame("an array that is not what it says")
+    return path, Leaf(kind, value, shape, dtype, device)
+
+
+def raised_from(entry: Any) -> Raised:
+    """A `Raised` read from a message that may come from anyone.
+
+    Raises:
+        BadFrame: it is no such thing.
+    """
+    try:
+        frames = [
+            (int(line), str(name)[:200], str(text)[:500])
+            for line, name, text in entry["frames"][:50]
+        ]
+        return Raised(
+            str(entry["kind"])[:200],
+            str(entry["message"])[:LONGEST_TEXT],
+            frames,
+            entry["not_started"] is True,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BadFrame("not an exception") from error

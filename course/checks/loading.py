@@ -1,0 +1,105 @@
+"""The hidden checks of a day, read from its file in `tests/days/`.
+
+A check is a plain pytest function: it takes the learner's module as `answer`, uses it, and returns what
+it saw. Its other arguments are fixtures of its file. pytest is not needed to run one.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from course.curriculum import Day
+from course.references.modules import load_module
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """One check with its parameters fixed."""
+
+    name: str
+    exercise: str
+    uses: frozenset[str]
+    """The definitions of the answer that it touches."""
+    function: Callable[..., Any]
+    parameters: dict[str, Any]
+    module: ModuleType
+    tensors: bool = False
+    """Whether its fixtures draw tensors."""
+    constant: dict[str, str] = field(default_factory=dict)
+    """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
+
+    @property
+    def says(self) -> str:
+        """What it checks, in a sentence: its docstring."""
+        return " ".join((self.function.__doc__ or "").split())
+
+
+def load_checks(day: Day) -> list[Check]:
+    """The checks of a day in the order of its file, one for each combination of parameters."""
+    exercises = day.exercises
+    module = load_module(day.checks)
+    checks: list[Check] = []
+    for name, function in vars(module).items():
+        if name.startswith("test_") and inspect.isfunction(function):
+            uses = _definitions_used(function, exercises)
+            if not uses:
+                raise ValueError(f"{day.checks.name}: {name} uses none of {', '.join(exercises)}")
+            # A check of several exercises counts for the last: what comes later stands on what came
+            # before.
+            exercise = max(uses, key=exercises.index)
+            constant = {
+                leaf: mark.args[-1]
+                for mark in _marks(function, "constant")
+                for leaf in mark.args[:-1]
+            }
+            for suffix, parameters in _parameter_sets(function):
+                checks.append(
+                    Check(
+                        name + suffix,
+                        exercise,
+                        uses,
+                        function,
+                        parameters,
+                        module,
+                        day.uses_torch,
+                        constant,
+                    )
+                )
+    return checks
+
+
+def _definitions_used(function: Callable[..., Any], exercises: tuple[str, ...]) -> frozenset[str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    names = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "answer"
+    }
+    return frozenset(name for name in exercises if name in names)
+
+
+def _marks(function: Callable[..., Any], name: str) -> list[Any]:
+    return [mark for mark in getattr(function, "pytestmark", []) if mark.name == name]
+
+
+def _parameter_sets(function: Callable[..., Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each combination of `parametrize` values, with the suffix that pytest would give the name."""
+    marks = _marks(function, "parametrize")
+    if not marks:
+        yield "", {}
+        return
+    for values in itertools.product(*(mark.args[1] for mark in reversed(marks))):
+        names = [mark.args[0] for mark in reversed(marks)]
+        yield (
+            f"[{'-'.join(str(value) for value in reversed(values))}]",
+            dict(zip(names, values, strict=True)),
+        )

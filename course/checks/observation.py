@@ -1,0 +1,138 @@
+"""What a check saw, as data: flat, typed leaves.
+
+A check returns whatever it saw, nested as it likes. `flatten` turns that into an ordered map from a
+path such as `output` or `gradients.query[0]` to a `Leaf`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+# Arrays of these kinds travel; any other dtype is only named.
+CARRIED = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"} | {
+    "float16",
+    "float32",
+    "float64",
+}
+DEEPEST = 20
+LONGEST_TEXT = 10_000
+LONGEST_NAME = 60  # of a type that is not known
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception, as data: its kind, its words, and the frames that lie in the answer's own file."""
+
+    kind: str
+    message: str
+    frames: list[tuple[int, str, str]] = field(default_factory=list)
+    """(line number, function, source line), outermost first."""
+    not_started: bool = False
+    """Whether it is the stub's own raise, unchanged."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One thing seen: an array, a number, a word, or the shape of a container."""
+
+    type: str
+    """The type in the learner's words: `numpy.ndarray`, `torch.Tensor`, `float`, `tuple of 2` …"""
+    value: Any = None
+    """A NumPy array for arrays that can travel; a plain bool, int, float or str; else None."""
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    device: str | None = None
+
+    @property
+    def is_array(self) -> bool:
+        return self.dtype is not None
+
+
+Observation = dict[str, Leaf]
+
+RESULT = "result"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Stands for a container whose items are observed under names of their own."""
+
+    of: object
+
+
+def named(result: object, *names: str, first: str) -> dict[str, Any]:
+    """The items of a returned tuple by the names that a learner knows them by.
+
+    The `first` one is compared first: that on which the others depend, so that it is the one told of.
+    What is no tuple of that many is observed as it is, so that the message can say what it is
+    instead.
+    """
+    if isinstance(result, tuple) and len(result) == len(names):
+        items = dict(zip(names, result, strict=True))
+        return {RESULT: _Kind(result), first: items[first], **items}
+    return {RESULT: result}
+
+
+def flatten(value: object, path: str = "", depth: int = 0) -> Observation:
+    """Lay a nested value out as leaves, containers before what they hold."""
+    if depth > DEEPEST:
+        return {path: Leaf("something nested too deep")}
+    if isinstance(value, _Kind):
+        return dict([next(iter(flatten(value.of, path).items()))])
+    if isinstance(value, dict):
+        seen = {path: Leaf(f"dict of {len(value)}")} if path else {}
+        for key, item in value.items():
+            seen |= flatten(item, f"{path}.{key}" if path else str(key), depth + 1)
+        return seen
+    if isinstance(value, tuple | list):
+        seen = {path: Leaf(f"{type(value).__name__} of {len(value)}")}
+        for index, item in enumerate(value):
+            seen |= flatten(item, f"{path}[{index}]", depth + 1)
+        return seen
+    return {path: _leaf(value)}
+
+
+def _leaf(value: object) -> Leaf:
+    if isinstance(value, np.ndarray | np.generic):
+        return _array_leaf(value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _tensor_leaf(value)
+    if value is None or type(value) in (bool, int, float, str):
+        text = value[:LONGEST_TEXT] if isinstance(value, str) else value
+        return Leaf("None" if value is None else type(value).__name__, _plain_number(text))
+    return Leaf(_type_name(value))
+
+
+def _plain_number(value: Any) -> Any:
+    """Integers too long for JSON's readers become their digits' count; the rest stays."""
+    if type(value) is int and abs(value) >= 2**63:
+        return f"an integer of {value.bit_length()} bits"
+    return value
+
+
+def _array_leaf(value: np.ndarray[Any, Any] | np.generic) -> Leaf:
+    array = np.asarray(value)
+    kind = "numpy.ndarray" if isinstance(value, np.ndarray) else "a NumPy number"
+    carried = array if array.dtype.name in CARRIED else None
+    return Leaf(kind, carried, array.shape, array.dtype.name)
+
+
+def _tensor_leaf(tensor: Any) -> Leaf:
+    plain = tensor.detach().to("cpu")
+    dtype = str(plain.dtype).removeprefix("torch.")
+    if dtype == "bfloat16":  # NumPy has none; every bfloat16 is a float32
+        plain = plain.float()
+    array = plain.numpy() if str(plain.dtype).removeprefix("torch.") in CARRIED else None
+    return Leaf("torch.Tensor", array, tuple(plain.shape), dtype, tensor.device.type)
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    name = str(kind.__qualname__)
+    whole = name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+    return whole.partition("\n")[0][:LONGEST_NAME]

@@ -1,0 +1,48 @@
+"""A learner's own earlier parts, where an edition holds no reference to import them from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from course.checks.answers import begun, build_answer, find_answer, read_answer
+from course.curriculum import Day
+
+
+class OwnParts:
+    """The exercises in a folder, each day's file loaded once."""
+
+    def __init__(self, folder: Path, stub_of: Callable[[Day], str]) -> None:
+        """Nothing is loaded yet.
+
+        Args:
+            folder: where the answers lie.
+            stub_of: gives a day's stub, from which what is begun differs.
+        """
+        self._folder = folder
+        self._stub_of = stub_of
+        self._modules: dict[Day, ModuleType] = {}
+
+    def part(self, name: str, day: Day) -> object:
+        """The learner's own definition.
+
+        Raises:
+            ImportError: it is not there, or not begun.
+        """
+        if day not in self._modules:
+            self._modules[day] = self._load(name, day)
+        try:
+            return getattr(self._modules[day], name)
+        except AttributeError:
+            raise ImportError(f"Your file of day {day.number} defines no {name}.") from None
+
+    def _load(self, name: str, day: Day) -> ModuleType:
+        wanted = f"{name} is day {day.number}'s exercise, and is taken from your own file"
+        path = find_answer(day, self._folder)
+        if path is None:
+            raise ImportError(f"{wanted}: there is no {day.stem}.py.")
+        source = read_answer(path)
+        if name not in begun(source, self._stub_of(day), day.exercises):
+            raise ImportError(f"{wanted}: do day {day.number} first.")
+        return build_answer(str(path), source)

@@ -1,0 +1,43 @@
+"""Exceptions as data, with those lines of the traceback that are the learner's own."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+
+from course.checks.observation import Raised
+from course.curriculum import RAISE
+
+DEEPEST_TRACEBACK = 12  # endless recursion fills a thousand lines that say the same
+
+
+def raised(error: BaseException, file: str | None) -> Raised:
+    """An exception as data. Of its traceback only the lines of the answer's own file are kept."""
+    frames = [
+        (line, frame.f_code.co_qualname, linecache.getline(frame.f_code.co_filename, line).strip())
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == file
+    ][-DEEPEST_TRACEBACK:]
+    if isinstance(error, SyntaxError) and error.filename == file:
+        frames.append((error.lineno or 0, "", (error.text or "").strip()))
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    kind = "MemoryError" if _is_out_of_memory(error) else type(error).__name__
+    return Raised(kind, message, frames, _is_stubs_own(error, file))
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """NumPy and torch have kinds of their own for it, and torch on the CPU has only words."""
+    if "can't allocate memory" in str(error):
+        return True
+    return bool(
+        {kind.__name__ for kind in type(error).__mro__} & {"MemoryError", "OutOfMemoryError"}
+    )
+
+
+def _is_stubs_own(error: BaseException, file: str | None) -> bool:
+    """Whether it comes from a line that is the stub's, unchanged, and not from a base class's method."""
+    if type(error) is not NotImplementedError or error.args:
+        return False
+    *_, (last, line) = traceback.walk_tb(error.__traceback__)
+    name = last.f_code.co_filename
+    return name == file and linecache.getline(name, line).strip() == RAISE

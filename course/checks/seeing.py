@@ -1,0 +1,165 @@
+"""A check run on an answer, and what it saw.
+
+A worker calls it directly, without pytest, so that a verdict takes milliseconds, and the same check can
+be run on inputs that were transformed first.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from course.checks.arrays import copied, is_array, is_tensor, same
+from course.checks.draw import Draw
+from course.checks.loading import Check
+from course.checks.observation import Observation, Raised, flatten
+from course.checks.raising import raised
+
+Transform = Callable[[Any], Any]
+"""Maps one input array or tensor to what is used instead."""
+
+BUILD = "build"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of running a check: an observation or an exception, and which inputs were damaged."""
+
+    observation: Observation
+    raised: Raised | None = None
+    damaged: tuple[str, ...] = ()
+    exception: BaseException | None = None
+    """The exception itself, where it was raised in this process."""
+
+
+def see(
+    check: Check,
+    answer: Any,
+    seed: int,
+    device: str = "cpu",
+    transform: Transform | None = None,
+    file: str | None = None,
+) -> Seen:
+    """Run a check on an answer and keep what it saw; an exception is something seen, too.
+
+    Args:
+        check: the check.
+        answer: the learner's module, or the reference.
+        seed: where the inputs come from.
+        device: where the inputs lie.
+        transform: applied to every input array before the check gets it.
+        file: the answer's file name, by which its own lines are told from others in a traceback.
+    """
+    inputs = check_inputs(check, seed, device, transform)
+    before = map_arrays(inputs, copied)
+    try:
+        with warnings.catch_warnings(), _seeded(check, seed, device):
+            warnings.simplefilter("ignore")  # an overflow shows in the values, which are compared
+            observation = flatten(check.function(answer=answer, **inputs))
+    except (Exception, SystemExit) as error:
+        return Seen({}, raised(error, file), exception=error)
+    return Seen(observation, damaged=tuple(_differing(before, inputs)))
+
+
+def check_inputs(
+    check: Check, seed: int, device: str = "cpu", transform: Transform | None = None
+) -> dict[str, Any]:
+    """The values of a check's fixtures, by name, without `answer`."""
+    known: dict[str, Any] = {**check.parameters, "device": device, "seed": seed}
+    wanted = [name for name in inspect.signature(check.function).parameters if name != "answer"]
+    if BUILD in wanted:
+        from course.checks.tensors import Build  # torch takes a second to import
+
+        known[BUILD] = Build(seed, check.name, device, transform)
+    inputs = {name: _fixture(check, name, known) for name in wanted}
+    if transform is not None:
+        inputs = map_arrays(inputs, transform)
+    if device != "cpu":
+        inputs = map_arrays(inputs, lambda array: array.to(device) if is_tensor(array) else array)
+    return inputs
+
+
+@functools.cache
+def takes_device(check: Check) -> bool:
+    """Whether a check has anything that can lie on a GPU: NumPy's arrays, numbers and words cannot."""
+    if not check.tensors:
+        return False
+    inputs = check_inputs(check, seed=0)
+    return BUILD in inputs or any(is_tensor(value) for _, value in named_values(inputs))
+
+
+@contextmanager
+def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
+    """Within it, dropout draws what it draws every time; without, everything is as it was before."""
+    if not check.tensors:
+        yield
+        return
+    import torch  # a second, which a day in NumPy does not need
+
+    with torch.random.fork_rng([] if device == "cpu" else None):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
+        if device != "cpu":
+            torch.manual_seed(seed)
+        yield
+
+
+def _fixture(check: Check, name: str, known: dict[str, Any]) -> Any:
+    if name not in known:
+        definition = getattr(check.module, name, None)
+        if definition is None:
+            raise LookupError(
+                f"{check.name} asks for '{name}', which {check.module.__file__} does not define"
+            )
+        function = inspect.unwrap(definition)
+        wanted = inspect.signature(function).parameters
+        arguments = {other: _fixture(check, other, known) for other in wanted if other != "draw"}
+        if "draw" in wanted:  # each fixture of each check has a stream of its own
+            arguments["draw"] = _draw(check, known["seed"], name)
+        known[name] = function(**arguments)
+    return known[name]
+
+
+def _draw(check: Check, seed: int, fixture: str) -> Draw:
+    who = f"{check.name}/{fixture}"
+    if not check.tensors:
+        return Draw(seed, who)
+    from course.checks.tensors import TensorDraw  # torch takes a second to import
+
+    return TensorDraw(seed, who)
+
+
+def map_arrays(value: Any, function: Transform) -> Any:
+    """The same nested value with every array and tensor in it replaced."""
+    if isinstance(value, dict):
+        return {key: map_arrays(item, function) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(map_arrays(item, function) for item in value)
+    return function(value) if is_array(value) else value
+
+
+def named_values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every array, tensor and number in a nested value, by its innermost key: the learner's name for it."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from named_values(item, str(key))
+    elif isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            yield from named_values(item, f"{path}[{index}]")
+    elif is_array(value) or isinstance(value, int | float):
+        yield path, value
+
+
+def _differing(before: Any, after: Any) -> Iterator[str]:
+    """The names of what is no longer as it was, or no longer there, or new."""
+    old, new = list(named_values(before)), list(named_values(after))
+    if [name for name, _ in old] != [name for name, _ in new]:
+        yield from sorted({name for name, _ in old} ^ {name for name, _ in new})
+        return
+    for (name, was), (_, value) in zip(old, new, strict=True):
+        if not same(was, value):
+            yield name

@@ -1,0 +1,121 @@
+"""What the checks of PyTorch days work with: drawn tensors, modules with given weights, devices.
+
+A module is built as its author wrote it, and then gets weights that depend on the seed and on the
+parameters' names alone. So whoever wrote it, it computes the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course.checks.draw import Draw
+from course.checks.gradients import named_parameters
+
+torch.set_num_threads(1)  # a second thread would only wait for tensors this small
+
+
+class TensorDraw(Draw):
+    """The same stream, as tensors, in float32 unless another dtype is asked for."""
+
+    usual = "float32"
+
+    def _made(self, values: Any, dtype: str | None) -> Any:
+        tensor = torch.from_numpy(np.array(values))
+        return tensor if dtype is None else tensor.to(getattr(torch, dtype))
+
+
+class Build:
+    """The `build` fixture: makes a module for a check, and gives it weights by name.
+
+    The module is on the check's device and in training mode. Weights of matrices have the deviation
+    1/√(inputs), those of vectors lie around 0.5, so that none is without effect.
+    """
+
+    def __init__(
+        self, seed: int, who: str, device: str, transform: Callable[[Tensor], Tensor] | None
+    ) -> None:
+        self._seed = seed
+        self._who = who
+        self._device = device
+        self._transform = transform or (lambda tensor: tensor)
+
+    def __call__(
+        self, make: Callable[..., Any], *arguments: Any, dtype: str = "float32", **options: Any
+    ) -> Any:
+        """`make(*arguments, **options)` with weights of that dtype."""
+        target = self._transform(torch.zeros(1, dtype=getattr(torch, dtype))).dtype
+        with _default_dtype(target):
+            module = make(*arguments, **options)
+        if isinstance(module, nn.Module):
+            module.to(target)
+            self._give_weights(module, dtype)
+            module.to(self._device)
+        return module
+
+    @torch.no_grad()
+    def _give_weights(self, module: nn.Module, dtype: str) -> None:
+        for name, parameter in named_parameters(module):
+            drawn = _weights(self._seed, f"{self._who}/{name}", tuple(parameter.shape))
+            given = self._transform(drawn.to(getattr(torch, dtype)))
+            parameter.copy_(given)
+
+
+@functools.lru_cache(maxsize=4096)
+def _weights(seed: int, who: str, shape: tuple[int, ...]) -> Tensor:
+    matrix = len(shape) > 1
+    how = {"scale": shape[-1] ** -0.5} if matrix else {"mean": 0.5, "scale": 0.7}
+    drawn: Tensor = TensorDraw(seed, who).normal(*shape, dtype="float64", **how)
+    return drawn
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Within it tables are made in float64 if that is what is asked for; never in halves."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64 if dtype == torch.float64 else torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+# --- What comes up on the way ---------------------------------------------------------------------
+
+
+class Noting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within it, the result of every operation on tensors is reported."""
+
+    def __init__(self, note: Callable[[Tensor], None]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._note = note
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if "empty" in str(function):  # what lies in memory by chance is no result
+            return result
+        for value in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(value, Tensor) and value.is_floating_point():
+                self._note(value)
+        return result
+
+
+# --- Devices --------------------------------------------------------------------------------------
+
+
+def missing_device(device: str) -> str | None:
+    """Why there is nothing of this kind to compute on, or None if there is."""
+    if device == "cuda" and not torch.cuda.is_available():
+        return "no CUDA GPU here"
+    if device == "mps" and not torch.backends.mps.is_available():
+        return "no Apple GPU (mps) here"
+    return None

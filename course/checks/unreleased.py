@@ -1,0 +1,22 @@
+"""What the references of an edition for students give for what they do not hold."""
+
+from __future__ import annotations
+
+from course.checks.own import OwnParts
+from course.curriculum import ROOT, day_of_definition
+from course.references.editions import stub_of
+
+_OWN = OwnParts(ROOT / "exercises", stub_of)
+
+
+def unreleased_part(module: str, name: str) -> object:
+    """What a reference of an edition gives for a name that it does not hold.
+
+    Raises:
+        AttributeError: no day asks for such a name.
+        ImportError: the learner's own definition is not there, or not begun.
+    """
+    day = day_of_definition(f"{module.replace('.', '/')}.py", name)
+    if day is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return _OWN.part(name, day)

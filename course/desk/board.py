@@ -1,0 +1,108 @@
+"""The board: forty days, what passes, what is next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from course.curriculum import DAYS, PARTS, Day, Part
+from course.judging.results import DayResult
+from course.terminal.display import MARKS, safe
+
+UNFINISHED = ("failed", "error", "in_progress")
+
+
+def board(results: dict[int, DayResult], to: Console) -> RenderableType:
+    """Forty days in their three parts, what passes, what is next, where the last failure was."""
+    parts = [_part(number, part, results) for number, part in enumerate(PARTS, 1)]
+    days = next(table for table in _arrangements(parts) if _fits(table, to))
+    return Group(_headline(results, to.width), "", days, _legend(), "", *_next_steps(results))
+
+
+def _arrangements(parts: Sequence[Table]) -> Iterator[Table]:
+    """The parts side by side, then with the first two above each other, then all in one column."""
+    for columns in ([parts[:1], parts[1:2], parts[2:]], [parts[:2], parts[2:]], [parts]):
+        table = Table.grid(padding=(0, 3, 0, 0))
+        table.add_row(
+            *(Group(*(Padding(part, (0, 0, 1, 0)) for part in column)) for column in columns)
+        )
+        yield table
+
+
+def _fits(table: Table, to: Console) -> bool:
+    return (
+        len(table.columns) == 1
+        or to.measure(table, options=to.options.update(width=1000)).maximum <= to.width
+    )
+
+
+def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
+    passed = [day for day in DAYS if _status(day, results) == "passed"]
+    cells = max(1, min(len(DAYS), width - 2))
+    done = round(cells * len(passed) / len(DAYS))
+    bar = Text.assemble(("━" * done, "passed"), ("━" * (cells - done), "quiet"))
+    count = f"  {len(passed)} of {len(DAYS)} days"
+    title = Text.assemble(("Transformers from scratch", "bold"), (count, "quiet"))
+    return Group(title, bar)
+
+
+def _part(number: int, part: Part, results: dict[int, DayResult]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=1)
+    table.add_column(justify="right", width=2)
+    table.add_column()
+    table.add_row("", "", Text(f"{number} · {part.title}", "bold"))
+    for day in part.days:
+        status = _status(day, results)
+        title = Text.assemble((day.title, "bold" if status in UNFINISHED else ""))
+        if status in UNFINISHED:
+            title.append(f" {results[day.number].passed}/{results[day.number].total}", status)
+        style = "announced" if status == "announced" else ""
+        table.add_row(
+            Text(MARKS[status], status), Text(str(day.number), "quiet"), title, style=style
+        )
+    return table
+
+
+def _status(day: Day, results: dict[int, DayResult]) -> str:
+    return results[day.number].status if day.number in results else "announced"
+
+
+def _legend() -> Text:
+    legend = Text()
+    for status in ("passed", "in_progress", "failed", "not_started", "announced"):
+        words = "not there yet" if status == "announced" else status.replace("_", " ")
+        legend.append(f"{MARKS[status]} ", status).append(f"{words}   ", "quiet")
+    return legend
+
+
+def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
+    coming = next((r for r in results.values() if r.status != "passed"), None)
+    lines: list[RenderableType] = []
+    if coming is None:
+        lines.append(Text("Every day that is there passes.", "passed"))
+        return lines
+    failure = next((c for r in results.values() for c in r.checks if c.went_wrong), None)
+    if failure is not None:
+        day = next(r.day for r in results.values() if failure in r.checks)
+        first = failure.message.splitlines()[0] if failure.message else ""
+        lines += [
+            Text(f"Day {day.number} fails in {failure.name}", "failed"),
+            Padding(safe(first), (0, 0, 1, 2)),
+        ]
+    day = coming.day
+    lines.append(Text(f"Next: day {day.number} · {day.title}", "bold"))
+    for command, what in (
+        (f"course lesson {day.number}", "read and run the lesson"),
+        (
+            f"course watch {day.number}",
+            f"then fill in exercises/{day.stem}.py: checked at every save",
+        ),
+        (f"course hint {day.number}", "when you are stuck"),
+    ):
+        lines.append(Padding(Text.assemble((f"{command:<18}", "command"), what), (0, 0, 0, 2)))
+    return lines

@@ -1,0 +1,179 @@
+"""What a learner types: the board, check, watch, hint, reset, lesson, solution."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from course.checks.answers import find_answer
+from course.curriculum import DAYS, ROOT, Day
+from course.desk.board import board as board_
+from course.desk.hints import next_hint
+from course.desk.standing import all_results, next_day
+from course.desk.state import belongs_on_board, fingerprint, keep_result
+from course.desk.verdicts import hint as hint_
+from course.desk.verdicts import verdict
+from course.desk.watching import Watch
+from course.judging.judge import Judge
+from course.judging.recorded import NotRecorded
+from course.judging.results import DayResult, report_json
+from course.references.editions import stub_of
+from course.references.written import is_untouched
+from course.terminal import display
+from course.terminal.arguments import EXERCISES, Answers, AsJson, Device, OneDay, Seed, day_argument
+from course.workers.checking import check_days
+
+
+def board(context: typer.Context) -> None:
+    """Forty days from a softmax to a Transformer. Without a command: the board."""
+    if context.invoked_subcommand is None:
+        console = display.console()
+        console.print(board_(all_results(), console))
+
+
+def check(
+    days: Annotated[
+        list[Day] | None,
+        typer.Argument(
+            parser=day_argument,
+            metavar="[DAY]...",
+            help="8, day08 or a topic such as decoder; all if left out",
+        ),
+    ] = None,
+    answers: Answers = EXERCISES,
+    device: Annotated[Device, typer.Option(help="Where PyTorch days are checked.")] = Device.cpu,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check days once. Exit 0 if all that was asked for passes, 1 if not, 2 if it could not be asked."""
+    wanted = days or [day for day in DAYS if day.ready]
+    console = display.console(stderr=as_json)
+    results: list[DayResult] = []
+    try:
+        judges = [Judge(day, seed, device.value) for day in wanted]
+    except NotRecorded as error:
+        raise typer.BadParameter(str(error)) from error
+    marks = {day: fingerprint(day, find_answer(day, answers)) for day in wanted}
+    for result in check_days(judges, answers):
+        results.append(result)
+        if belongs_on_board(answers, seed, device.value):
+            keep_result(result, marks[result.day])
+        if not as_json:
+            console.print(verdict(result))
+    if as_json:
+        print(json.dumps(report_json(results), ensure_ascii=False))
+    raise typer.Exit(0 if all(result.status == "passed" for result in results) else 1)
+
+
+def watch(
+    day: Annotated[
+        Day | None,
+        typer.Argument(
+            parser=day_argument,
+            metavar="[DAY]",
+            help="8, day08 or a topic; the next that does not pass if left out",
+        ),
+    ] = None,
+    answers: Answers = EXERCISES,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check a day now and at every save."""
+    try:
+        Watch(day or next_day(), answers, display.console(), as_json, seed).run()
+    except NotRecorded as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def hint(
+    day: OneDay,
+    exercise: Annotated[
+        str | None, typer.Argument(help="Which exercise of the day; the first if left out.")
+    ] = None,
+) -> None:
+    """One more hint each time; the last is nearly the answer."""
+    if exercise is not None and exercise not in day.exercises:
+        raise typer.BadParameter(
+            f"Day {day.number} has no exercise '{exercise}': it has {', '.join(day.exercises)}."
+        )
+    chosen = exercise or day.exercises[0]
+    display.console().print(hint_(day, chosen, *next_hint(day, chosen)))
+    others = [name for name in day.exercises if name != chosen]
+    if exercise is None and others:
+        display.console().print(
+            Text(f"Other exercises: course hint {day.number} {' | '.join(others)}", "quiet")
+        )
+
+
+def reset(day: OneDay) -> None:
+    """The day's stub again. The old file is kept, and named."""
+    console = display.console()
+    if day.stub.exists() and is_untouched(day, day.stub):
+        console.print(f"{display.shown(day.stub)} is the stub already.")
+        return
+    kept = _keep_aside(day.stub) if day.stub.exists() else None
+    with display.writing(day.stub):
+        day.stub.write_text(stub_of(day), encoding="utf-8", newline="\n")
+    console.print(
+        f"{display.shown(day.stub)} is the stub again."
+        + (f" Your file is kept as {display.shown(kept)}." if kept else "")
+    )
+
+
+def lesson(day: OneDay) -> None:
+    """Open a copy of the day's lesson, yours to change."""
+    _open_copy(day.lesson)
+
+
+def solution(day: OneDay) -> None:
+    """Open a copy of the day's worked answer."""
+    _open_copy(day.solution)
+
+
+# --- What several commands need -------------------------------------------------------------------
+
+
+def _keep_aside(path: Path) -> Path:
+    """Move a file out of the way under a name of its own."""
+    folder = ROOT / "my" / "kept"
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    target = folder / f"{path.stem}-{stamp}{path.suffix}"
+    count = 1
+    while target.exists():
+        count += 1
+        target = folder / f"{path.stem}-{stamp}-{count}{path.suffix}"
+
+    with display.writing(target):
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    return target
+
+
+def _open_copy(notebook: Path) -> None:
+    """Open one's own copy of a notebook under `my/`, so that later pulls never conflict with it."""
+    if not notebook.exists():
+        display.fail(f"{display.shown(notebook)} is not there yet.")
+    copy = ROOT / "my" / notebook.relative_to(ROOT)
+
+    console = display.console()
+    if not copy.exists():
+        with display.writing(copy):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(notebook, copy)
+    elif copy.read_bytes() != notebook.read_bytes():
+        console.print(
+            f"This is the copy you have worked in. To begin anew, delete it: {display.shown(copy)}"
+        )
+    console.print(f"Your copy: {display.shown(copy)}")
+    if sys.stdout.isatty() and "COURSE_NO_BROWSER" not in os.environ:
+        console.print(Text("Ctrl-C here ends it.", "quiet"))
+        subprocess.run([sys.executable, "-m", "jupyter", "lab", str(copy)], check=False)

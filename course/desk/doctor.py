@@ -1,0 +1,128 @@
+"""`course doctor`: what this machine has, and what would be missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import psutil
+from rich.table import Table
+from rich.text import Text
+
+from course.curriculum import DAYS, ROOT
+from course.desk.state import FOLDER
+from course.terminal import display
+from course.workers.limits import STARTING
+from course.workers.worker import Worker, WorkerStopped
+
+OLDEST_PYTHON = (3, 11)
+NEEDED = (
+    "numpy",
+    "torch",
+    "jaxtyping",
+    "safetensors",
+    "pytest",
+    "jupyter",
+    "matplotlib",
+    "watchfiles",
+    "tokenizers",
+    "sacrebleu",
+    "tensorboard",
+)
+ENOUGH_MEMORY = 2 * 2**30
+MARKS_OF = {True: Text("✔", "passed"), False: Text("✘", "failed"), None: Text("·", "quiet")}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `fine` is None for what is good to know and not needed."""
+
+    what: str
+    found: str
+    fine: bool | None = True
+
+
+def examine(sandbox: Iterable[str]) -> bool:
+    """Look at everything the course stands on, and show what was found.
+
+    Args:
+        sandbox: what is to be said of the sandbox, where there is grading.
+
+    Returns:
+        Whether all that is needed is there.
+    """
+    table = Table.grid(padding=(0, 2))
+    missing = 0
+    for finding in _findings(sandbox):
+        missing += finding.fine is False
+        table.add_row(MARKS_OF[finding.fine], finding.what, display.safe(finding.found))
+    console = display.console()
+    console.print(table)
+    conclusion = "All that is needed is there." if not missing else f"{missing} missing, marked ✘."
+    console.print(Text(conclusion, "bold"))
+    return not missing
+
+
+def _findings(sandbox: Iterable[str]) -> Iterator[Finding]:
+    """Everything the course stands on, a finding each."""
+    version = platform.python_version()
+    fine = sys.version_info >= OLDEST_PYTHON
+    yield Finding("Python", version if fine else f"{version}, and 3.11 or newer is needed", fine)
+    yield Finding(
+        "System", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", None
+    )
+    memory = psutil.virtual_memory()
+    free = f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GB free"
+    yield Finding("Memory", free, memory.available > ENOUGH_MEMORY)
+    for package in NEEDED:
+        yield _package(package)
+    yield _worker()
+    ready = [day for day in DAYS if day.ready]
+    missing = [day.stub.name for day in ready if not day.stub.exists()]
+    stubs = f"{len(ready)} days ready" + (f"; missing: {', '.join(missing)}" if missing else "")
+    yield Finding("Exercises", stubs, not missing)
+    writable = os.access(FOLDER if FOLDER.exists() else ROOT, os.W_OK)
+    words = (
+        "kept in .course/"
+        if writable
+        else "this folder is read-only: the board forgets, all else works"
+    )
+    yield Finding("Memory of the board", words, writable or None)
+    yield _accelerator()
+    yield from (Finding("Sandbox", said, None) for said in sandbox)
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, "missing: run `make start`, or `pip install -e .`", False)
+
+
+def _worker() -> Finding:
+    started = time.monotonic()
+    worker = Worker()
+    try:
+        worker.hear(STARTING)
+    except WorkerStopped as stop:
+        return Finding("Worker", f"does not start: {stop} {worker.printed}", False)
+    finally:
+        worker.end()
+    return Finding("Worker", f"starts in {time.monotonic() - started:.1f} s")
+
+
+def _accelerator() -> Finding:
+    try:
+        import torch  # takes a second, and may be missing
+    except ImportError:
+        return Finding("Accelerator", "torch is missing", None)
+    if torch.cuda.is_available():
+        return Finding("Accelerator", torch.cuda.get_device_name(), None)
+    if torch.backends.mps.is_available():
+        return Finding("Accelerator", "Apple GPU (mps)", None)
+    return Finding("Accelerator", "none: every day runs on the CPU", None)

@@ -1,0 +1,33 @@
+"""Hints, one more each time.
+
+A day's hints are a Markdown file: a heading `## exercise` for each exercise, and under it `### 1`,
+`### 2` … from a nudge to nearly the answer.
+"""
+
+from __future__ import annotations
+
+import re
+
+from course.curriculum import Day
+from course.desk.state import recall, remember
+
+
+def read_hints(day: Day) -> dict[str, list[str]]:
+    """The hints of each exercise, in their order."""
+    text = day.hints.read_text(encoding="utf-8")
+    hints: dict[str, list[str]] = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        name, _, body = section.partition("\n")
+        parts = re.split(r"^### \d+\s*$", body, flags=re.MULTILINE)[1:]
+        hints[name.strip().strip("`")] = [part.strip() for part in parts]
+    return hints
+
+
+def next_hint(day: Day, exercise: str) -> tuple[list[str], int]:
+    """All hints given so far and one more, and how many there are in all."""
+    hints = read_hints(day)[exercise]
+    given = recall("hints")
+    key = f"{day.stem}/{exercise}"
+    count = min(int(given.get(key, 0)) + 1, len(hints))
+    remember("hints", given | {key: count})
+    return hints[:count], len(hints)

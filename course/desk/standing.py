@@ -1,0 +1,41 @@
+"""How a learner stands: the verdict on every day that is there, and which day comes next."""
+
+from __future__ import annotations
+
+from course.checks.answers import find_answer
+from course.curriculum import DAYS, Day
+from course.desk.state import fingerprint, keep_result, kept_result
+from course.judging.judge import Judge
+from course.judging.results import CheckResult, DayResult
+from course.references.editions import stub_of
+from course.terminal.arguments import EXERCISES
+from course.workers.checking import check_days
+
+
+def all_results() -> dict[int, DayResult]:
+    """The verdict on every day that is there: remembered, where the file has not changed since."""
+    results: dict[int, DayResult] = {}
+    stale: dict[Day, str] = {}
+    for day in (day for day in DAYS if day.ready):
+        mark = fingerprint(day, find_answer(day, EXERCISES))
+        if day.stub.exists() and day.stub.read_bytes() == stub_of(day).encode():
+            results[day.number] = _untouched(day)
+        elif (kept := kept_result(day, mark)) is not None:
+            results[day.number] = kept
+        else:
+            stale[day] = mark
+    for result in check_days([Judge(day) for day in stale], EXERCISES):
+        results[result.day.number] = result
+        keep_result(result, stale[result.day])
+    return dict(sorted(results.items()))
+
+
+def next_day() -> Day:
+    """The first day that does not pass; the first of all, where all do."""
+    results = all_results()
+    return next((result.day for result in results.values() if result.status != "passed"), DAYS[0])
+
+
+def _untouched(day: Day) -> DayResult:
+    checks = tuple(CheckResult(name, name, "not_started") for name in day.exercises)
+    return DayResult(day, checks, begun=False)

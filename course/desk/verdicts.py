@@ -1,0 +1,117 @@
+"""What a learner reads of a day: its verdict, and its hints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from course.curriculum import Day
+from course.judging.results import CheckResult, DayResult
+from course.terminal.display import MARKS, printed, safe
+
+
+def verdict(result: DayResult) -> RenderableType:
+    """A day: each exercise with its checks, and the first failure of all in full."""
+    day = result.day
+    count = f"   {result.passed} of {result.total} checks pass"
+    head = Text.assemble(
+        (f"Day {day.number} · {day.title}", "bold"), (count, _colour(result.status))
+    )
+    lines: list[RenderableType] = [head]
+    if len({check.message for check in result.checks}) == 1 and result.checks[0].message:
+        lines += _same_for_all(result)
+    else:
+        told = False
+        for exercise in day.exercises:
+            checks = [check for check in result.checks if check.exercise == exercise]
+            lines += _exercise(exercise, checks, in_full=not told)
+            told = told or any(check.went_wrong for check in checks)
+    if result.printed.strip():
+        lines += printed(result.printed)
+    return Group(*lines)
+
+
+def _same_for_all(result: DayResult) -> list[RenderableType]:
+    """One thing is wrong with the whole file, or nothing is begun."""
+    status, message = result.checks[0].status, result.checks[0].message
+    line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_row(Text(MARKS.get(status, "✘"), _colour(status)), safe(message))
+    return [Padding(line, (0, 0, 0, 2))]
+
+
+def _exercise(
+    exercise: str, checks: Sequence[CheckResult], *, in_full: bool
+) -> list[RenderableType]:
+    """An exercise with its first failure: in full, or only what it is, where another comes first."""
+    wrong = [check for check in checks if check.status not in ("passed", "skipped")]
+    passed = sum(check.status == "passed" for check in checks)
+    status = "passed" if not wrong else wrong[0].status
+    mark = f"{MARKS.get(status, '✘')} "
+    count = f"  {passed} of {len(checks)}"
+    head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
+    lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
+    if wrong and not in_full and wrong[0].went_wrong:
+        lines.append(Padding(_briefly(wrong[0]), (0, 0, 0, 4)))
+        return lines
+    if wrong:
+        lines.append(Padding(_failure(wrong[0]), (0, 0, 0, 4)))
+    others = [check.name for check in wrong[1:] if check.status != "not_started"]
+    if others:
+        lines.append(Padding(Text(f"not passed either: {_folded(others)}", "quiet"), (0, 0, 0, 4)))
+    return lines
+
+
+def _folded(names: Sequence[str]) -> str:
+    """Names of checks in a sentence, those that differ in their parameters alone as one."""
+    counts = Counter(name.removeprefix("test_").partition("[")[0] for name in names)
+    return ", ".join(f"{name} (×{count})" if count > 1 else name for name, count in counts.items())
+
+
+def _briefly(check: CheckResult) -> RenderableType:
+    what = check.message.partition("\n")[0]
+    return Text.assemble((check.name, _colour(check.status)), "  ", safe(what))
+
+
+def _failure(check: CheckResult) -> RenderableType:
+    if check.status == "not_started":
+        return safe(check.message)
+    name = Text.assemble((check.name, _colour(check.status)), "  ", check.says)
+    if check.misconception is None:
+        return Group(name, Padding(safe(check.message), (0, 0, 0, 2)))
+    told, _, detail = check.message.partition("\n")
+    box = Panel(
+        safe(told),
+        title=Text(check.misconception),
+        title_align="left",
+        border_style="yellow",
+    )
+    return Group(name, box, Padding(safe(detail), (0, 0, 0, 2)))
+
+
+def _colour(status: str) -> str:
+    return status if status in MARKS else "error"
+
+
+def hint(day: Day, exercise: str, shown: Iterable[str], total: int) -> RenderableType:
+    """The hints given so far, the newest last."""
+    texts = list(shown)
+    blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
+    for number, text in enumerate(texts, 1):
+        blocks += [
+            Text(f"Hint {number} of {total}", "quiet"),
+            Padding(Markdown(text), (0, 0, 1, 2)),
+        ]
+    if len(texts) < total:
+        blocks.append(Text("Once more for the next one.", "quiet"))
+    else:
+        blocks.append(
+            Text(f"That was the last. The worked answer: course solution {day.number}", "quiet")
+        )
+    return Group(*blocks)

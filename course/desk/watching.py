@@ -1,0 +1,209 @@
+"""`course watch`: a verdict at every save."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import watchfiles
+from rich.console import Console
+from rich.text import Text
+
+from course.checks.answers import find_answer
+from course.curriculum import DAYS, Day
+from course.desk.hints import next_hint
+from course.desk.keyboard import CTRL_C, keys_to
+from course.desk.state import belongs_on_board, fingerprint, keep_result
+from course.desk.verdicts import hint, verdict
+from course.judging.judge import Judge
+from course.judging.results import DayResult, report_json
+from course.workers.checking import check_day
+from course.workers.pool import Pool
+
+SETTLE = 15  # milliseconds without a further event after which a save is complete
+LOOK = 1000  # milliseconds between two looks at a file of which no event came
+POLL = 50  # milliseconds between two looks where events never come
+HALF_SAVED = 0.05  # seconds that an empty file is given to become a full one
+
+KEYS = "r run again · h hint · n next day · p previous day · ? keys · q quit"
+HELP = """\
+r, Enter  check again, though nothing was saved
+h         one more hint on the first exercise that does not pass
+n, p      the next day, the previous day
+q, Ctrl-C stop watching; your file stays as it is
+Saving the file is all that is needed otherwise."""
+
+AGAIN = "r\n\r"
+
+Signature = tuple[int, int, int] | None
+
+
+class Watch:
+    """A day being watched: saves and keys come in, verdicts go out."""
+
+    def __init__(self, day: Day, answers: Path, console: Console, as_json: bool, seed: int) -> None:
+        self._answers = answers
+        self._console = console
+        self._json = as_json
+        self._seed = seed
+        self._events: queue.Queue[str] = queue.Queue()
+        self._day = day
+        self._last: DayResult | None = None
+
+    def run(self) -> None:
+        """Check now, and then at every save, until q or Ctrl-C."""
+        stop = threading.Event()
+        files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
+        judge = Judge(self._day, self._seed)
+        with Pool(2, judge.torch_on) as pool, keys_to(self._key) as has_keys:
+            files.start()
+            try:
+                self._verdict(judge, pool, has_keys)
+                while (event := self._next_event(judge)) != "q":
+                    if event == "h":
+                        self._hint()
+                    elif event == "?":
+                        self._console.print(Text(HELP, "quiet"))
+                    elif event in "np" and (day := self._neighbour(1 if event == "n" else -1)):
+                        self._day = day
+                        judge = Judge(day, self._seed)
+                        self._verdict(judge, pool, has_keys)
+                    elif event in AGAIN:
+                        self._verdict(judge, pool, has_keys)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                stop.set()
+        if not self._json:
+            self._console.print(Text("Stopped watching.", "quiet"))
+
+    def _key(self, key: str) -> None:
+        self._events.put(key.lower() if key != CTRL_C else "q")
+
+    def _watch_files(self, stop: threading.Event) -> None:
+        for _ in saves(lambda: self._day, self._answers, stop, self._say):
+            self._events.put("r")
+
+    def _say(self, words: str) -> None:
+        if not self._json:
+            self._console.print(Text(words, "quiet"))
+
+    def _next_event(self, judge: Judge) -> str:
+        """The next event; while there is none, what the next diagnosis will need is computed."""
+        for _ in judge.prepare():
+            if not self._events.empty():
+                break
+        event = self._events.get()
+        while event in AGAIN and not self._events.empty() and self._events.queue[0] in AGAIN:
+            event = self._events.get()  # several saves at once are one
+        return event
+
+    def _verdict(self, judge: Judge, pool: Pool, has_keys: bool) -> None:
+        path = find_answer(judge.day, self._answers)
+        if path is not None and path.suffix == ".py" and not _complete(path):
+            time.sleep(HALF_SAVED)
+        mark = fingerprint(judge.day, path)
+        self._last = result = check_day(judge, self._answers, pool)
+        self._show(result, has_keys)
+        pool.refill()  # now, and not while the verdict was being made
+        if belongs_on_board(self._answers, self._seed):
+            keep_result(result, mark)
+
+    def _show(self, result: DayResult, has_keys: bool) -> None:
+        if self._json:
+            print(json.dumps(report_json([result])), flush=True)
+            return
+        if self._console.is_terminal:
+            self._console.clear()
+        self._console.print(verdict(result))
+        where = self._answers / f"{result.day.stem}.py"
+        done = result.status == "passed"
+        after = "Passed: n goes on to the next day." if done else f"Watching {where}."
+        timing = f" {time.strftime('%H:%M:%S')}, {result.seconds:.2f} s"
+        self._console.print(
+            Text.assemble("\n", (after, "passed" if done else ""), (timing, "quiet"))
+        )
+        if has_keys:
+            self._console.print(Text(KEYS, "quiet"))
+
+    def _hint(self) -> None:
+        """One more hint on the first exercise that does not pass."""
+        checks = self._last.checks if self._last else ()
+        open_ = [check.exercise for check in checks if check.status != "passed"]
+        exercise = open_[0] if open_ else self._day.exercises[0]
+        self._console.print(hint(self._day, exercise, *next_hint(self._day, exercise)))
+
+    def _neighbour(self, step: int) -> Day | None:
+        ready = [day for day in DAYS if day.ready]
+        index = ready.index(self._day) + step
+        if 0 <= index < len(ready):
+            return ready[index]
+        self._say("There is no further day yet." if step > 0 else "This is the first day.")
+        return None
+
+
+def _complete(path: Path) -> bool:
+    """Whether a file has anything in it: some editors empty a file before they write it."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def saves(
+    day: Callable[[], Day], folder: Path, stop: threading.Event, say: Callable[[str], None]
+) -> Iterator[None]:
+    """Yield whenever the day's file in the folder was saved, made, replaced or removed.
+
+    The file system is asked for events. Where a change is found and no event came with it, there
+    are none to be had (network and shared folders): from then on the folder is polled, and `say` is
+    told.
+    """
+    last = _signatures(folder)
+    polling = suspicious = False
+    while not stop.is_set():
+        watcher = watchfiles.watch(
+            folder,
+            watch_filter=None,
+            debounce=10 * SETTLE,
+            step=SETTLE,
+            stop_event=stop,
+            rust_timeout=LOOK,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+            force_polling=polling or None,
+            poll_delay_ms=POLL,
+            recursive=False,
+        )
+        for events in watcher:
+            now, watched = _signatures(folder), day()
+            changed, last = now[watched] != last[watched], now
+            if changed:
+                yield
+            if events or polling:
+                suspicious = False
+            elif suspicious:
+                # Twice in a row a change without an event: this file system sends none.
+                polling = True
+                say(f"This file system reports no changes: the file is looked at every {POLL} ms.")
+                break
+            else:
+                suspicious = changed
+
+
+def _signatures(folder: Path) -> dict[Day, Signature]:
+    """Those of all days, so that none is out of date when another day comes to be watched."""
+    return {day: _signature(day, folder) for day in DAYS if day.ready}
+
+
+def _signature(day: Day, folder: Path) -> Signature:
+    path = find_answer(day, folder)
+    try:
+        status = path.stat() if path else None
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None

@@ -1,0 +1,1 @@
+"""The student edition: written without references and solutions of days that are not released."""

@@ -1,0 +1,121 @@
+"""`course bundle`: the student edition, which holds no reference of days that are not released.
+
+In their place it has recordings of what the reference and the known wrong answers see with one seed
+(`course/judging/recorded.py`), so that it checks and diagnoses as the whole course does, offline.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from course.curriculum import DAYS, ROOT, Day
+from course.judging.recorded import record
+from course.references import editions
+from course.references.stubs import stub_text
+from course.references.written import digest
+
+# The rooms of the tool that are a learner's: the others stand on whole references, or are an instructor's.
+ROOMS = ("terminal", "references", "checks", "judging", "workers", "desk")
+FILES = Path(__file__).parent / "files"
+
+FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
+FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
+
+
+def bundle(out: Path, through: int, report: Callable[[Day], None]) -> None:
+    """Write the edition into a folder that is not there yet, or empty.
+
+    Args:
+        out: the folder.
+        through: the last day that is released: up to it, reference and solutions are in it.
+        report: is told of each day before it is recorded, which takes some seconds.
+
+    Raises:
+        FileExistsError: there is something in the folder.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise FileExistsError(f"{out} is not empty")
+    out.mkdir(parents=True, exist_ok=True)
+    ready = [day for day in DAYS if day.ready]
+    for day in ready:
+        _copy(day.lesson, out)
+        _copy(day.hints, out)
+        _copy(day.checks, out)
+        if day.number <= through:
+            _copy(day.solution, out)
+            _copy(day.misconceptions, out)
+        else:
+            report(day)
+            _record(day, through, out)
+    _write_stubs(ready, through, out)
+    for file in dict.fromkeys(file for day in ready for file in day.references):
+        _write(out / file, editions.released_part(file, through))
+    _write_tool(out, through)
+
+
+def _record(day: Day, through: int, out: Path) -> None:
+    """Write down what has to be known of a day without its reference, and what is seen by it."""
+    facts = out / editions.facts_file(day).relative_to(ROOT)
+    record(day, facts.parent)
+    _write(facts, json.dumps(editions.facts_of(day, _stub(day, through)), ensure_ascii=False))
+
+
+def _stub(day: Day, through: int) -> str:
+    """The stub, which says where earlier parts come from."""
+    return stub_text(day).replace(
+        FROM_THE_REFERENCE, FROM_THEIR_OWN if day.number > through else FROM_THE_REFERENCE
+    )
+
+
+def _write_stubs(ready: list[Day], through: int, out: Path) -> None:
+    digests = {}
+    for day in ready:
+        text = _stub(day, through)
+        _write(out / day.stub.relative_to(ROOT), text)
+        digests[day.stem] = digest(text.encode())
+    _write(out / "exercises" / "stubs.json", json.dumps(digests, indent=1) + "\n")
+
+
+def _write_tool(out: Path, through: int) -> None:
+    tool = ROOT / "course"
+    for path in sorted(
+        [*tool.glob("*.py"), *(p for room in ROOMS for p in tool.glob(f"{room}/*.py"))]
+    ):
+        _copy(path, out)
+    shutil.copytree(ROOT / "paper_notes", out / "paper_notes")
+    for name in ("LICENSE", "requirements.txt", ".gitignore"):
+        _copy(ROOT / name, out)
+    released = (
+        f"Days 1 to {through} are released: their reference and solutions are in it."
+        if through
+        else "No day is released yet: it holds neither reference nor solutions."
+    )
+    text = (FILES / "README.md").read_text(encoding="utf-8")
+    _write(out / "README.md", text.replace("{released}", released))
+    shutil.copyfile(FILES / "Makefile", out / "Makefile")
+    _write(out / "pyproject.toml", _project())
+
+
+def _project() -> str:
+    """The project file without what is only for those who change or grade something."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    head, _, rest = text.partition("[project.optional-dependencies]")
+    scripts = rest[rest.index("[project.scripts]") : rest.index("[tool.setuptools]")]
+    pytest = rest[rest.index("[tool.pytest.ini_options]") : rest.index("[tool.ruff]")]
+    packages = '[tool.setuptools.packages.find]\ninclude = ["course*"]\n\n[tool.setuptools]\n'
+    modules = next(line for line in rest.splitlines() if line.startswith("py-modules"))
+    return f"{head}{scripts}{packages}{modules}\n\n{pytest.rstrip()}\n"
+
+
+def _copy(path: Path, out: Path) -> None:
+    target = out / path.relative_to(ROOT)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")

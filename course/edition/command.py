@@ -1,0 +1,32 @@
+"""`course bundle`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from course.curriculum import DAYS, ROOT
+from course.edition.bundle import bundle as write
+from course.terminal import display
+
+
+def bundle(
+    out: Annotated[
+        Path, typer.Option(file_okay=False, metavar="DIR", help="A folder that is not there yet.")
+    ],
+    through: Annotated[
+        int,
+        typer.Option(min=0, max=len(DAYS), metavar="DAY", help="The last day that is released."),
+    ] = 0,
+) -> None:
+    """Write the student edition: no reference and no solutions of days after DAY."""
+    console = display.console()
+    if out.resolve().is_relative_to(ROOT):
+        raise typer.BadParameter("The edition must lie outside the course.", param_hint="--out")
+    try:
+        write(out, through, lambda day: console.print(f"Recording day {day.number}"))
+    except OSError as error:
+        raise typer.BadParameter(f"{error}", param_hint="--out") from error
+    console.print(f"The student edition is in {out}: released through day {through}.")

@@ -1,0 +1,186 @@
+"""What the reference sees, and how far from it a right answer may be.
+
+The truth is the reference in float64 on the same inputs. A right answer computed in the inputs' own
+dtype may be off by the largest of three things, each derived and none typed in: a small multiple of
+what the reference itself is off in that dtype; a few roundings of the largest number that the
+reference meets on its way; and what half an ulp of change in the inputs does to the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course.checks.arrays import as_numpy, eps_of, shaken, upcast
+from course.checks.loading import Check
+from course.checks.observation import Leaf, Observation
+from course.checks.seeing import Seen, check_inputs, named_values, see
+
+Array = np.ndarray[Any, Any]
+
+# Two right forms of one formula differ by 40 times the better one's error (log-softmax at an offset
+# of 100); the second term takes care of those. These two only cover the order of additions.
+OWN_ERRORS = 4.0
+ROUNDINGS = 8.0
+ROUGHLY = 0.2
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a right answer's observation is compared with."""
+
+    seen: Seen
+    """The reference on the inputs as they are: types, shapes, dtypes, exceptions."""
+    truth: Observation
+    """The reference in float64."""
+    tolerance: dict[str, float]
+    """How far the values of each leaf may be off."""
+    inputs: dict[str, Any]
+
+
+def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expected:
+    """Run the reference, or a known wrong answer, as the thing to compare with."""
+    inputs = check_inputs(check, seed)
+    largest = _Largest()
+    for _, number in named_values(inputs):
+        largest.note(as_numpy(number).astype(np.float64))
+    with largest.of_tensors() if check.tensors else contextlib.nullcontext():
+        seen = see(check, reference, seed, device)
+    if seen.raised and check.tensors:  # torch words some errors otherwise while it is watched
+        seen = see(check, reference, seed, device)
+    if not check.tensors:
+        see(check, reference, seed, transform=largest.of_arrays)
+    # Float64 is exact enough anywhere, and not to be had on every device: the truth is the CPU's.
+    truth = see(check, reference, seed, transform=upcast).observation
+    moved = [
+        see(
+            check,
+            reference,
+            seed,
+            transform=functools.partial(shaken, random=np.random.default_rng(round_)),
+        ).observation
+        for round_ in range(2)
+    ]
+    tolerance = {
+        path: _tolerance(leaf, truth.get(path), [other.get(path) for other in moved], largest.value)
+        for path, leaf in seen.observation.items()
+    }
+    return Expected(seen, truth, tolerance, inputs)
+
+
+def expect_roughly(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expected:
+    """The same from a single run, with a tolerance so wide that it only tells what is far off."""
+    seen = see(check, reference, seed, device)
+    tolerance = {
+        path: ROUGHLY * magnitude(leaf) for path, leaf in seen.observation.items() if is_float(leaf)
+    }
+    return Expected(seen, seen.observation, defaultdict(float, tolerance), {})
+
+
+def is_float(leaf: Leaf | None) -> bool:
+    """Whether a leaf holds real numbers, in an array or alone."""
+    if leaf is None or leaf.value is None:
+        return False
+    return leaf.type == "float" or (leaf.is_array and np.asarray(leaf.value).dtype.kind == "f")
+
+
+def _tolerance(leaf: Leaf, truth: Leaf | None, moved: list[Leaf | None], largest: float) -> float:
+    if not is_float(leaf) or truth is None:
+        return 0.0
+    eps = eps_of(leaf.dtype or "float64")
+    # Whoever is right in half precision computes in float32 what half precision cannot hold.
+    inner = min(eps, eps_of("float32"))
+    own = OWN_ERRORS * _distance(leaf, truth)
+    size = magnitude(truth)
+    # Beyond half the digits a rounding on the way says nothing any more about the result: what
+    # becomes of numbers as large as that is what the shaken inputs show.
+    on_the_way = inner * min(largest, size / math.sqrt(inner))
+    rounding = ROUNDINGS * max(eps * size, on_the_way)
+    distances = [_distance(other, truth) for other in moved if other is not None]
+    conditioning = max(
+        distances, default=0.0
+    )  # a wrong answer may raise on inputs a little different
+    return max(own, rounding, conditioning)
+
+
+def _distance(one: Leaf, other: Leaf) -> float:
+    """The largest finite difference of two leaves; 0 where they cannot be compared."""
+    a, b = np.asarray(one.value, dtype=np.float64), np.asarray(other.value, dtype=np.float64)
+    if a.shape != b.shape:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(a - b)
+    return float(np.max(gaps, initial=0.0, where=np.isfinite(gaps)))
+
+
+def magnitude(leaf: Leaf) -> float:
+    values = np.abs(np.asarray(leaf.value, dtype=np.float64))
+    return float(np.max(values, initial=0.0, where=np.isfinite(values)))
+
+
+# --- The largest number on the way ----------------------------------------------------------------
+
+
+class _Largest:
+    """The largest finite number that comes up while something is computed."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def of_arrays(self, array: Array) -> Array:
+        """The same array; what NumPy makes of it is noted."""
+        watched = array.copy().view(_Watched)
+        watched.note = self.note
+        return watched
+
+    def of_tensors(self) -> contextlib.AbstractContextManager[Any]:
+        """Within it, what torch computes is noted."""
+        from course.checks.tensors import Noting  # torch takes a second to import
+
+        return Noting(self.note)
+
+    def note(self, array: Any) -> None:
+        """Take an array or tensor into account."""
+        values = as_numpy(array)
+        if values.dtype.kind == "f":
+            limit = (
+                np.finfo(values.dtype).max / 2
+            )  # a mask's lowest number is no result of arithmetic
+            sizes = np.abs(values)
+            self.value = max(self.value, float(np.max(sizes, initial=0.0, where=sizes < limit)))
+
+
+class _Watched(np.ndarray[Any, Any]):
+    """An array that reports the result of every operation on it, and whose results do likewise."""
+
+    note: Callable[[Any], None] | None = None
+
+    def __array_finalize__(self, parent: Any) -> None:
+        self.note = getattr(parent, "note", None)
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any
+    ) -> Any:
+        noting = next(x.note for x in (*inputs, *(out or ())) if isinstance(x, _Watched))
+        if out is not None:
+            options["out"] = tuple(_bare(x) for x in out)
+        result = getattr(ufunc, method)(*map(_bare, inputs), **options)
+        if noting is not None:
+            for array in result if isinstance(result, tuple) else (result,):
+                noting(array)
+        if isinstance(result, np.ndarray):
+            watched = result.view(_Watched)
+            watched.note = noting
+            return watched
+        return result
+
+
+def _bare(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, _Watched) else value

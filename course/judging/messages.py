@@ -1,0 +1,348 @@
+"""What to tell a learner: what differed first, where, by how much, and what that usually means."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from course.checks.arrays import as_numpy, dtype_of, is_array
+from course.checks.observation import RESULT, Leaf, Raised
+from course.checks.seeing import named_values
+from course.curriculum import RAISE
+from course.judging.comparison import Difference
+from course.judging.expected import is_float
+
+Array = np.ndarray[Any, Any]
+
+FEW = 16  # whole numbers that can be copied by hand
+MOST_INPUTS = 20  # that a message names: nobody reads more
+
+
+def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -> str:
+    """A difference in two or three lines: the first is what and where, the last what went in."""
+    with np.errstate(all="ignore"):  # numbers near the largest there are may overflow here
+        lines = [_STAGES[difference.stage](difference, tolerance), _given(inputs)]
+    return "\n".join(line for line in lines if line)
+
+
+def describe_discreetly(difference: Difference, tolerance: float) -> str:
+    """The same without any of the check's numbers: what can be handed on before all have handed in."""
+    if difference.stage not in ("nan", "values") or difference.wrong is None:
+        return _STAGES[difference.stage](difference, tolerance)
+    text = (
+        f"{shown(difference.path, _first(difference.wrong))} is wrong ({_share(difference.wrong)})."
+    )
+    yours, wanted = _pair(difference)
+    if difference.stage == "nan":
+        return f"{text} NaN is where none should be, or none where one should."
+    with np.errstate(all="ignore"):
+        meaning = (
+            _meaning_of_numbers(_doubles(yours), _doubles(wanted), tolerance)
+            if is_float(wanted)
+            else _meaning_of_flags(yours, wanted)
+        )
+    return f"{text} {meaning}".strip()
+
+
+def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
+    """An exception with the learner's own lines of the traceback."""
+    message = raised.message.strip()
+    lines = [f"{raised.kind}: {message}" if message not in ("", "None") else raised.kind]
+    for line, function, text in list(dict.fromkeys(raised.frames))[-3:]:
+        place = (
+            f"line {line}, in {function}" if function and function != "<module>" else f"line {line}"
+        )
+        lines.append(f"  {place}: {text}" if text else f"  {place}")
+    return "\n".join(
+        line for line in [*lines, _meaning_of_exception(raised), _given(inputs)] if line
+    )
+
+
+def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
+    """Whose stub it is that still stands: this exercise's, or one's that it calls."""
+    called = raised.frames[-1][1].partition(".")[0] if raised.frames else exercise
+    if called != exercise:
+        return f"`{exercise}` calls `{called}`, which is still yours to write."
+    if exercise in begun:
+        return f"`{exercise}` is begun, and still ends in the stub's `{RAISE}`."
+    return f"`{exercise}` is yours to write."
+
+
+def describe_damage(names: tuple[str, ...]) -> str:
+    """Inputs that were changed in place."""
+    which = " and ".join(f"`{name}`" for name in names)
+    return (
+        f"The input {which} was changed in place, and whoever called still needs it: "
+        "`x -= y` and `x[...] = y` write into x, `x - y` makes a new one."
+    )
+
+
+def shown(path: str, index: tuple[int, ...] = ()) -> str:
+    """The name of a leaf or of one entry of it."""
+    if path == RESULT and not index:
+        return "The result"
+    return f"`{path}[{', '.join(map(str, index))}]`" if index else f"`{path}`"
+
+
+# --- A sentence for each stage --------------------------------------------------------------------
+
+
+def _names(difference: Difference, _: float) -> str:
+    if difference.yours is None:
+        return f"{shown(difference.path)} is missing."
+    return f"{shown(difference.path)} is more than was asked for."
+
+
+def _type(difference: Difference, _: float) -> str:
+    yours, wanted = _pair(difference)
+    if yours.type == "None" and difference.path.startswith("gradient"):
+        return (
+            f"No gradient reaches {shown(difference.path)}: it is not used, or something on the way is "
+            "detached, turned into numbers, or computed under `no_grad`."
+        )
+    if yours.type == "None":
+        return (
+            f"{shown(difference.path)} is None; it should be {_a(wanted.type)}. "
+            "Is a `return` missing, or is None handed on?"
+        )
+    return f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(wanted.type)}."
+
+
+def _shape(difference: Difference, _: float) -> str:
+    yours, wanted = _pair(difference)
+    text = f"{shown(difference.path)} has shape {yours.shape}; it should be {wanted.shape}."
+    if yours.shape is None or wanted.shape is None:
+        return text
+    if sorted(yours.shape) == sorted(wanted.shape):
+        return f"{text} The sizes are right, their order is not."
+    if [s for s in yours.shape if s != 1] == [s for s in wanted.shape if s != 1]:
+        return f"{text} They differ by axes of length 1, which decide how arrays broadcast."
+    if len(yours.shape) != len(wanted.shape):
+        return f"{text} The number of axes differs."
+    return text
+
+
+def _dtype(difference: Difference, _: float) -> str:
+    yours, wanted = _pair(difference)
+    return f"{shown(difference.path)} has dtype {yours.dtype}; it should be {wanted.dtype}."
+
+
+def _device(difference: Difference, _: float) -> str:
+    yours, wanted = _pair(difference)
+    where = f"it should lie on {wanted.device}, as the inputs do"
+    return f"{shown(difference.path)} lies on {yours.device}; {where}."
+
+
+def _nan(difference: Difference, _: float) -> str:
+    yours, _wanted = _pair(difference)
+    assert difference.wrong is not None
+    index = _first(difference.wrong)
+    if not np.isnan(np.asarray(yours.value, dtype=np.float64)[index]):
+        return f"{shown(difference.path, index)} should be NaN, and is {_number(yours, index)}."
+    return (
+        f"{shown(difference.path, index)} is NaN, {_share(difference.wrong)}. "
+        "NaN comes from ∞ − ∞, ∞ / ∞, 0 / 0, 0 · ∞ or the logarithm of a negative number."
+    )
+
+
+def _values(difference: Difference, tolerance: float) -> str:
+    yours, wanted = _pair(difference)
+    if difference.wrong is None:
+        return f"{shown(difference.path)} is wrong."
+    index = _first(difference.wrong)
+    where = shown(difference.path, index)
+    if not is_float(wanted):
+        text = f"{where} is {_number(yours, index)}; it should be {_number(wanted, index)}"
+        share = f" ({_share(difference.wrong)})" if wanted.is_array else ""
+        return f"{text}{share}. {_meaning_of_flags(yours, wanted)}".strip()
+    value, right = _doubles(yours), _doubles(wanted)
+    gap = float(value[index] - right[index])
+    amount = (
+        f"too {'large' if gap > 0 else 'small'} by {abs(gap):.3g}"
+        if np.isfinite(gap)
+        else "and should not be"
+    )
+    if np.isfinite(value[index]) and not np.isfinite(right[index]):
+        amount = f"and should be {right[index]}"
+    text = f"{where} is {_number(yours, index)}, {amount} ({_share(difference.wrong)})."
+    return f"{text} {_meaning_of_numbers(value, right, tolerance)}".strip()
+
+
+_STAGES = {
+    "names": _names,
+    "type": _type,
+    "shape": _shape,
+    "dtype": _dtype,
+    "device": _device,
+    "nan": _nan,
+    "values": _values,
+}
+
+
+# --- What a kind of difference usually means ------------------------------------------------------
+
+
+def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
+    finite = np.isfinite(yours) & np.isfinite(right)
+    if not finite.all():
+        return "Infinity comes from an overflow, a division by 0 or the logarithm of 0."
+    gaps, size = yours - right, float(np.max(np.abs(right), initial=0.0))
+    slack = 10 * tolerance + 1e-9 * size
+    worst = float(np.max(np.abs(gaps)))
+    if not yours.any():
+        return "All of it is 0."
+    if worst < 1e-3 * size:
+        times = worst / tolerance if tolerance else float("inf")
+        much = f"{times:.0f} times" if times < 1000 else "far more than"
+        return (
+            f"It is nearly right: the largest error, {worst:.2g}, is {much} what rounding explains."
+        )
+    if np.ptp(gaps) <= slack and gaps.size > 1:
+        return "Every entry is off by the same amount."
+    if (factor := _common_factor(yours, right, slack)) is not None:
+        return f"Every entry is {factor:.4g} times what it should be."
+    if _is_transposed(yours, right, slack):
+        return "It is transposed: the last two axes are swapped."
+    if np.allclose(np.sort(yours, axis=None), np.sort(right, axis=None), rtol=0, atol=slack):
+        return "All the numbers are there, in another order."
+    return _sums_that_should_be_1(yours, right) or _where_it_starts(np.abs(gaps) > slack)
+
+
+def _common_factor(yours: Array, right: Array, slack: float) -> float | None:
+    weight = float((right * right).sum())
+    if weight == 0 or right.size < 2:
+        return None
+    factor = float((yours * right).sum()) / weight
+    return (
+        factor if np.max(np.abs(yours - factor * right)) <= slack * max(1.0, abs(factor)) else None
+    )
+
+
+def _is_transposed(yours: Array, right: Array, slack: float) -> bool:
+    if yours.ndim < 2 or yours.shape[-1] != yours.shape[-2]:
+        return False
+    return np.allclose(np.swapaxes(yours, -2, -1), right, rtol=0, atol=slack)
+
+
+def _sums_that_should_be_1(yours: Array, right: Array) -> str:
+    """Weights whose rows do not sum to 1, though those of the right ones do."""
+    if right.ndim < 1 or right.shape[-1] < 2 or (right < 0).any():
+        return ""
+    sums, wanted = yours.sum(axis=-1), right.sum(axis=-1)
+    ones = np.isclose(wanted, 1, atol=1e-6)
+    off = ones & ~np.isclose(sums, 1, atol=1e-6)
+    if not off.any():
+        return ""
+    return f"Along the last axis it should sum to 1; here it sums to {sums[off].flat[0]:.3g}."
+
+
+def _where_it_starts(wrong: Array) -> str:
+    """Along which axis the first entry is right and a later one is not: the mark of a mixed-up axis."""
+    for axis, size in enumerate(wrong.shape):
+        others = tuple(other for other in range(wrong.ndim) if other != axis)
+        touched = np.asarray(wrong.any(axis=others))
+        if size > 1 and touched.any() and not touched.flat[0]:
+            right = int(np.argmax(touched)) - 1
+            return f"Along axis {axis} it is right up to index {right}, and wrong from there."
+    return ""
+
+
+def _meaning_of_flags(yours: Leaf, wanted: Leaf) -> str:
+    a, b = np.asarray(yours.value), np.asarray(wanted.value)
+    if a.dtype != bool or a.shape != b.shape or a.size < 2:
+        return ""
+    if (a != b).all():
+        return "Every entry is the opposite of what it should be: True means *may be attended to*."
+    if a.ndim >= 2 and a.shape[-1] == a.shape[-2] and (np.swapaxes(a, -2, -1) == b).all():
+        return "It is transposed: queries are rows, keys are columns."
+    return ""
+
+
+def _meaning_of_exception(raised: Raised) -> str:
+    if raised.kind == "EOFError":
+        return "Nobody is there to answer `input()` while the checks run: use the arguments."
+    if raised.kind == "SystemExit":
+        return "The code asked Python to stop (`exit` or `sys.exit`). Return the result instead."
+    if raised.kind == "NotImplementedError" and (
+        not raised.message or "is missing the required" in raised.message  # nn.Module's words
+    ):
+        return "A method of a base class was reached: is one of yours misspelt or missing?"
+    if raised.kind == "RecursionError":
+        return "A function calls itself without an end."
+    if raised.kind == "TypeError" and not raised.frames and "argument" in raised.message:
+        return (
+            "The parameters' names and order are part of the exercise: keep the stub's `def` line."
+        )
+    return ""
+
+
+# --- Words ----------------------------------------------------------------------------------------
+
+
+def _pair(difference: Difference) -> tuple[Leaf, Leaf]:
+    assert difference.yours is not None and difference.wanted is not None
+    return difference.yours, difference.wanted
+
+
+def _doubles(leaf: Leaf) -> Array:
+    return np.asarray(leaf.value, dtype=np.float64)
+
+
+def _first(wrong: Array) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+
+
+def _share(wrong: Array) -> str:
+    if wrong.size == 1:
+        return "the only entry"
+    return f"{int(wrong.sum())} of {wrong.size} entries differ"
+
+
+def _number(leaf: Leaf, index: tuple[int, ...]) -> str:
+    value = np.asarray(leaf.value)[index]
+    return f"{value:.5g}" if value.dtype.kind == "f" else repr(value.item())
+
+
+def _a(kind: str) -> str:
+    if kind in ("None", "bool", "int", "float", "str"):
+        return {
+            "None": "None",
+            "bool": "a bool",
+            "int": "an int",
+            "float": "a float",
+            "str": "a str",
+        }[kind]
+    return kind if kind.startswith(("a ", "an ", "something")) else f"a {kind}"
+
+
+def _given(inputs: dict[str, Any]) -> str:
+    """What the check passed in, by shape, so that a learner can do the same."""
+    given: list[str] = []
+    for name, value in inputs.items():
+        for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:
+            many = isinstance(item, dict) and len(item) > MOST_INPUTS
+            given += [f"{inner} (a dict of {len(item)})"] if many else _shapes(inner, item)
+    told = list(dict.fromkeys(given))
+    if len(told) > MOST_INPUTS:
+        told = [*told[:MOST_INPUTS], f"and {len(told) - MOST_INPUTS} more"]
+    return "Inputs: " + ", ".join(told) + "." if told else ""
+
+
+def _shapes(name: str, value: Any) -> list[str]:
+    if isinstance(value, tuple | list) and not any(is_array(item) for item in value):
+        if all(isinstance(item, int | float) for item in value):
+            return [f"{name} = {list(value)}"]
+        return [line for i, item in enumerate(value) for line in _shapes(f"{name}[{i}]", item)]
+    return [f"{path} {_in_short(item)}" for path, item in named_values(value, name)]
+
+
+def _in_short(value: Any) -> str:
+    """A number or a few of them as they are; a larger array by its shape."""
+    if not is_array(value):
+        return f"= {value}"
+    array = as_numpy(value)
+    if array.dtype.kind in "biu" and array.size <= FEW:
+        return f"= {array.tolist()}"
+    return f"{array.shape} {dtype_of(value)}"

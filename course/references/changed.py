@@ -1,0 +1,44 @@
+"""The reference with some of its definitions replaced by another text."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import functools
+from collections.abc import Mapping
+from types import CodeType, MappingProxyType, ModuleType
+
+from course.curriculum import Day
+from course.references.text import reference
+
+
+def reference_module(day: Day, changed: Mapping[str, str] = MappingProxyType({})) -> ModuleType:
+    """The day's exercises as the reference has them, some of them replaced by another text.
+
+    The other exercises of the day use the changed ones, as those in a learner's own file would.
+    """
+    answer = ModuleType("answer")
+    for file in day.references:
+        module = ModuleType(reference(file).module)
+        for name, code in _statements(file):
+            text = changed.get(name)
+            exec(code if text is None else _compiled(text, name), module.__dict__)
+        for name in set(day.exercises) & set(vars(module)):
+            setattr(answer, name, vars(module)[name])
+    return answer
+
+
+@functools.cache
+def _statements(file: str) -> list[tuple[str, CodeType]]:
+    """The statements of a reference, compiled one by one; definitions with their names."""
+    return [
+        (getattr(node, "name", ""), _compiled(ast.Module([node], []), file))
+        for node in reference(file).tree.body
+    ]
+
+
+def _compiled(source: str | ast.Module, name: str) -> CodeType:
+    """Code whose types are not evaluated: they cost more than all the rest, and nobody asks here."""
+    flags = __future__.annotations.compiler_flag
+    code: CodeType = compile(source, f"<{name} of the reference>", "exec", flags, dont_inherit=True)
+    return code

@@ -1,0 +1,91 @@
+"""An edition for students: what it holds of the references, and in place of what is not released.
+
+Of a day that is not released it holds no definition, but a file in `recorded/` with what has to be known
+of it without it: the stub, and the names that each definition uses.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+from course.curriculum import ROOT, Day, day_of_definition
+from course.references.stubs import stub_text
+from course.references.text import names_used, reference, span
+
+FOLDER = ROOT / "recorded"
+WHOLE = not FOLDER.exists()
+"""Whether all references are here: an edition for students has no use for some commands."""
+
+OWN_PARTS = """
+
+# What is missing above belongs to days that are not released: it is taken from your own exercises.
+def __getattr__(name):
+    from course.checks.unreleased import unreleased_part
+
+    return unreleased_part(__name__, name)
+"""
+
+
+def is_recorded(day: Day) -> bool:
+    """Whether this is an edition that does not hold the day's reference."""
+    return facts_file(day).exists()
+
+
+def stub_of(day: Day) -> str:
+    """The exercise file as a learner finds it, whether the reference is here or not."""
+    return str(_facts(facts_file(day))["stub"]) if is_recorded(day) else stub_text(day)
+
+
+def names_used_by(day: Day, exercise: str) -> set[str]:
+    """The names that the reference's definition of an exercise uses, whether it is here or not."""
+    if is_recorded(day):
+        return set(_facts(facts_file(day))["uses"][exercise])
+    return names_used(day, exercise)
+
+
+def facts_file(day: Day) -> Path:
+    """Where an edition has what has to be known of a day without its reference."""
+    return FOLDER / f"{day.stem}.json"
+
+
+@functools.cache
+def _facts(path: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return facts
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+def facts_of(day: Day, stub: str) -> dict[str, Any]:
+    """What an edition is to know of a day without its reference.
+
+    Args:
+        day: the day, whose reference is here.
+        stub: the stub that learners get.
+    """
+    return {"stub": stub, "uses": {name: sorted(names_used(day, name)) for name in day.exercises}}
+
+
+def released_part(file: str, through: int) -> str:
+    """A reference without the definitions of later days, and without what only those use."""
+    source = reference(file)
+    withheld = {
+        name
+        for name in source.definitions
+        if (home := day_of_definition(file, name)) and home.number > through
+    }
+    kept = {name: node for name, node in source.definitions.items() if name not in withheld}
+    used = {n.id for node in kept.values() for n in ast.walk(node) if isinstance(n, ast.Name)}
+    helpers = {name for name in kept if day_of_definition(file, name) is None}
+    withheld |= {name for name in helpers if withheld and name not in used}
+    lines = source.source.splitlines()
+    for node in (source.definitions[name] for name in withheld):
+        first, last = span(node)
+        lines[first:last] = ["\0"] * (last - first)
+    text = "\n".join(line for line in lines if line != "\0").rstrip() + "\n"
+    return text + OWN_PARTS if withheld else text

@@ -1,0 +1,99 @@
+"""Stubs and solutions written from the references; what someone has begun is left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from course.curriculum import ANSWER_TAG, DAYS, ROOT, Day
+from course.references.editions import stub_of
+from course.references.text import definition_text, import_lines, sorted_imports
+from course.references.written import WRITTEN, digest, written
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A file that no longer is what the reference makes of it.
+
+    Attributes:
+        theirs: someone has begun it, so it is left alone.
+        by_hand: only a person can mend it.
+    """
+
+    path: Path
+    what: str
+    theirs: bool = False
+    by_hand: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}: {self.what}"
+
+
+def sync(*, write: bool) -> list[Drift]:
+    """Find every stub and solution that has drifted; with `write`, write those that are nobody's
+    work.
+
+    Returns:
+        What had drifted, and, marked `theirs`, the stubs that someone has begun.
+    """
+    found: list[Drift] = []
+    digests = written()
+    for day in (day for day in DAYS if day.ready):
+        found += _sync_stub(day, digests, write)
+        found += _sync_solution(day, write)
+    if write:
+        WRITTEN.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def _sync_stub(day: Day, digests: dict[str, str], write: bool) -> Iterator[Drift]:
+    text = stub_of(day)
+    if day.stub.exists():
+        present = day.stub.read_bytes()
+        if present == text.encode():
+            digests[day.stem] = digest(present)
+            return
+        if digest(present) != digests.get(day.stem):
+            yield Drift(day.stub, "begun, and so left alone", theirs=True)
+            return
+    yield Drift(day.stub, "not what the reference makes of it" if day.stub.exists() else "missing")
+    if write:
+        day.stub.write_text(text, encoding="utf-8", newline="\n")
+        digests[day.stem] = digest(text.encode())
+
+
+# --- Solution notebooks ---------------------------------------------------------------------------
+
+
+def answer_cells(day: Day) -> dict[str, str]:
+    """The tagged cells of a solution by their names: the imports, then a cell for each exercise."""
+    cells = {"imports": sorted_imports(import_lines(day)).strip()}
+    return cells | {name: definition_text(day, name).strip() for name in day.exercises}
+
+
+def _sync_solution(day: Day, write: bool) -> Iterator[Drift]:
+    if not day.solution.exists():
+        words = "missing: a notebook with a cell tagged `answer` for the imports and each exercise"
+        yield Drift(day.solution, words, by_hand=True)
+        return
+    notebook = nbformat.read(day.solution, as_version=4)  # type: ignore[no-untyped-call]
+    cells: dict[str, Any] = {
+        cell.metadata.get("name", ""): cell
+        for cell in notebook.cells
+        if ANSWER_TAG in cell.metadata.get("tags", [])
+    }
+    wanted = answer_cells(day)
+    for name in sorted(set(wanted) ^ set(cells)):
+        why = "no tagged cell is named" if name in wanted else "a tagged cell is no exercise:"
+        yield Drift(day.solution, f"{why} {name or '(no name)'}", by_hand=True)
+    drifted = [name for name in wanted if name in cells and cells[name].source != wanted[name]]
+    for name in drifted:
+        yield Drift(day.solution, f"its cell for {name} is not the reference's definition")
+        cells[name].source = wanted[name]
+    if drifted and write:
+        nbformat.write(notebook, day.solution)  # type: ignore[no-untyped-call]

@@ -1,0 +1,156 @@
+"""The references, read as text: their definitions, and the imports that these need.
+
+The reference is the only truth: stubs, solutions' cells, cut and changed references are all made of what
+is read here.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import sys
+from dataclasses import dataclass
+
+from course.curriculum import DAYS, ROOT, Day
+
+LINE = 100  # characters
+
+Definition = ast.FunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One reference file, parsed."""
+
+    file: str
+    source: str
+    tree: ast.Module
+
+    @property
+    def module(self) -> str:
+        """The name it is imported by: `variants/gpt.py` is `variants.gpt`."""
+        return self.file.removesuffix(".py").replace("/", ".")
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        return {
+            node.name: node
+            for node in self.tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+
+    def text(self, node: ast.stmt) -> str:
+        """The source lines of a top-level statement, decorators included."""
+        first, last = span(node)
+        return "\n".join(self.source.splitlines()[first:last]) + "\n"
+
+
+@functools.cache
+def reference(file: str) -> Reference:
+    """Read and parse a reference file, once."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    return Reference(file, source, ast.parse(source))
+
+
+def definition_text(day: Day, name: str) -> str:
+    """The source of one exercise of a day, to the letter."""
+    home = home_of(day, name)
+    return home.text(home.definitions[name])
+
+
+def home_of(day: Day, name: str) -> Reference:
+    """The reference file of the day that defines `name`."""
+    for file in day.references:
+        if name in reference(file).definitions:
+            return reference(file)
+    raise LookupError(f"{day.stem}: none of {', '.join(day.references)} defines {name}")
+
+
+def span(node: ast.stmt) -> tuple[int, int]:
+    """The half-open range of line indices of a statement, decorators included."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+    assert node.end_lineno is not None
+    return min([node.lineno, *(d.lineno for d in decorators)]) - 1, node.end_lineno
+
+
+# --- Imports that a definition needs -------------------------------------------------------------
+
+
+def import_lines(day: Day, private: bool = True) -> str:
+    """The imports that the day's exercises need, the reference's earlier parts included.
+
+    Args:
+        day: the day.
+        private: whether to import private helpers too, which only refuse bad arguments: what no
+            answer is asked for.
+    """
+    wanted: set[str] = set()
+    for name in day.exercises:
+        wanted |= names_used(day, name)
+    kept: list[str] = []
+    earlier: list[str] = []
+    for file in day.references:
+        for node in reference(file).tree.body:
+            kept += _import_of(node, wanted)
+        found = [
+            name
+            for name in reference(file).definitions
+            if name in wanted
+            and name not in day.exercises
+            and (private or not name.startswith("_"))
+        ]
+        if found:
+            earlier.append(f"from {reference(file).module} import {', '.join(sorted(found))}\n")
+    return "".join(dict.fromkeys([*kept, *earlier]))
+
+
+def names_used(day: Day, name: str) -> set[str]:
+    """The names that one exercise of a day uses, Python's own aside."""
+    definition = home_of(day, name).definitions[name]
+    names = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+    return names - set(dir(builtins))
+
+
+def _import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
+    """The part of an import statement that binds wanted names, as lines; nothing for other statements."""
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return []
+    aliases = [
+        alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in wanted
+    ]
+    if not aliases:
+        return []
+    if isinstance(node, ast.Import):
+        slim: ast.stmt = ast.Import(names=aliases)
+    else:
+        slim = ast.ImportFrom(module=node.module, names=aliases, level=node.level)
+    return [ast.unparse(slim) + "\n"]
+
+
+def sorted_imports(lines: str) -> str:
+    """Import lines in ruff's order: standard library, other packages, our own references."""
+    ours = {
+        reference_file.split("/")[0].removesuffix(".py")
+        for day in DAYS
+        for reference_file in day.references
+    }
+
+    def group(line: str) -> int:
+        package = line.split()[1].split(".")[0]
+        return 2 if package in ours else 0 if package in sys.stdlib_module_names else 1
+
+    def order(line: str) -> tuple[int, bool, str]:
+        return group(line), line.startswith("from "), line.split()[1].lower()
+
+    ordered = sorted(lines.splitlines(keepends=True), key=order)
+    blocks = [[line for line in ordered if group(line) == number] for number in range(3)]
+    return "\n".join("".join(map(_wrapped, block)) for block in blocks if block)
+
+
+def _wrapped(line: str) -> str:
+    """An import as ruff has it: one name a line where a line is too short for all."""
+    if len(line.rstrip()) <= LINE:
+        return line
+    head, names = line.rstrip().split(" import ")
+    return f"{head} import (\n" + "".join(f"    {name},\n" for name in names.split(", ")) + ")\n"

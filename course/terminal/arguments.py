@@ -1,0 +1,56 @@
+"""What several commands take."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from course.curriculum import DAYS, ROOT, Day, NoSuchDay, find_day
+
+EXERCISES = ROOT / "exercises"
+
+
+class Device(enum.StrEnum):
+    """Where checks of PyTorch days run. NumPy knows the CPU alone."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+    mps = "mps"
+
+
+def day_argument(asked: str) -> Day:
+    """A day that is there, from what was typed."""
+    try:
+        day = find_day(asked)
+    except NoSuchDay as error:
+        raise typer.BadParameter(str(error)) from error
+    if not day.ready:
+        last = [other.number for other in DAYS if other.ready][-1]
+        raise typer.BadParameter(
+            f"Day {day.number} ({day.title}) is not there yet: days 1 to {last} are."
+        )
+    return day
+
+
+OneDay = Annotated[
+    Day,
+    typer.Argument(parser=day_argument, metavar="DAY", help="8, day08 or a topic such as decoder"),
+]
+Answers = Annotated[
+    Path,
+    typer.Option(
+        "--answers",
+        exists=True,
+        file_okay=False,
+        metavar="DIR",
+        help="A folder of dayNN_*.py files or of solution notebooks.",
+        show_default="exercises",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Where the inputs of the checks come from.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
+]

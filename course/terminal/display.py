@@ -1,0 +1,80 @@
+"""Colours, marks and words that several rooms print. What anyone wrote is shown as mere text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+from rich.console import Console, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+from rich.theme import Theme
+
+from course.curriculum import ROOT
+
+THEME = Theme(
+    {
+        "passed": "green",
+        "failed": "red",
+        "error": "red",
+        "in_progress": "yellow",
+        "not_started": "default",
+        "skipped": "cyan",
+        "announced": "dim",
+        "quiet": "dim",
+        "command": "bold cyan",
+        "markdown.code": "bold cyan",
+    }
+)
+MARKS = {
+    "passed": "✔",
+    "failed": "✘",
+    "error": "✘",
+    "in_progress": "◐",
+    "not_started": "○",
+    "skipped": "–",
+    "announced": "·",
+}
+MOST_PRINTED_LINES = 12
+
+
+def console(**how: object) -> Console:
+    """A console in the course's colours."""
+    return Console(theme=THEME, highlight=False, soft_wrap=False, **how)  # type: ignore[arg-type]
+
+
+def safe(text: str) -> Text:
+    """Words that may come from anyone: no markup, and control characters made visible."""
+    return Text("".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text))
+
+
+def printed(words: str) -> list[RenderableType]:
+    """What the learner's code printed, cut to a length that can be read."""
+    lines = words.rstrip().splitlines()
+    shown = "\n".join(line[:300] for line in lines[:MOST_PRINTED_LINES])
+    more = len(lines) - MOST_PRINTED_LINES
+    text = safe(shown) + (Text(f"\n… and {more} lines more", "quiet") if more > 0 else Text(""))
+    return [Panel(text, title="your code printed", title_align="left", border_style="quiet")]
+
+
+def shown(path: Path) -> str:
+    """The name of a file for whoever stands in the course's folder."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Within it a file is written; where it cannot be, that is said, and the command ends with 1."""
+    try:
+        yield
+    except OSError as error:
+        fail(f"{shown(path)} cannot be written: {error.strerror}. Nothing was changed.")
+
+
+def fail(words: str) -> NoReturn:
+    """Say why something cannot be done, and end with 1."""
+    console(stderr=True).print(Text(words, "failed"))
+    raise typer.Exit(1)

@@ -1,0 +1,241 @@
+"""Checking a day: the learner's code in a worker, the verdict here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from course.checks.answers import find_answer
+from course.checks.frames import BadFrame, raised_from
+from course.checks.observation import Observation, flatten
+from course.checks.seeing import Seen
+from course.curriculum import DAYS
+from course.judging.judge import Judge, Outcome
+from course.judging.messages import describe_raised
+from course.judging.results import DayResult
+from course.references.cut import cut_sources
+from course.references.editions import is_recorded, stub_of
+from course.workers.limits import GIBBERISH
+from course.workers.pool import Pool
+from course.workers.worker import NotStarted, Worker, WorkerStopped
+
+MOST_DAMAGED = 20  # inputs changed in place that a message names
+MOST_SPARES = 2  # workers that start while another is at work
+LONGEST_DAY = 120.0  # seconds, for code that is slow in every check without ever being too slow
+LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A day's file, for a worker to load.
+
+    Attributes:
+        shown: its name in messages.
+        path: where the worker finds it.
+        data: its bytes, where the worker cannot read it by itself.
+    """
+
+    shown: str
+    path: str
+    data: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        return Path(self.shown).name
+
+
+class Workers(Protocol):
+    """Where workers come from, and go to."""
+
+    def take(self, torch_on: str | None) -> Worker:
+        """A worker that is ready or nearly so."""
+
+    def give_back(self, worker: Worker) -> str:
+        """It has done what it was asked, or was stopped. Returns what the learner's code printed."""
+
+
+def check_days(judges: Sequence[Judge], answers: Path) -> Iterator[DayResult]:
+    """Check several days' files in a folder of answers, one after the other."""
+    if not judges:
+        return
+    with Pool(min(MOST_SPARES, len(judges)), judges[0].torch_on) as pool:
+        for done, judge in enumerate(judges, 1):
+            result = check_day(judge, answers, pool)
+            if len(judges) - done >= MOST_SPARES:
+                pool.refill()
+            yield result
+
+
+def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
+    """Check one day's file in a folder of answers."""
+    path = find_answer(judge.day, answers)
+    if path is None:
+        missing = f"{answers / judge.day.stem}.py is not there."
+        if answers.resolve() == judge.day.stub.parent:
+            missing += f" `course reset {judge.day.number}` makes it anew."
+        return not_observed(judge, "not_started", missing)
+    try:
+        return check_answer(judge, Answer(str(path), str(path.resolve())), pool)
+    except NotStarted as error:
+        return not_observed(judge, "error", str(error))
+
+
+def not_observed(judge: Judge, status: str, why: str) -> DayResult:
+    """The same verdict on every check of a day, none of which was run."""
+    outcomes = {check.name: Outcome(None, status, why) for check in judge.checks}
+    return DayResult(judge.day, tuple(judge.results(outcomes)), begun=False)
+
+
+def check_answer(judge: Judge, answer: Answer, workers: Workers) -> DayResult:
+    """Check an answer in whatever workers there are.
+
+    Raises:
+        NotStarted: a worker did not start.
+    """
+    started = time.monotonic()
+    run = _Run(judge, answer, workers)
+    outcomes = run.outcomes()
+    return DayResult(
+        judge.day,
+        tuple(judge.results(outcomes, run.begun)),
+        begun=bool(run.begun),
+        seconds=time.monotonic() - started,
+        printed=run.printed,
+        as_new=run.as_new,
+    )
+
+
+class _Run:
+    """The observations of one answer, made by as many workers as it takes to get through the checks."""
+
+    def __init__(self, judge: Judge, answer: Answer, workers: Workers) -> None:
+        self.begun: list[str] = list(judge.day.exercises)
+        self.as_new = True
+        self.printed = ""
+        self._judge = judge
+        self._answer = answer
+        self._workers = workers
+        self._outcomes = judge.skipped()
+        self._left = {
+            check.name: check for check in judge.checks if check.name not in self._outcomes
+        }
+        self._waits: dict[str, int] = {}
+        self._deadline = time.monotonic() + LONGEST_DAY
+
+    def outcomes(self) -> dict[str, Outcome]:
+        while self._left:
+            if time.monotonic() > self._deadline:
+                self._settle_all(
+                    "timed_out", f"Not run: {LONGEST_DAY:g} seconds were spent before it."
+                )
+                break
+            worker = self._workers.take(self._judge.torch_on)
+            self._judge.look()  # while the worker starts
+            try:
+                worker.ask(self._request(), self._file())
+                self._hear(worker)
+            except WorkerStopped as stop:
+                worker.end()
+                self._stopped(stop)
+            finally:
+                self.printed += self._workers.give_back(worker)
+        return self._outcomes
+
+    def _request(self) -> dict[str, Any]:
+        day = self._judge.day
+        return {
+            "day": day.number,
+            "names": list(self._left),
+            "answer": self._answer.path,
+            "shown": self._answer.shown,
+            "stubs": {one.stem: stub_of(one) for one in DAYS if one == day or is_recorded(one)},
+            "cut": cut_sources(day),
+            "seed": self._judge.seed,
+            "device": self._judge.device,
+        }
+
+    def _file(self) -> Observation:
+        answer = self._answer
+        return {} if answer.data is None else as_leaves({answer.path: answer.data})
+
+    def _hear(self, worker: Worker) -> None:
+        """Take in what one worker says, until every check has an outcome or the worker stops."""
+        since = time.monotonic()
+        loaded, _ = worker.hear()
+        self._take_loading(loaded)
+        while self._left and time.monotonic() < self._deadline:
+            message, observation = worker.hear()
+            now = time.monotonic()
+            try:
+                name = str(message["check"])
+                problem = raised_from(message["raised"]) if message["raised"] else None
+                damaged = tuple(str(other)[:100] for other in message["damaged"][:MOST_DAMAGED])
+            except (BadFrame, KeyError, TypeError) as error:
+                raise WorkerStopped(GIBBERISH) from error
+            if name not in self._left:
+                raise WorkerStopped(GIBBERISH)
+            seen = Seen(observation, problem, damaged)
+            self._settle(name, Outcome(seen, seconds=now - since))
+            since = now
+
+    def _take_loading(self, loaded: dict[str, Any]) -> None:
+        """What became of loading the file: perhaps nothing can be checked, or not everything."""
+        self.as_new = self.as_new and loaded.get("as_new") is True
+        if "unreadable" in loaded:
+            self._settle_all("error", str(loaded["unreadable"])[:1000])
+        elif "raised" in loaded:
+            try:
+                problem = raised_from(loaded["raised"])
+            except BadFrame as error:
+                raise WorkerStopped(GIBBERISH) from error
+            what = describe_raised(self._judge.discreetly(problem), {})
+            self._settle_all("error", f"{self._answer.name} cannot be loaded.\n{what}")
+        else:
+            self.begun = _names(loaded.get("begun"))
+            missing = _names(loaded.get("missing"))
+            for check in list(self._left.values()):
+                if lacking := sorted(check.uses & set(missing)):
+                    self._settle(
+                        check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
+                    )
+
+    def _stopped(self, stop: WorkerStopped) -> None:
+        """The check that was under way gets the blame; the others get another worker."""
+        name, check = next(iter(self._left.items()))
+        self._settle(name, Outcome(None, stop.status, str(stop)))
+        self._waits[check.exercise] = self._waits.get(check.exercise, 0) + 1
+        if self._waits[check.exercise] >= LONGEST_WAITS:
+            why = (
+                f"Not run: {LONGEST_WAITS} checks of `{check.exercise}` before it ended so. {stop}"
+            )
+            for other in list(self._left.values()):
+                if other.exercise == check.exercise:
+                    self._settle(other.name, Outcome(None, stop.status, why))
+
+    def _settle(self, name: str, outcome: Outcome) -> None:
+        self._outcomes[name] = outcome
+        del self._left[name]
+
+    def _settle_all(self, status: str, message: str) -> None:
+        for name in list(self._left):
+            self._settle(name, Outcome(None, status, message))
+
+
+def as_leaves(files: dict[str, bytes]) -> Observation:
+    """Files by their paths, as they travel to a worker."""
+    return flatten({path: np.frombuffer(data, np.uint8) for path, data in files.items()})
+
+
+def _names(claimed: Any) -> list[str]:
+    return [str(name) for name in claimed] if isinstance(claimed, list) else []
+
+
+def _missing(file: str, names: list[str]) -> str:
+    which = " and ".join(f"`{name}`" for name in names)
+    remedy = "The name must be exactly that; `course reset` gives the stub again."
+    return f"{file} defines no {which}. {remedy}"

@@ -1,0 +1,86 @@
+"""Checking in the same process: in a notebook, where the learner is the only one who could be fooled."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from course.checks.loading import Check
+from course.checks.seeing import see
+from course.curriculum import DAYS, Day
+from course.judging.judge import Judge, Outcome
+from course.judging.results import CheckResult, DayResult
+
+
+def check_here(definitions: Sequence[Any], number: int | None) -> None:
+    """Check definitions of this process and print the verdict."""
+    names = [getattr(definition, "__name__", repr(definition)) for definition in definitions]
+    day = _day_of(names, number)
+    answer = SimpleNamespace(**dict(zip(names, definitions, strict=True)))
+    judge = _judge(day)
+    checks = [check for check in judge.checks if check.uses <= set(names)]
+    outcomes = {
+        check.name: Outcome(see(check, answer, judge.seed, file=_file(answer, check)))
+        for check in checks
+    }
+    print(_report(DayResult(day, tuple(judge.results(outcomes)))))
+
+
+@functools.cache
+def _judge(day: Day) -> Judge:
+    return Judge(day)
+
+
+def _file(answer: SimpleNamespace, check: Check) -> str | None:
+    """Where the answer was written; a class says so by its methods alone where it comes from a cell."""
+    written = getattr(answer, check.exercise)
+    if inspect.isclass(written):
+        written = next(filter(inspect.isfunction, vars(written).values()), None)
+    try:
+        return inspect.getsourcefile(written)
+    except (TypeError, OSError):
+        return None
+
+
+def _day_of(names: Sequence[str], number: int | None) -> Day:
+    if not names:
+        raise ValueError("check() needs what you wrote: check(softmax)")
+    asking = [day for day in DAYS if day.ready and set(names) <= set(day.exercises)]
+    if number is not None:
+        asking = [day for day in asking if day.number == number]
+    if len(asking) == 1:
+        return asking[0]
+    what = " and ".join(names)
+    if asking:
+        days = " and ".join(str(day.number) for day in asking)
+        raise ValueError(
+            f"days {days} all ask for {what}: say which, check({names[0]}, day={asking[0].number})"
+        )
+    if number is None:
+        raise ValueError(f"no day asks for {what}")
+    wanted = next((", ".join(day.exercises) for day in DAYS if day.number == number), "nothing")
+    raise ValueError(f"day {number} does not ask for {what}, but for {wanted}")
+
+
+def _report(result: DayResult) -> str:
+    """The verdict in plain text, the first failure of each exercise in full, without times."""
+    day = result.day
+    lines = [f"Day {day.number} · {day.title}: {result.passed} of {result.total} checks pass"]
+    told: set[str] = set()
+    for check in result.checks:
+        if check.status == "passed":
+            lines.append(f"  ✔ {check.name}")
+        else:
+            lines.append(f"  ✘ {check.name}: {check.says}")
+            lines += _told(check, told)
+    return "\n".join(lines)
+
+
+def _told(check: CheckResult, told: set[str]) -> list[str]:
+    if check.exercise in told:
+        return []
+    told.add(check.exercise)
+    return ["      " + line for line in check.message.splitlines()]

@@ -1,0 +1,109 @@
+"""The hidden checks under pytest: `pytest tests/days --answers exercises` grades one's own work.
+
+A check returns an observation, and only this plugin makes a verdict of it: without it there is no
+`answer` to be had, and every check fails. Without `--answers` the checks are run on the solutions.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from course.checks.answers import Unreadable, build_answer, find_answer, read_answer
+from course.checks.loading import Check
+from course.checks.own import OwnParts
+from course.checks.seeing import see
+from course.curriculum import DAYS, ROOT, Day
+from course.judging.judge import Judge, Outcome
+from course.references.cut import cut_sources
+from course.references.editions import stub_of
+from course.references.imports import references_cut
+
+DAY = pytest.StashKey[Day]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("course")
+    group.addoption(
+        "--answers", type=Path, default=ROOT / "solutions", help="the folder of answers to check"
+    )
+    group.addoption("--seed", type=int, default=0, help="where the inputs of the checks come from")
+    group.addoption("--device", default="cpu", help="where the inputs of the checks lie")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "constant(leaf, …, why): leaves that are the same for every seed, and why"
+    )
+
+
+@pytest.fixture
+def answer() -> Any:
+    """The learner's module. The plugin runs the check itself, so nobody ever reads this value."""
+
+
+@pytest.fixture
+def draw() -> Any:
+    """Where inputs are drawn from. The plugin runs the fixtures of a check itself, for a seed and a check."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fixtures of checks are not set up by pytest: they are drawn anew for every run of a check."""
+    if isinstance(item, pytest.Function) and _day_of(item.path) is not None:
+        item.fixturenames[:] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a hidden check on the answer, in place, and compare with the reference."""
+    day = _day_of(pyfuncitem.path)
+    if day is None:
+        return None
+    config = pyfuncitem.config
+    judge = _judge(day, config.getoption("seed"), config.getoption("device"))
+    check = next(check for check in judge.checks if check.name == pyfuncitem.name)
+    if check.name in (skipped := judge.skipped()):
+        pytest.skip(skipped[check.name].message)
+    module, file = _load(day, config.getoption("answers"), check)
+    seen = see(check, module, judge.seed, judge.device, file=file)
+    if seen.exception is not None and seen.raised is not None and not seen.raised.not_started:
+        raise seen.exception
+    outcomes = {check.name: Outcome(seen)}
+    if not judge.passes(check, seen):  # a diagnosis rests on all that the exercise's checks see
+        others = [other for other in judge.checks if other.exercise == check.exercise]
+        outcomes = {
+            other.name: Outcome(see(other, module, judge.seed, judge.device, file=file))
+            for other in others
+        }
+    [result] = [result for result in judge.results(outcomes) if result.name == check.name]
+    if result.status == "not_started":
+        pytest.skip(f"not started: {result.message}")
+    if result.status != "passed":
+        pytest.fail(f"{check.says}\n{result.message}", pytrace=False)
+    return True
+
+
+_judge = functools.cache(Judge)
+
+
+def _day_of(path: Path) -> Day | None:
+    return next((day for day in DAYS if day.checks == path), None)
+
+
+def _load(day: Day, answers: Path, check: Check) -> tuple[Any, str]:
+    path = find_answer(day, answers)
+    if path is None:
+        pytest.skip(f"not started: {answers / day.stem}.py is not there")
+    try:
+        with references_cut(cut_sources(day), day.number, OwnParts(answers, stub_of).part):
+            module = build_answer(str(path), read_answer(path))
+    except Unreadable as error:
+        pytest.fail(str(error), pytrace=False)
+    missing = [name for name in check.uses if not hasattr(module, name)]
+    if missing:
+        pytest.fail(f"{path.name} defines no {', '.join(missing)}", pytrace=False)
+    return module, str(path)

@@ -1,0 +1,133 @@
+"""`course assemble`: whose parts are put together, what they can do, and what is said where they fail."""
+
+import re
+import sys
+
+import pytest
+
+import implementation
+from course.assembly.copying import HELD_OUT
+from course.assembly.parts import part_days, put_together
+from course.curriculum import ROOT
+
+LAYER_NORM = """
+import torch
+from torch import nn
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.eps = eps
+
+    def forward(self, x):
+        {body}
+"""
+RIGHT = "return torch.nn.functional.layer_norm(x, x.shape[-1:], self.gain, self.bias, self.eps)"
+
+
+@pytest.fixture
+def answers(tmp_path):
+    """A folder in which day 11's LayerNorm is the learner's, and nothing else is begun."""
+
+    def write(body):
+        source = LAYER_NORM.format(body=body)
+        (tmp_path / "day11_norm_and_residual.py").write_text(source, encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def reference_restored(monkeypatch):
+    """What is put together takes the reference's place among the modules, until the test ends."""
+    monkeypatch.setitem(sys.modules, "implementation", implementation)
+
+
+def exercises():
+    return [name for day in part_days() for name in day.exercises]
+
+
+def test_every_part_is_the_learners_or_is_named(answers, reference_restored):
+    """What the learner has begun is theirs, the rest is the reference's, and all of it is listed."""
+    folder = answers(RIGHT)
+    stem = "day11_norm_and_residual"
+    parts, own, filled = put_together({stem: folder / f"{stem}.py"})
+    assert own == ["LayerNorm"]
+    assert set(own) | {name for names in filled.values() for name in names} == set(exercises())
+    assert {"SublayerConnection", "clones"} <= set(filled["not begun"])
+    assert "attention" in filled["no file"]
+    model = parts.make_model(5, 5, n=1, d_model=8, d_ff=8, h=2)
+    norms = [module for module in model.modules() if type(module).__name__ == "LayerNorm"]
+    assert len(norms) == 5
+    assert all(type(norm) is parts.LayerNorm for norm in norms)
+    assert "day11" in parts.LayerNorm.__init__.__code__.co_filename
+
+
+def test_a_later_file_finds_the_learners_earlier_parts(answers, reference_restored):
+    """`from implementation import LayerNorm` gives the learner's own LayerNorm."""
+    folder = answers(RIGHT)
+    later = "from implementation import LayerNorm\n\n\nclass Encoder(LayerNorm):\n    pass\n"
+    (folder / "day12_encoder.py").write_text(later, encoding="utf-8")
+    files = {path.stem: path for path in folder.glob("day*.py")}
+    parts, own, _ = put_together(files)
+    assert own == ["LayerNorm", "Encoder"]
+    assert parts.Encoder.__mro__[1] is parts.LayerNorm
+
+
+def test_what_is_imported_is_not_the_learners(answers, reference_restored):
+    """Every name of the reference is there after a star; none of them is claimed."""
+    folder = answers(RIGHT)
+    path = folder / "day11_norm_and_residual.py"
+    path.write_text(f"from implementation import *\n{path.read_text()}")
+    _, own, filled = put_together({path.stem: path})
+    assert own == ["LayerNorm"]
+    assert {"SublayerConnection", "clones"} <= set(filled["imported from it"])
+
+
+def test_a_file_that_cannot_be_loaded_is_named(answers, reference_restored):
+    """Its exercises are the reference's, and the reason is said."""
+    folder = answers(RIGHT)
+    path = folder / "day11_norm_and_residual.py"
+    path.write_text(path.read_text() + "\nthis_is_no_name\n", encoding="utf-8")
+    _, own, filled = put_together({path.stem: path})
+    assert own == []
+    reason = next(reason for reason, names in filled.items() if "LayerNorm" in names)
+    assert path.name in reason
+    assert "this_is_no_name" in reason
+
+
+@pytest.mark.timeout(300)
+def test_the_copy_task_is_learnt(project, answers):
+    """A right part of the learner's among the reference's: all is copied, exit 0, the last line says so."""
+    done = project.course("assemble", "--answers", str(answers(RIGHT)), timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1] == f"copy task: 100.0% of {HELD_OUT} held-out sequences exact"
+    assert lines[0].startswith("step 20: loss ")
+    assert re.search(r"^Yours \(1\): LayerNorm$", done.stdout, re.M)
+    assert (project.root / "my" / "assembled.png").stat().st_size > 10_000
+
+
+def test_a_part_that_raises_is_told_of(project, answers):
+    """The learner's own line is shown, nothing is learnt, exit 1."""
+    done = project.course("assemble", "--answers", str(answers("return x + self.gian")))
+    assert done.returncode == 1
+    assert "self.gian" in done.stdout
+    assert "AttributeError" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("copy task: 0.0% of")
+
+
+def test_a_part_that_ends_the_process_is_told_of(project, answers):
+    """So is one that takes the whole process with it."""
+    done = project.course("assemble", "--answers", str(answers("import os; os._exit(3)")))
+    assert done.returncode == 1
+    assert "exit code 3" in done.stderr
+
+
+def test_all_exercises_of_the_second_part_are_parts():
+    """Days 8 to 22 are what is put together."""
+    assert [day.number for day in part_days()] == list(range(8, 23))
+    assert (ROOT / "implementation.py").exists()

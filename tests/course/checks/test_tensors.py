@@ -1,0 +1,173 @@
+"""Tensors in checks: arrays and tensors looked at alike, modules given weights by name, gradients."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from course.checks.arrays import as_numpy, copied, dtype_of, eps_of, same, shaken, upcast
+from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
+from course.checks.seeing import see
+from course.checks.tensors import Build, Noting, TensorDraw, missing_device
+from course.curriculum import DAYS
+from course.judging.expected import expect
+from course.judging.judge import Judge
+from course.references.changed import reference_module
+
+HALVES = ["float16", "bfloat16"]
+
+
+def test_draw_gives_tensors_of_the_dtype():
+    """Float32 unless asked otherwise, the same numbers as NumPy's stream, and sizes as they are."""
+    draw = TensorDraw(0, "me")
+    assert draw.normal(2, 3).dtype == torch.float32
+    assert draw.uniform(0, 1, 4, dtype="bfloat16").dtype == torch.bfloat16
+    assert draw.weights(2, 5).sum(dim=-1).tolist() == pytest.approx([1, 1])
+    assert draw.integers(1, 3, 2, 2).dtype == torch.int64
+    assert draw.mask(3, 4).dtype == torch.bool
+    assert isinstance(draw.size(1, 5), int)
+    assert torch.equal(TensorDraw(1, "me").normal(3), TensorDraw(1, "me").normal(3))
+    assert not torch.equal(TensorDraw(1, "me").normal(3), TensorDraw(2, "me").normal(3))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_shaking_moves_by_half_an_ulp(dtype):
+    """As NumPy's spacing has it, for large and small numbers, tensors and arrays."""
+    values = np.array([1.0, -3.7, 1e-4, 0.0, 100.0, np.inf]).astype(dtype)
+    with np.errstate(invalid="ignore"):
+        gap = np.spacing(np.abs(values)).astype(np.float64)
+    for array in (values, torch.from_numpy(values)):
+        moved = as_numpy(shaken(array, np.random.default_rng(0)))
+        assert moved.dtype == np.float64
+        wanted = gap if dtype == "float64" else gap / 2
+        np.testing.assert_array_equal(np.abs(moved[:-1] - values[:-1]), wanted[:-1])
+        assert moved[-1] == np.inf
+
+
+def test_bfloat16_is_shaken_by_its_own_ulp():
+    """Eight bits: the next number after 1 is 1 + 1/128."""
+    one = torch.ones(1, dtype=torch.bfloat16)
+    assert eps_of("bfloat16") == 1 / 128
+    assert abs(float(shaken(one, np.random.default_rng(0))) - 1) == 1 / 256
+
+
+def test_looking_at_tensors():
+    """Copies share nothing, NaN equals itself, whole numbers are not upcast."""
+    tensor = torch.tensor([1.0, float("nan")])
+    other = copied(tensor)
+    assert same(tensor, other)
+    other[0] = 2
+    assert not same(tensor, other)
+    assert upcast(tensor).dtype == torch.float64
+    assert upcast(torch.arange(3)).dtype == torch.int64
+    assert dtype_of(torch.ones(1, dtype=torch.bfloat16)) == "bfloat16"
+
+
+class Tied(nn.Module):
+    """Two owners of one parameter, made in either order."""
+
+    def __init__(self, turned):
+        super().__init__()
+        first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+        second.weight = first.weight
+        for name in ["b", "a"] if turned else ["a", "b"]:
+            setattr(self, name, first if name == "a" else second)
+
+
+def build(transform=None):
+    return Build(0, "a check", "cpu", transform)
+
+
+def test_weights_depend_on_names_alone():
+    """Whoever wrote a module, in whatever order, it gets the same weights; tied ones once."""
+    one, other = build()(Tied, False), build()(Tied, True)
+    assert [name for name, _ in sorted(named_parameters(other))] == ["a.bias", "a.weight", "b.bias"]
+    for name, parameter in named_parameters(one):
+        assert torch.equal(parameter, dict(named_parameters(other))[name])
+    assert other.a.weight is other.b.weight
+
+
+def test_other_names_other_weights():
+    """Two matrices of one shape do not get the same numbers; another seed gives others."""
+    module = build()(lambda: nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)]))
+    assert not torch.equal(module[0].weight, module[1].weight)
+    assert not torch.equal(
+        Build(1, "a check", "cpu", None)(nn.Linear, 3, 3).weight, module[0].weight
+    )
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_truth_has_the_rounded_weights(dtype):
+    """Upcast is what the half holds, exactly, not what was drawn before it was rounded."""
+    half = build()(nn.Linear, 3, 3, dtype=dtype)
+    truth = build(upcast)(nn.Linear, 3, 3, dtype=dtype)
+    assert truth.weight.dtype == torch.float64
+    assert torch.equal(half.weight.double(), truth.weight)
+
+
+def test_gradients_by_name():
+    """Of inputs and of parameters; None where none came, and no entry counts like its neighbour."""
+    module = nn.ModuleDict({"used": nn.Linear(2, 2), "idle": nn.Linear(2, 2)})
+    inputs = wanting_gradients({"x": torch.ones(3, 2), "tokens": torch.arange(3)})
+    backward(module["used"](inputs["x"]))
+    assert set(gradients(inputs)) == {"x"}
+    found = gradients(module)
+    assert found["idle.weight"] is None
+    assert found["used.bias"].unique().numel() == 2
+
+
+def test_backward_of_what_wants_none():
+    """A detached output is no error: its gradients are missing, which is what is seen."""
+    inputs = wanting_gradients({"x": torch.ones(2)})
+    backward(inputs["x"].detach() * 2)
+    assert gradients(inputs) == {"x": None}
+
+
+def test_noting_sees_every_result():
+    """Forward and backward, and not what lies in fresh memory by chance."""
+    seen = []
+    with Noting(lambda value: seen.append(float(value.abs().max()))):
+        x = torch.full((2,), 3.0, requires_grad=True)
+        (x * x * 100).sum().backward()
+        torch.empty(2).fill_(1.0)
+    assert max(seen) == 1800
+    assert 600 in seen
+
+
+# --- The same in a day ----------------------------------------------------------------------------
+
+DAY = DAYS[7]
+
+
+def test_a_check_of_tensors_is_seeded():
+    """Whatever is drawn within a check is drawn again the next time, and nothing is left behind."""
+    judge = Judge(DAY)
+    torch.manual_seed(7)
+    before = torch.random.get_rng_state()
+    see(judge.checks[0], reference_module(DAY), 0)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_half_precision_is_held_to_float32():
+    """The tolerance of a half is a few of its roundings of the result, whatever came up on the way."""
+    judge = Judge(DAY)
+    check = next(check for check in judge.checks if check.name == "test_dtype[bfloat16]")
+    expected = expect(check, reference_module(DAY), 0)
+    assert 0 < expected.tolerance["weights"] <= 8 * eps_of("bfloat16")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_checks_are_skipped(project):
+    """Each says why, the day is skipped, nothing counts, and the exit code is that of not passing."""
+    assert missing_device("cuda") == "no CUDA GPU here"
+    day = project.check("8", "--device", "cuda")
+    assert day["status"] == "skipped"
+    assert {check["status"] for check in day["checks"]} == {"skipped"}
+    assert "no CUDA GPU here" in day["checks"][0]["message"]
+
+
+def test_numpy_days_know_the_cpu_alone(project):
+    """`--device cuda` is no trouble to them."""
+    day = project.check("2", "--device", "cuda")
+    assert {check["device"] for check in day["checks"]} == {"cpu"}
+    assert day["status"] == "not_started"

@@ -1,0 +1,286 @@
+"""`course watch`: a verdict at every save, whatever the editor or the file system does."""
+
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+import watchfiles
+
+from course.desk import watching
+from course.curriculum import find_day
+
+PATIENCE = 30
+
+
+@pytest.fixture
+def watch(project):
+    """`course watch 2 --json`, and a function that waits for its next verdict."""
+    process = subprocess.Popen(
+        [*project.command, "watch", "2", "--json"],
+        cwd=project.root,
+        env=project.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(
+        target=lambda: [lines.put(line) for line in process.stdout], daemon=True
+    ).start()
+
+    def verdict():
+        [day] = json.loads(lines.get(timeout=PATIENCE))["days"]
+        return day["status"]
+
+    verdict.process, verdict.lines = process, lines
+    yield verdict
+    process.kill()
+    process.wait()
+
+
+def settle(watch):
+    """Let a save that came in two events end in its last verdict."""
+    time.sleep(0.5)
+    status = None
+    while not watch.lines.empty():
+        status = watch()
+    return status
+
+
+def test_saves_renames_and_deletions(watch, project, answer):
+    """Written in place, replaced by renaming, half-saved, removed, moved away and back."""
+    stub = project.exercise.read_text(encoding="utf-8")
+    assert watch() == "not_started"
+    time.sleep(0.3)
+
+    project.exercise.write_text(answer.replace("math.sqrt", ""), encoding="utf-8")
+    assert watch() == "failed"
+    settle(watch)
+
+    new = project.exercise.with_suffix(".tmp")
+    new.write_text(answer, encoding="utf-8")
+    new.replace(project.exercise)
+    assert watch() == "passed"
+    settle(watch)
+
+    project.exercise.write_text(answer[: len(answer) // 2], encoding="utf-8")
+    assert watch() in ("error", "failed")
+    settle(watch)
+
+    project.exercise.unlink()
+    assert watch() == "not_started"
+
+    project.exercise.write_text(answer, encoding="utf-8")
+    assert watch() == "passed"
+    settle(watch)
+
+    away = project.exercise.rename(project.root / "away.py")
+    assert watch() == "not_started"
+    away.rename(project.exercise)
+    assert watch() == "passed"
+    settle(watch)
+
+    project.exercise.write_text("def attention(", encoding="utf-8")
+    assert watch() == "error"
+    project.exercise.write_text(stub, encoding="utf-8")
+    assert watch() == "not_started"
+    assert watch.process.poll() is None
+
+
+def test_it_survives_a_crash_of_the_answer(watch, project, answer):
+    """A worker that dies takes nothing with it."""
+    assert watch() == "not_started"
+    time.sleep(0.3)
+    spoilt = answer.replace("    scaled =", "    import os; os._exit(3)\n    scaled =")
+    project.exercise.write_text(spoilt, encoding="utf-8")
+    assert watch() == "error"
+    settle(watch)
+    project.exercise.write_text(answer, encoding="utf-8")
+    assert watch() == "passed"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_interrupt_ends_it_and_its_workers(watch):
+    """Ctrl-C: exit 0, and no process is left behind."""
+    import psutil
+
+    assert watch() == "not_started"
+    children = psutil.Process(watch.process.pid).children(recursive=True)
+    assert children
+    watch.process.send_signal(signal.SIGINT)
+    assert watch.process.wait(timeout=PATIENCE) == 0
+    assert "Traceback" not in watch.process.stderr.read()
+    assert psutil.wait_procs(children, timeout=PATIENCE)[1] == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a POSIX terminal")
+class TestInATerminal:
+    """With a real keyboard and screen."""
+
+    @pytest.fixture
+    def terminal(self, project):
+        import pexpect
+
+        child = pexpect.spawn(
+            project.command[0],
+            [*project.command[1:], "watch", "2"],
+            cwd=str(project.root),
+            env=project.environment(TERM="xterm-256color"),
+            dimensions=(50, 100),
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+        yield child
+        child.close(force=True)
+
+    def test_keys(self, terminal, project, answer):
+        """r, h, n, p and ? do what the help line says, q ends, and the terminal echoes again."""
+        terminal.expect("is yours to write")
+        terminal.expect("q quit")
+        terminal.send("h")
+        terminal.expect("Hint 1 of 5")
+        terminal.send("?")
+        terminal.expect("though nothing was saved")
+        terminal.send("n")
+        terminal.expect("Day 3")
+        terminal.send("p")
+        terminal.expect("Day 2")
+        terminal.expect("q quit")
+        project.exercise.write_text(answer, encoding="utf-8")
+        terminal.expect("14 of 14 checks pass")
+        terminal.expect("n goes on to the next day")
+        terminal.send("r")
+        terminal.expect("14 of 14 checks pass")
+        terminal.send("q")
+        terminal.expect("Stopped watching")
+        terminal.wait()
+        assert terminal.exitstatus == 0
+
+    def test_interrupt_leaves_the_terminal_sound(self, project):
+        """After Ctrl-C the shell echoes what is typed, line by line, as before."""
+        import pexpect
+
+        shell = pexpect.spawn(
+            "/bin/sh",
+            cwd=str(project.root),
+            env=project.environment(PS1="$ ", TERM="xterm"),
+            dimensions=(50, 100),
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+        shell.sendline("stty -g > before; " + " ".join([*project.command, "watch", "2"]))
+        shell.expect("q quit")
+        shell.sendintr()
+        shell.expect("Stopped watching")
+        shell.sendline("stty -g > after; echo do''ne")
+        shell.expect("done")
+        assert (project.root / "before").read_text() == (project.root / "after").read_text()
+        shell.close(force=True)
+
+    def test_the_terminal_goes(self, project):
+        """Where a closed window's hang-up is ignored, as under nohup, it ends all the same."""
+        import pexpect
+
+        child = pexpect.spawn(
+            project.command[0],
+            [*project.command[1:], "watch", "2"],
+            cwd=str(project.root),
+            env=project.environment(TERM="xterm"),
+            dimensions=(50, 100),
+            ignore_sighup=True,
+            timeout=PATIENCE,
+        )
+        child.expect("q quit")
+        process = psutil.Process(child.pid)
+        os.close(child.child_fd)
+        process.wait(timeout=PATIENCE)
+
+
+def test_polling_where_no_events_come(project, monkeypatch):
+    """A file system that reports nothing is found out by itself, said once, and polled from then on."""
+    real = watchfiles.watch
+    modes = []
+
+    def deaf(*paths, force_polling=None, stop_event=None, **options):
+        modes.append(force_polling)
+        if force_polling:
+            yield from real(*paths, force_polling=True, stop_event=stop_event, **options)
+        while not stop_event.wait(0.05):
+            yield set()
+
+    monkeypatch.setattr(watching.watchfiles, "watch", deaf)
+    stop, seen, said = threading.Event(), queue.Queue(), []
+    folder = project.exercise.parent
+    day = find_day("day02")
+
+    def follow():
+        for _ in watching.saves(lambda: day, folder, stop, said.append):
+            seen.put(time.monotonic())
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    time.sleep(0.3)
+    try:
+        for text in ("first", "second, longer", "third, longer still"):
+            project.exercise.write_text(text, encoding="utf-8")
+            seen.get(timeout=PATIENCE)
+            time.sleep(0.4)
+    finally:
+        stop.set()
+        thread.join(timeout=PATIENCE)
+    assert modes == [None, True]
+    assert len(said) == 1
+    assert "looked at every" in said[0]
+
+
+def test_events_are_enough_where_they_come(project):
+    """No polling on an ordinary file system, even when nothing happens for a while."""
+    stop, seen, said = threading.Event(), queue.Queue(), []
+    day = find_day("day02")
+
+    def follow():
+        for _ in watching.saves(lambda: day, project.exercise.parent, stop, said.append):
+            seen.put(True)
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    time.sleep(2.5)
+    for text in ("first", "second, longer"):
+        project.exercise.write_text(text, encoding="utf-8")
+        assert seen.get(timeout=PATIENCE)
+        time.sleep(1.2)
+    (project.exercise.parent / "other.py").write_text("", encoding="utf-8")
+    time.sleep(0.3)
+    stop.set()
+    thread.join(timeout=PATIENCE)
+    assert said == []
+    assert seen.empty()
+
+
+def test_watch_without_a_day_takes_the_next(project):
+    """The first day that does not pass."""
+    accepted = sorted((project.root / "tests" / "days" / "accepted" / "day01_softmax").glob("*.py"))
+    shutil.copy(accepted[0], project.exercise.parent / "day01_softmax.py")
+    process = subprocess.Popen(
+        [*project.command, "watch", "--json"],
+        cwd=project.root,
+        env=project.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    try:
+        [day] = json.loads(process.stdout.readline())["days"]
+        assert day["day"] == 2
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,253 @@
+"""The student edition: what is not in it, and that it tells a learner what the whole course would."""
+
+import ast
+import json
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+
+from course.checks.answers import read_answer
+from course.checks.seeing import see
+from course.curriculum import DAYS, ROOT
+from course.edition.bundle import bundle
+from course.judging import recorded
+from course.judging.judge import Judge, Outcome
+from course.judging.misconceptions import load_misconceptions
+from course.references.editions import released_part
+from course.references.text import definition_text
+
+READY = [day for day in DAYS if day.ready]
+SHORT = 3  # statements of a body that say nothing by themselves, such as `return x + y`
+
+
+@pytest.fixture(scope="module")
+def edition(tmp_path_factory):
+    """Nothing released; of the days, 1, 2 and 8 recorded."""
+    folder = tmp_path_factory.mktemp("bundle") / "edition"
+    load_checks = recorded.load_checks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            recorded, "load_checks", lambda day: load_checks(day) if day.number in (1, 2, 8) else []
+        )
+        bundle(folder, 0, lambda day: None)
+    return folder
+
+
+@pytest.fixture
+def run(edition):
+    """Runs a command of the edition's own, and nothing of this repository's."""
+
+    def run(*arguments, code="from course.cli import main; main()"):
+        start = f"import sys; sys.path.insert(0, {str(edition)!r}); {code}"
+        return subprocess.run(
+            [sys.executable, "-P", "-c", start, *map(str, arguments)],
+            cwd=edition,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=100,
+        )
+
+    def write(number, text):
+        (edition / "exercises" / f"{DAYS[number - 1].stem}.py").write_text(text, encoding="utf-8")
+
+    run.write = write
+    stubs = {path: path.read_bytes() for path in (edition / "exercises").glob("*.py")}
+    yield run
+    for path, data in stubs.items():
+        path.write_bytes(data)
+
+
+def check(run, number):
+    done = run("check", number, "--json")
+    [day] = json.loads(done.stdout)["days"]
+    return day
+
+
+def solution(number):
+    return read_answer(DAYS[number - 1].solution)
+
+
+# --- What is not in it ----------------------------------------------------------------------------
+
+
+def bodies(tree):
+    """Each run of statements in some code, without docstrings: what a function, a branch, a cell does."""
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            statements = getattr(node, field, None)
+            if isinstance(statements, list) and statements:
+                yield [ast.dump(one) for one in statements if not is_text(one)]
+
+
+def is_text(node):
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def withheld():
+    """The body of every function of every definition, normalised; and whose it is."""
+    for day in READY:
+        for name in day.exercises:
+            for node in ast.walk(ast.parse(definition_text(day, name))):
+                if isinstance(node, ast.FunctionDef):
+                    body = [ast.dump(one) for one in node.body if not is_text(one)]
+                    yield f"{day.stem}: {name}.{node.name}", body
+
+
+def contains(whole, part):
+    return any(whole[i : i + len(part)] == part for i in range(len(whole) - len(part) + 1))
+
+
+def code_in(folder):
+    """All code of an edition: modules, cells of notebooks, fenced blocks of Markdown."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".py":
+            yield path, path.read_text(encoding="utf-8")
+        elif path.suffix == ".ipynb":
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+                if cell["cell_type"] == "code":
+                    yield path, "".join(cell["source"])
+                else:
+                    yield from ((path, block) for block in fenced("".join(cell["source"])))
+        elif path.suffix == ".md":
+            yield from ((path, block) for block in fenced(path.read_text(encoding="utf-8")))
+
+
+def fenced(text):
+    parts = text.split("```")
+    return [block.partition("\n")[2] for block in parts[1::2]]
+
+
+def parsed(text):
+    try:
+        return ast.parse("\n".join(line for line in text.splitlines() if line[:1] not in "%!"))
+    except SyntaxError:
+        return None
+
+
+def test_no_withheld_body_is_anywhere(edition):
+    """What a day asks for stands in none of its files, whatever comments and layout are around it."""
+    secret = {who: body for who, body in withheld() if sum(map(len, body)) > 200}
+    assert len(secret) > 40
+    found = []
+    for path, text in code_in(edition):
+        tree = parsed(text)
+        for whole in bodies(tree) if tree else ():
+            found += [(path.name, who) for who, body in secret.items() if contains(whole, body)]
+    assert found == []
+
+
+def test_the_scan_finds_what_is_there(tmp_path):
+    """A definition that is renamed, commented and laid out anew is found: the test above can fail."""
+    body = definition_text(DAYS[1], "attention").replace("\n", "\n\n").replace("# ", "# my own ")
+    (tmp_path / "cell.py").write_text(body.replace("def attention", "def mine"), encoding="utf-8")
+    [(_, text)] = code_in(tmp_path)
+    secret = dict(withheld())["day02_attention: attention.attention"]
+    assert any(contains(whole, secret) for whole in bodies(parsed(text)))
+
+
+def test_no_solution_no_wrong_answers(edition):
+    """Neither worked answers nor edits of the reference are in it, nor the instructor's tools."""
+    names = {str(path.relative_to(edition)) for path in edition.rglob("*")}
+    for part in ("solutions", "tests/days/misconceptions", "tests/days/accepted", "course/grading"):
+        assert part not in names
+    for room in ("assembly", "edition"):
+        assert f"course/{room}" not in names
+
+
+@pytest.mark.parametrize("file", ["numpy_reference.py", "implementation.py"])
+def test_the_reference_grows_day_by_day(file):
+    """Through each day it holds what that day and those before asked for, is Python, and ends whole."""
+    days = [day for day in READY if file in day.references]
+    for one, next_one in pairwise([0, *(day.number for day in days)]):
+        before, after = (ast.parse(released_part(file, through)) for through in (one, next_one))
+        gained = defined(after) - defined(before) - {"_check_mask", "_check_tokens", "tokenize_13a"}
+        assert gained - {"__getattr__"} == set(DAYS[next_one - 1].exercises) - defined(before)
+    assert released_part(file, 40) == (ROOT / file).read_text(encoding="utf-8")
+
+
+def defined(tree):
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+# --- What it tells --------------------------------------------------------------------------------
+
+
+def test_the_first_day(run):
+    """Untouched it is not started; the right answer passes; the day's first wrong answer is named."""
+    assert check(run, 1)["status"] == "not_started"
+    run.write(1, solution(1))
+    assert check(run, 1)["status"] == "passed"
+    wrong = load_misconceptions(DAYS[0])[0]
+    run.write(1, f"{solution(1)}\n\n{wrong.text(DAYS[0])}")
+    day = check(run, 1)
+    assert day["status"] == "failed"
+    [named] = {one["misconception"] for one in day["checks"] if one["status"] == "failed"}
+    assert named == wrong.id
+    assert any(wrong.tell in one["message"] for one in day["checks"])
+
+
+@pytest.mark.parametrize("number", [1, 2, 8])
+def test_every_known_wrong_answer_is_named(number, edition):
+    """The recording tells all of a day's wrong answers from the right one, as the reference does."""
+    day = DAYS[number - 1]
+    judge = Judge(day)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("course.references.editions.FOLDER", edition / "recorded")
+        by_heart = Judge(day)
+    for wrong in load_misconceptions(day):
+        module = wrong.module(day)
+        outcomes = {c.name: Outcome(see(c, module, 0)) for c in judge.checks}
+        by_reference, by_recording = judge.results(outcomes), by_heart.results(outcomes)
+        assert [(r.status, r.misconception) for r in by_recording] == [
+            (r.status, r.misconception) for r in by_reference
+        ]
+
+
+def test_earlier_parts_are_ones_own(run):
+    """Day 2 imports softmax from the reference: it finds the learner's, once day 1 is done."""
+    run.write(2, solution(2))
+    day = check(run, 2)
+    assert day["status"] == "error"
+    assert "softmax is day 1's exercise" in day["checks"][0]["message"]
+    assert "do day 1 first" in day["checks"][0]["message"]
+    run.write(1, solution(1))
+    assert check(run, 2)["status"] == "passed"
+    done = run(code="from numpy_reference import softmax; print(softmax.__module__)")
+    assert done.stdout == "answer\n"
+
+
+def test_todays_part_cannot_be_imported(run):
+    """Importing today's exercise fails with the sentence that says why, here too."""
+    run.write(8, "from implementation import attention\n")
+    message = check(run, 8)["checks"][0]["message"]
+    assert "is today's exercise" in message
+
+
+def test_other_seeds_are_not_recorded(run):
+    """Another seed is refused in a sentence: exit 2."""
+    done = run("check", 1, "--seed", 5)
+    assert done.returncode == 2
+    assert "checked with seed 0" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_the_board_hints_and_reset(run):
+    """The board, a hint, a reset and plain help work; an instructor's commands are not offered."""
+    assert "40 days" in run().stdout or "Softmax" in run().stdout
+    assert "Hint 1 of" in run("hint", 1).stdout
+    run.write(1, "x = 1\n")
+    assert "is the stub again" in run("reset", 1).stdout
+    assert check(run, 1)["status"] == "not_started"
+    offered = run("--help").stdout
+    assert "watch" in offered
+    for command in ("grade", "train", "bundle", "sync", "assemble"):
+        assert f"│ {command} " not in offered
+
+
+def test_a_folder_that_is_not_empty(tmp_path):
+    """Nothing is written over: it is refused before anything is done."""
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(FileExistsError):
+        bundle(tmp_path, 0, lambda day: None)

@@ -1,0 +1,216 @@
+"""Comparison, tolerances, diagnosis and messages, on small checks made for the purpose."""
+
+import math
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from course.checks.draw import Draw
+from course.checks.loading import Check
+from course.checks.seeing import see
+from course.judging.comparison import compare
+from course.judging.expected import expect
+from course.judging.likeness import matches
+from course.judging.messages import describe
+
+
+def check_of(function, **fixtures):
+    """A check of one function, with fixtures given as functions of `draw`."""
+    module = ModuleType("checks")
+    for name, fixture in fixtures.items():
+        setattr(module, name, fixture)
+    return Check("test_it", "it", frozenset({"it"}), function, {}, module)
+
+
+def it_is_right(answer, x):
+    """The result is right."""
+    return {"y": answer.it(x)}
+
+
+def numbers(draw):
+    return draw.normal(3, 3)
+
+
+def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
+    """The stage and the message of the first difference, if there is one."""
+    check = check_of(it_is_right, x=inputs)
+    expected = expect(check, SimpleNamespace(it=reference), seed)
+    seen = see(check, SimpleNamespace(it=answer), seed)
+    assert seen.raised is None, seen.raised
+    difference = compare(seen.observation, expected)
+    if difference is None:
+        return None
+    return difference.stage, describe(
+        difference, expected.tolerance.get(difference.path, 0.0), expected.inputs
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "stage", "words"),
+    [
+        (lambda x: (x * 2).tolist(), "type", "list of 3; it should be a numpy.ndarray"),
+        (lambda x: None, "type", "Is a `return` missing,"),
+        (lambda x: x[:, :2] * 2, "shape", "shape (3, 2); it should be (3, 3)"),
+        (lambda x: (x * 2)[..., None], "shape", "axes of length 1"),
+        (lambda x: (x * 2).ravel(), "shape", "number of axes"),
+        (lambda x: (x * 2).astype("float32"), "dtype", "dtype float32; it should be float64"),
+        (lambda x: np.where(x > 0, x * 2, np.nan), "nan", "is NaN"),
+        (lambda x: x * 2 + np.where(x > 0, np.inf, 0), "values", "overflow"),
+        (lambda x: x * 6, "values", "3 times what it should be"),
+        (lambda x: -x * 2, "values", "-1 times what it should be"),
+        (lambda x: x * 2 + 1, "values", "off by the same amount"),
+        (lambda x: x.T * 2, "values", "transposed"),
+        (lambda x: x[::-1] * 2, "values", "in another order"),
+        (lambda x: x * 0, "values", "All of it is 0"),
+        (lambda x: x * 2 + 1e-5 * x**2, "values", "nearly right"),
+        (
+            lambda x: np.concatenate([x[:1] * 2, x[1:]]),
+            "values",
+            "Along axis 0 it is right up to index 0",
+        ),
+    ],
+)
+def test_first_difference(answer, stage, words):
+    """Each stage is reached in its order, with words that say what that kind of difference means."""
+    found, message = told(answer)
+    assert found == stage
+    assert words in message
+    assert "Inputs: x (3, 3) float64." in message
+
+
+def test_flags_are_described():
+    """Boolean results: every entry opposite, transposed, or where the first wrong one is."""
+    reference = lambda x: np.tril(np.ones((3, 3), bool)) & (x < 9)  # noqa: E731
+    assert "opposite" in told(lambda x: ~reference(x), reference)[1]
+    assert "transposed" in told(lambda x: reference(x).T, reference)[1]
+    stage, message = told(lambda x: np.tril(np.ones((3, 3), bool), -1), reference)
+    assert stage == "values"
+    assert "`y[0, 0]` is False; it should be True (3 of 9 entries differ)" in message
+
+
+def test_inputs_are_named_in_short():
+    """Lists of numbers as they are, and of very many inputs only the first."""
+    pairs = [([4, 5], [n]) for n in range(30)]
+    count = lambda x: np.float64(len(x))  # noqa: E731
+    _, message = told(lambda x: count(x) + 1, count, lambda draw: pairs)
+    assert "Inputs: x[0][0] = [4, 5], x[0][1] = [0], x[1][0] = [4, 5]" in message
+    assert message.endswith("x[9][1] = [9], and 40 more.")
+
+
+def test_right_answers_of_any_form_pass():
+    """Rounding is forgiven: two right forms of log-softmax at an offset of 100, in float32."""
+
+    def inputs(draw):
+        return draw.normal(4, 8, dtype="float32") + np.float32(100)
+
+    def reference(x):
+        shifted = x - x.max(-1, keepdims=True)
+        return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+    def other(x):
+        largest = x.max(-1, keepdims=True)
+        return x - (largest + np.log(np.exp(x - largest).sum(-1, keepdims=True)))
+
+    for seed in range(20):
+        assert told(other, reference, inputs, seed) is None
+        assert told(lambda x: other(x) + np.float32(1e-2), reference, inputs, seed) is not None
+
+
+def test_tolerance_follows_the_dtype():
+    """What is rounding in float32 is a mistake in float64."""
+    wrong = lambda x: x * x.dtype.type(2 + 1e-5)  # noqa: E731
+    assert told(wrong) is not None
+    assert told(wrong, inputs=lambda draw: draw.normal(3, 3, dtype="float32")) is not None
+    slight = lambda x: x * x.dtype.type(2 + 2e-7)  # noqa: E731
+    assert told(slight, inputs=lambda draw: draw.normal(3, 3, dtype="float32")) is None
+    assert told(slight) is not None
+
+
+def test_tolerance_follows_the_condition():
+    """Where half an ulp of the input changes the result a lot, a right answer may differ a lot."""
+
+    def inputs(draw):
+        return draw.normal(4, 16, mean=1000.0, scale=0.1, dtype="float32")
+
+    def reference(x):
+        centred = x - x.mean(-1, keepdims=True)
+        return centred / np.sqrt((centred**2).mean(-1, keepdims=True))
+
+    def cancelling(x):
+        variance = (x**2).mean(-1, keepdims=True) - x.mean(-1, keepdims=True) ** 2
+        return (x - x.mean(-1, keepdims=True)) / np.sqrt(np.abs(variance) + 1e-12)
+
+    twice_centred = lambda x: reference(reference(x))  # noqa: E731
+    for seed in range(10):
+        assert told(twice_centred, reference, inputs, seed) is None
+        assert told(cancelling, reference, inputs, seed) is not None
+
+
+def test_exceptions_match_by_what_they_say():
+    """A wrong answer that raises is recognised by the exception's kind and words together."""
+    check = check_of(it_is_right, x=numbers)
+
+    def raising(error):
+        def it(x):
+            raise error
+
+        return SimpleNamespace(it=it)
+
+    expected = expect(check, raising(ValueError("one")), 0)
+    assert matches(see(check, raising(ValueError("one")), 0), expected)
+    assert not matches(see(check, raising(ValueError("two")), 0), expected)
+    assert not matches(see(check, raising(TypeError("one")), 0), expected)
+    assert not matches(see(check, SimpleNamespace(it=lambda x: x), 0), expected)
+
+
+def test_damage_is_seen():
+    """Inputs changed in place are named, even when the result is right."""
+
+    def it(x):
+        x *= 2
+        return x
+
+    seen = see(
+        check_of(it_is_right, x=lambda draw: draw.normal(2)),
+        SimpleNamespace(it=it),
+        0,
+    )
+    assert seen.damaged == ("x",)
+
+
+def test_draw_depends_on_seed_and_name_alone():
+    """The same seed and name draw the same, in any process; another of either does not."""
+    one = Draw(3, "a").normal(5)
+    assert (one == Draw(3, "a").normal(5)).all()
+    assert not np.allclose(one, Draw(4, "a").normal(5))
+    assert not np.allclose(one, Draw(3, "b").normal(5))
+
+
+def test_drawn_masks_keep_and_lose_something_in_each_row():
+    """No row of a drawn mask is all True or all False where there is a choice."""
+    for seed in range(50):
+        mask = Draw(seed, "mask").mask(4, 5, 3)
+        assert mask.any(-1).all()
+        assert not mask.all(-1).any()
+    assert Draw(0, "mask").mask(2, 1).all()
+
+
+def test_drawn_sizes_differ():
+    """Sizes drawn together are all different and within their bounds."""
+    for seed in range(50):
+        sizes = Draw(seed, "sizes").sizes(2, 6, 5)
+        assert sorted(sizes) == [2, 3, 4, 5, 6]
+        assert math.prod(Draw(seed, "weights").weights(3, 4).sum(-1).round(9)) == 1
+
+
+def test_a_wrong_answer_that_raises_in_float64_only():
+    """What stands beside a known wrong answer is compared, though that one fails on other dtypes."""
+
+    def touchy(x):
+        if x.dtype != np.float32:
+            raise TypeError("only float32")
+        return x * 2
+
+    assert told(touchy, touchy, lambda draw: draw.normal(3, dtype="float32")) is None
+    assert told(lambda x: x * 3, touchy, lambda draw: draw.normal(3, dtype="float32")) is not None

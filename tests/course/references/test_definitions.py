@@ -1,0 +1,141 @@
+"""Stubs, solutions and cut references, made from the references' text."""
+
+import sys
+import textwrap
+from collections import Counter
+
+import pytest
+
+from course.checks.answers import begun, build_answer
+from course.curriculum import DAYS, find_day
+from course.judging.misconceptions import Drifted, Misconception
+from course.references.cut import cut_sources
+from course.references.imports import references_cut
+from course.references.stubs import _stub_of, stub_text
+from course.references.text import definition_text, import_lines, reference
+
+CLASS = textwrap.dedent('''\
+    @final
+    class Norm(nn.Module):
+        """Normalise. Shapes: (B, T)."""
+
+        def __init__(self, features: int, eps: float = 1e-5) -> None:
+            """Make it."""
+            super().__init__()
+            # 1. A gain and a bias.
+            #    Both are learnt.
+            self.gain = nn.Parameter(torch.ones(features))  # (features,)
+            # not a step
+            self.eps = eps
+
+        def forward(self, x):
+            # 1. Centre.
+            if x.dim() > 1:
+                # 2. Inside a branch.
+                x = x - x.mean(-1, keepdim=True)
+            return x  # the end
+    ''')
+
+
+def test_stub_of_a_class():
+    """Methods keep signature, docstring, super().__init__() and steps, dedented to the body's level."""
+    assert _stub_of(CLASS) == textwrap.dedent('''\
+        @final
+        class Norm(nn.Module):
+            """Normalise. Shapes: (B, T)."""
+
+            def __init__(self, features: int, eps: float = 1e-5) -> None:
+                """Make it."""
+                super().__init__()
+                # 1. A gain and a bias.
+                #    Both are learnt.
+                raise NotImplementedError
+
+            def forward(self, x):
+                # 1. Centre.
+                # 2. Inside a branch.
+                raise NotImplementedError
+        ''')
+
+
+def test_imports_are_what_the_definition_needs():
+    """Libraries it uses, and earlier days' parts from the reference; nothing else."""
+    assert import_lines(find_day("2")).splitlines() == [
+        "import math",
+        "import numpy as np",
+        "from jaxtyping import Bool, Float",
+        "from numpy_reference import softmax",
+    ]
+    assert "from numpy_reference import attention\n" in stub_text(find_day("4"))
+    assert "numpy_reference" not in stub_text(find_day("1"))
+
+
+def no_own_part(name, day):
+    """All references are here, so that nothing of a learner's own has to stand in for one."""
+    raise AssertionError(name)
+
+
+def test_references_are_cut_to_earlier_days():
+    """Today's and later exercises cannot be imported, and the error says why; earlier ones work."""
+    day = find_day("3")
+    with references_cut(cut_sources(day), day.number, no_own_part):
+        answer = build_answer("x.py", "from numpy_reference import softmax, attention")
+        assert answer.softmax is not None
+        with pytest.raises(
+            ImportError, match="padding_mask of numpy_reference is today's exercise"
+        ):
+            build_answer("x.py", "from numpy_reference import padding_mask")
+        with pytest.raises(ImportError, match="split_heads of numpy_reference belongs to day 4"):
+            build_answer("x.py", "import numpy_reference\nnumpy_reference.split_heads")
+        with pytest.raises(ImportError, match="cannot import name 'unicorn'"):
+            build_answer("x.py", "from numpy_reference import unicorn")
+    import numpy_reference
+
+    assert numpy_reference.padding_mask is not None
+
+
+def test_cut_text_holds_no_later_code():
+    """No line that a withheld definition alone has is in the text that a worker gets."""
+    ready = [day for day in DAYS if day.ready]
+    for day in ready:
+        cut = cut_sources(day)
+        for later in ready[ready.index(day) :]:
+            for name in later.exercises:
+                text = definition_text(later, name)
+                [home] = [home for home in map(reference, later.references) if text in home.source]
+                source, withheld = cut[home.module]
+                assert withheld[name] == later.number
+                everywhere = Counter(home.source.splitlines())
+                its_own = {line for line in text.splitlines() if everywhere[line] == 1}
+                assert len(its_own) > 1
+                assert not its_own & set(source.splitlines())
+
+
+def test_references_are_read_only_where_they_are_imported():
+    """A day in NumPy does not wait for torch, which the other reference imports."""
+    day = find_day("3")
+    with references_cut(cut_sources(day), day.number, no_own_part):
+        build_answer("x.py", "from numpy_reference import softmax")
+        assert "implementation" not in sys.modules
+        with pytest.raises(ImportError, match="attention of implementation belongs to day 8"):
+            build_answer("x.py", "from implementation import attention")
+
+
+def test_begun():
+    """Comments and blank lines are no beginning; any code is."""
+    day = find_day("1")
+    stub = stub_text(day)
+    assert begun(stub.replace("# 1.", "\n    # my thoughts\n    # 1."), stub, day.exercises) == []
+    code = stub.replace(
+        "    raise NotImplementedError", "    y = x\n    raise NotImplementedError", 1
+    )
+    assert begun(code, stub, day.exercises) == ["softmax"]
+
+
+def test_a_misconception_that_drifted_is_refused():
+    """The text to replace must stand in the definition exactly once."""
+    day = find_day("2")
+    with pytest.raises(Drifted, match="not_there: 'unicorn' stands 0 times in attention"):
+        Misconception("not_there", "attention", "", {"unicorn": ""}).text(day)
+    with pytest.raises(Drifted, match="stands 11 times"):
+        Misconception("too_often", "attention", "", {"query": ""}).text(day)

@@ -1,0 +1,115 @@
+"""What somebody wants trained, and where: from the options of `train` to all that a run depends on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from training.devices import under_torchrun
+from training.errors import Refused
+from training.parts import Workshop
+from training.run import Run
+from training.settings import Settings, config_of, load, parse_changes, refuse_useless
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What somebody wants trained, and where."""
+
+    settings: Settings
+    folder: Path
+    resumed: bool = False
+    epochs: int | None = None
+    device: str = "auto"
+    data_dir: Path | None = None
+    workshop: Workshop | None = None
+    """Who makes parts of a learner's files."""
+    began: Path | None = None
+    """Where the process that leads says by its id that it trains, and can be interrupted."""
+
+
+def asked(
+    task: str,
+    changes: list[str],
+    shortcuts: dict[str, Any],
+    *,
+    config: Path | None,
+    resume: Path | None,
+    out: Path | None,
+    epochs: int | None,
+    device: str,
+    data_dir: Path | None,
+    workshop: Workshop,
+) -> Asked:
+    """All that a run depends on, new or resumed.
+
+    Args:
+        task: what is to be learnt.
+        changes: of the settings, as `--set` takes them.
+        shortcuts: settings that have options of their own; None where they were left out.
+        config, resume, out, epochs, device, data_dir: options.
+        workshop: who makes parts of a learner's files.
+
+    Raises:
+        Refused: what there is not, is not allowed, or does not go together.
+    """
+    wanted = parse_changes(changes)
+    wanted |= {key: value for key, value in shortcuts.items() if value is not None}
+    if shortcuts["steps"] is not None and epochs is not None:
+        raise Refused("--steps and --epochs are two ways to say the same: use one")
+    if resume is None:
+        settings = _chosen(task, config, wanted)
+    elif config or out or epochs or set(wanted) - {"steps"}:
+        raise Refused("A run that is resumed keeps its settings: only --steps may be new")
+    else:
+        settings = _kept(task, resume).but(wanted)
+    return Asked(
+        settings,
+        resume or out or _default_folder(task),
+        resumed=resume is not None,
+        epochs=epochs,
+        device=device,
+        data_dir=data_dir,
+        workshop=workshop,
+    )
+
+
+def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings:
+    """The settings of a config that is for this task, changed; files and folders by their full names."""
+    refuse_useless(task, changes)
+    shipped = config_of(task, changes.get("data"))
+    found = load(config or shipped)
+    if found.task != task:
+        raise Refused(f"{config or shipped} is for the task {found.task!r}, not {task!r}")
+    found = found.but(changes)
+    if task == "text" and found.data:
+        found = found.but({"data": str(Path(found.data).resolve())})
+    if not found.answers:
+        return found
+    if changes.get("fused"):
+        raise Refused("fused never calls the attention of your parts: leave out --set fused=true")
+    return found.but({"answers": str(Path(found.answers).resolve()), "fused": False})
+
+
+def _kept(task: str, folder: Path) -> Settings:
+    """The settings of a run that was begun."""
+    found = Run.found(folder).settings()
+    if found.task != task:
+        right = shlex.join(["course", "train", found.task, "--resume", str(folder)])
+        raise Refused(f"{folder} is a run of {found.task!r}: {right}")
+    return found
+
+
+def _default_folder(task: str) -> Path:
+    """`runs/<task>-<time>`: the same in all processes that one launcher has started, and restarted."""
+    began = time.time()
+    if under_torchrun():
+        began = psutil.Process(os.getppid()).create_time()
+    return Path("runs") / f"{task}-{datetime.fromtimestamp(began):%Y%m%d-%H%M%S}"

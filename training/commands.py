@@ -1,0 +1,186 @@
+"""`train`, and what is done with what it has made: `translate`, `generate`, `evaluate`, `attention`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from training.program import Program, follows
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+Device = Annotated[
+    str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps; auto is a GPU where there is one.")
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        metavar="DIR",
+        help="Where the data's files lie, if not in the cache.",
+    ),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(min=1, max=64, help="Hypotheses side by side; 1 is greedy. 4 for translation."),
+]
+
+
+def train(
+    context: typer.Context,
+    task: Annotated[
+        str, typer.Argument(help="copy, sorting, arithmetic, shakespeare, text or translation.")
+    ],
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings; configs/<task>.yaml if left out.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Changes a setting. training/settings.py says what each means; configs/ has examples.",
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of the optimiser.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Times through the data.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Where all that is drawn comes from.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="For translation toy, multi30k or wmt14; for text a file."),
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="For translation: from en, de or fr.")] = None,
+    target: Annotated[str | None, typer.Option(help="For translation: into en, de or fr.")] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            metavar="DIR",
+            help="Train your own parts: what days 8 to 14 in this folder define. The reference stands "
+            "in for the others.",
+        ),
+    ] = None,
+    device: Device = "auto",
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="Processes; as many as there are GPUs if left out.")
+    ] = None,
+    data_dir: DataDir = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="The run's folder; runs/<task>-<time> if left out."),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")
+    ] = None,
+) -> None:
+    """Train a model. Ctrl-C stops it at the end of a step; --resume goes on."""
+    program: Program = context.obj
+    with program.refusals(quiet=follows()):
+        from training import asking, running  # torch takes a second to import
+
+        asked = asking.asked(
+            task,
+            changes or [],
+            {
+                "steps": steps,
+                "seed": seed,
+                "data": data,
+                "source": source,
+                "target": target,
+                "answers": answers and str(answers),
+            },
+            config=config,
+            resume=resume,
+            out=out,
+            epochs=epochs,
+            device=device,
+            data_dir=data_dir,
+            workshop=program.workshop,
+        )
+        raise typer.Exit(running.run(program, asked, devices))
+
+
+def translate(
+    context: typer.Context,
+    run: RunFolder,
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file: line by line.")
+    ],
+    beam: Beam = None,
+    device: Device = "auto",
+) -> None:
+    """What a trained encoder-decoder makes of a text: a translation, a sum, a sorted list."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import using  # torch takes a second to import
+
+        using.translate(program, run, text, beam, device)
+
+
+def generate(
+    context: typer.Context,
+    run: RunFolder,
+    prompt: Annotated[str, typer.Option(help="The text to go on with.")] = "\n",
+    tokens: Annotated[int, typer.Option(min=1, help="How many to add.")] = 300,
+    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k likeliest.")] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Draw from the likeliest that have p together."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """Go on with a text, by a trained language model."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import using  # torch takes a second to import
+
+        using.generate(program, run, prompt, tokens, temperature, top_k, top_p, seed, device)
+
+
+def evaluate(
+    context: typer.Context,
+    run: RunFolder,
+    split: Annotated[
+        str | None, typer.Option(help="test or validation; test where there is one if left out.")
+    ] = None,
+    beam: Beam = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
+    ] = False,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+) -> None:
+    """Measure a trained model on the whole of a held-out split."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import using  # torch takes a second to import
+
+        using.evaluate(program, run, split, beam, as_json, device, data_dir)
+
+
+def attention(
+    context: typer.Context,
+    run: RunFolder,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model is to read.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The picture, .png, .svg or .pdf; RUN/attention.png if left out.",
+        ),
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Draw what every layer and head of a trained model attends to."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import using  # torch takes a second to import
+
+        using.attention(program, run, text, out, device)

@@ -1,0 +1,141 @@
+"""A trained model at work: it answers, goes on with a text, is measured, shows what it attends to."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.text import Text
+
+from training import measuring, tasks
+from training.corpora import read_text
+from training.errors import Refused
+from training.inference import Model
+from training.pictures import METADATA, draw_attention
+from training.program import Program
+from training.run import Run
+from training.waiting import waiting
+
+
+def translate(program: Program, run: Path, text: str, beam: int | None, device: str) -> None:
+    """Print what a model makes of a text, or of each line of a file.
+
+    Raises:
+        Refused: no model, or a text that it cannot read.
+    """
+    model = Model.load(run, device, program.workshop)
+    beam = beam or model.usual_beam
+    if not _is_file(Path(text)):
+        _refuse_what_is_no_text(text)
+        print(model.translate([text], beam)[0])
+        return
+    lines = read_text(Path(text)).splitlines()
+    words = f"Answering {len(lines):,} line{'s' if len(lines) > 1 else ''}"
+    with waiting(program.console(stderr=True), words) as tell:
+        answers = model.translate(lines, beam, tell=tell)
+    for answer in answers:
+        print(answer)
+
+
+def generate(
+    program: Program,
+    run: Path,
+    prompt: str,
+    tokens: int,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    seed: int,
+    device: str,
+) -> None:
+    """Print a text, and how a model goes on with it, as it comes.
+
+    Raises:
+        Refused: no model, or a text that it cannot go on with.
+    """
+    model = Model.load(run, device, program.workshop)
+    pieces = model.generate(prompt, tokens, temperature, top_k, top_p, seed)
+    first = next(pieces, "")  # a prompt that is refused is refused before it is printed
+    print(prompt.lstrip("\n"), end="")
+    for piece in itertools.chain([first], pieces):
+        print(piece, end="", flush=True)
+    print()
+
+
+def evaluate(
+    program: Program,
+    run: Path,
+    split: str | None,
+    beam: int | None,
+    as_json: bool,
+    device: str,
+    data_dir: Path | None,
+) -> None:
+    """Print what a model does on a held-out split.
+
+    Raises:
+        Refused: no model, no such split, or data that cannot be had.
+    """
+    model = Model.load(run, device, program.workshop)
+    console = program.console(stderr=as_json)
+    task = tasks.load(model.settings, data_dir, console, model.languages)
+    if Run(run).fingerprint() not in (None, task.fingerprint):
+        words = "The data have changed since: the model may have learnt from what is held out now"
+        console.print(Text(words, "yellow"), soft_wrap=True)
+    split = split or task.splits[-1]
+    with waiting(console, f"Measuring on the {split} split") as tell:
+        found = measuring.evaluate(model, task, split, beam, tell)
+    if as_json:
+        print(json.dumps(asdict(found)))
+    else:
+        console.print(measuring.as_table(found))
+
+
+def attention(program: Program, run: Path, text: str, out: Path | None, device: str) -> None:
+    """Draw what a model attends to, and print where the picture is.
+
+    Raises:
+        Refused: no model, a text that it cannot read, or a picture that cannot be written.
+    """
+    picture = out or Run(run).attention
+    _refuse_what_is_no_picture(picture)
+    try:
+        draw_attention(Model.load(run, device, program.workshop).attention(text), picture)
+    except OSError as error:
+        raise Refused(f"{picture} cannot be written: {error.strerror}") from error
+    program.console().print(Text(str(picture)), soft_wrap=True)
+
+
+def _refuse_what_is_no_picture(path: Path) -> None:
+    endings = ", ".join(METADATA)
+    if path.is_dir():
+        raise Refused(f"{path} is a folder: --out names a file ending in {endings}")
+    if path.suffix.lower() not in METADATA:
+        raise Refused(f"{path} must end in one of {endings}")
+
+
+def _refuse_what_is_no_text(text: str) -> None:
+    """The name of a file that is not there is not meant as a text."""
+    if not text.strip():
+        raise Refused("The text is empty")
+    if _is(Path(text).is_dir):
+        raise Refused(f"{text} is a folder: give a file, or a text")
+    if re.fullmatch(r"\S*(\w\.[A-Za-z]\w{0,9}|[/\\]\S*)", text):
+        raise Refused(
+            f"There is no file {text}. Where it is meant as a text, put a space before it"
+        )
+
+
+def _is_file(path: Path) -> bool:
+    return _is(path.is_file)
+
+
+def _is(kind: Callable[[], bool]) -> bool:
+    try:
+        return kind()
+    except OSError:  # a long text is no name
+        return False
