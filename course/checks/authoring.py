@@ -10,15 +10,23 @@ device      where inputs lie, `"cpu"` or another; what a check makes itself, it 
 seed        where inputs come from, a number
 parameters  of `@pytest.mark.parametrize`, each mark with one name
 
-A mark of its own: `@pytest.mark.constant("leaf", …, "why")` names what is the same for every seed.
+Two marks of its own: `@pytest.mark.constant("leaf", …, "why")` names what is the same for every seed.
+`@pytest.mark.watertight("why")`, on a check or on a value of `pytest.param`, says that it asks more than
+the day is about: rows with nothing to attend to, halves and extremes, odd widths, sizes of one where the
+formula has no trouble, step 0, memory layouts. All other checks are core.
 
 What it returns is what it saw: arrays, numbers, words, dicts and lists of them.
 """
 
+import pytest
+
 from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
 from course.checks.observation import named
 
-HALVES = ("float16", "bfloat16")
+HALVES = tuple(
+    pytest.param(dtype, marks=pytest.mark.watertight("half precision, which needs care of its own"))
+    for dtype in ("float16", "bfloat16")
+)
 DTYPES = ("float64", "float32", *HALVES)
 
 __all__ = [

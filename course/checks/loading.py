@@ -18,6 +18,9 @@ from typing import Any
 from course.curriculum import Day
 from course.references.modules import load_module
 
+CORE, WATERTIGHT = "core", "watertight"
+"""What a day is about, and what makes an answer hold beyond that."""
+
 
 @dataclass(frozen=True, eq=False)
 class Check:
@@ -34,6 +37,13 @@ class Check:
     """Whether its fixtures draw tensors."""
     constant: dict[str, str] = field(default_factory=dict)
     """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
+    beyond: str = ""
+    """Why it asks more than the day is about (declared by `@pytest.mark.watertight`); empty for core."""
+
+    @property
+    def tier(self) -> str:
+        """`core`, without which a day is not passed, or `watertight`."""
+        return WATERTIGHT if self.beyond else CORE
 
     @property
     def says(self) -> str:
@@ -59,7 +69,8 @@ def load_checks(day: Day) -> list[Check]:
                 for mark in _marks(function, "constant")
                 for leaf in mark.args[:-1]
             }
-            for suffix, parameters in _parameter_sets(function):
+            beyond = [mark.args[0] for mark in _marks(function, WATERTIGHT)]
+            for suffix, parameters, reasons in _parameter_sets(function):
                 checks.append(
                     Check(
                         name + suffix,
@@ -70,6 +81,7 @@ def load_checks(day: Day) -> list[Check]:
                         module,
                         day.uses_torch,
                         constant,
+                        next(iter([*beyond, *reasons]), ""),
                     )
                 )
     return checks
@@ -91,15 +103,22 @@ def _marks(function: Callable[..., Any], name: str) -> list[Any]:
     return [mark for mark in getattr(function, "pytestmark", []) if mark.name == name]
 
 
-def _parameter_sets(function: Callable[..., Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each combination of `parametrize` values, with the suffix that pytest would give the name."""
-    marks = _marks(function, "parametrize")
-    if not marks:
-        yield "", {}
-        return
-    for values in itertools.product(*(mark.args[1] for mark in reversed(marks))):
-        names = [mark.args[0] for mark in reversed(marks)]
-        yield (
-            f"[{'-'.join(str(value) for value in reversed(values))}]",
-            dict(zip(names, values, strict=True)),
-        )
+def _parameter_sets(
+    function: Callable[..., Any],
+) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
+    """Each combination of `parametrize` values: the suffix that pytest gives the name, the values by name,
+    and why they ask more than the day is about, where they do."""
+    marks = _marks(function, "parametrize")[::-1]
+    names = [mark.args[0] for mark in marks]
+    for chosen in itertools.product(*(map(_value, mark.args[1]) for mark in marks)):
+        values = [value for value, _ in chosen]
+        suffix = f"[{'-'.join(map(str, reversed(values)))}]" if values else ""
+        yield suffix, dict(zip(names, values, strict=True)), [why for _, why in chosen if why]
+
+
+def _value(given: Any) -> tuple[Any, str]:
+    """A value of `parametrize`, bare or as `pytest.param`, and the reason that marks it watertight."""
+    if not hasattr(given, "marks"):
+        return given, ""
+    reasons = [mark.args[0] for mark in given.marks if mark.name == WATERTIGHT]
+    return given.values[0], next(iter(reasons), "")

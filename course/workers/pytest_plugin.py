@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from course.checks.answers import Unreadable, build_answer, find_answer, read_answer
-from course.checks.loading import Check
+from course.checks.loading import CORE, WATERTIGHT, Check
 from course.checks.own import OwnParts
 from course.checks.seeing import see
 from course.curriculum import DAYS, ROOT, Day
@@ -38,6 +38,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "constant(leaf, …, why): leaves that are the same for every seed, and why"
     )
+    config.addinivalue_line(
+        "markers", "watertight(why): asks more than the day is about; a day passes without it"
+    )
+    config.addinivalue_line("markers", "core: what a day is about; every other hidden check")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`-m core` and `-m watertight` choose among the hidden checks."""
+    if _day_of(item.path) is not None and item.get_closest_marker(WATERTIGHT) is None:
+        item.add_marker(CORE)
 
 
 @pytest.fixture
