@@ -20,10 +20,9 @@ from course.desk.board import board as board_
 from course.desk.hints import next_hint
 from course.desk.standing import all_results, next_day
 from course.desk.state import belongs_on_board, fingerprint, keep_result
+from course.desk.verdicts import diagnoses, verdict
 from course.desk.verdicts import hint as hint_
-from course.desk.verdicts import verdict
 from course.desk.watching import Watch
-from course.judging.judge import Judge
 from course.judging.recorded import NotRecorded
 from course.judging.results import DayResult, report_json
 from course.references.editions import stub_of
@@ -57,18 +56,20 @@ def check(
     """Check days once. Exit 0 if all that was asked for passes, 1 if not, 2 if it could not be asked."""
     wanted = days or [day for day in DAYS if day.ready]
     console = display.console(stderr=as_json)
+    marks = {day: fingerprint(day, find_answer(day, answers)) for day in wanted}
     results: list[DayResult] = []
     try:
-        judges = [Judge(day, seed, device.value) for day in wanted]
+        for checked in check_days(wanted, answers, seed, device.value):
+            if not as_json:
+                console.print(verdict(checked.verdict))
+            result = checked.look()  # which takes longer, and may find nothing
+            results.append(result)
+            if belongs_on_board(answers, seed, device.value):
+                keep_result(result, marks[result.day])
+            if not as_json and any(check.misconception for check in result.checks):
+                console.print(diagnoses(result))
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
-    marks = {day: fingerprint(day, find_answer(day, answers)) for day in wanted}
-    for result in check_days(judges, answers):
-        results.append(result)
-        if belongs_on_board(answers, seed, device.value):
-            keep_result(result, marks[result.day])
-        if not as_json:
-            console.print(verdict(result))
     if as_json:
         print(json.dumps(report_json(results), ensure_ascii=False))
     raise typer.Exit(0 if all(result.status == "passed" for result in results) else 1)

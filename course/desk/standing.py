@@ -5,7 +5,6 @@ from __future__ import annotations
 from course.checks.answers import find_answer
 from course.curriculum import DAYS, Day
 from course.desk.state import fingerprint, keep_result, kept_result
-from course.judging.judge import Judge
 from course.judging.results import CheckResult, DayResult
 from course.references.editions import stub_of
 from course.terminal.arguments import EXERCISES
@@ -24,7 +23,8 @@ def all_results() -> dict[int, DayResult]:
             results[day.number] = kept
         else:
             stale[day] = mark
-    for result in check_days([Judge(day) for day in stale], EXERCISES):
+    for checked in check_days(list(stale), EXERCISES):
+        result = checked.look()
         results[result.day.number] = result
         keep_result(result, stale[result.day])
     return dict(sorted(results.items()))

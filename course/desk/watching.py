@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import queue
 import threading
@@ -18,10 +19,10 @@ from course.curriculum import DAYS, Day
 from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to
 from course.desk.state import belongs_on_board, fingerprint, keep_result
-from course.desk.verdicts import hint, verdict
+from course.desk.verdicts import diagnoses, hint, verdict
 from course.judging.judge import Judge
-from course.judging.results import DayResult, report_json
-from course.workers.checking import check_day
+from course.judging.results import report_json
+from course.workers.checking import Checked, check_first
 from course.workers.pool import Pool
 
 SETTLE = 15  # milliseconds without a further event after which a save is complete
@@ -52,17 +53,20 @@ class Watch:
         self._seed = seed
         self._events: queue.Queue[str] = queue.Queue()
         self._day = day
-        self._last: DayResult | None = None
+        self._checked: Checked | None = None
+        self._mark = ""
+        self._moment = ""
+        self._has_keys = False
 
     def run(self) -> None:
         """Check now, and then at every save, until q or Ctrl-C."""
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
         judge = Judge(self._day, self._seed)
-        with Pool(2, judge.torch_on) as pool, keys_to(self._key) as has_keys:
+        with Pool(2, judge.torch_on) as pool, keys_to(self._key) as self._has_keys:
             files.start()
             try:
-                self._verdict(judge, pool, has_keys)
+                self._verdict(judge, pool)
                 while (event := self._next_event(judge)) != "q":
                     if event == "h":
                         self._hint()
@@ -71,9 +75,9 @@ class Watch:
                     elif event in "np" and (day := self._neighbour(1 if event == "n" else -1)):
                         self._day = day
                         judge = Judge(day, self._seed)
-                        self._verdict(judge, pool, has_keys)
+                        self._verdict(judge, pool)
                     elif event in AGAIN:
-                        self._verdict(judge, pool, has_keys)
+                        self._verdict(judge, pool)
             except KeyboardInterrupt:
                 pass
             finally:
@@ -93,8 +97,9 @@ class Watch:
             self._console.print(Text(words, "quiet"))
 
     def _next_event(self, judge: Judge) -> str:
-        """The next event; while there is none, what the next diagnosis will need is computed."""
-        for _ in judge.prepare():
+        """The next event; while there is none, what was misunderstood is looked for, and what other
+        diagnoses will need is observed."""
+        for _ in itertools.chain(self._search(), judge.prepare()):
             if not self._events.empty():
                 break
         event = self._events.get()
@@ -102,37 +107,59 @@ class Watch:
             event = self._events.get()  # several saves at once are one
         return event
 
-    def _verdict(self, judge: Judge, pool: Pool, has_keys: bool) -> None:
+    def _verdict(self, judge: Judge, pool: Pool) -> None:
         path = find_answer(judge.day, self._answers)
         if path is not None and path.suffix == ".py" and not _complete(path):
             time.sleep(HALF_SAVED)
-        mark = fingerprint(judge.day, path)
-        self._last = result = check_day(judge, self._answers, pool)
-        self._show(result, has_keys)
-        pool.refill()  # now, and not while the verdict was being made
-        if belongs_on_board(self._answers, self._seed):
-            keep_result(result, mark)
-
-    def _show(self, result: DayResult, has_keys: bool) -> None:
+        self._mark = fingerprint(judge.day, path)
+        self._checked = check_first(judge, self._answers, pool)
+        self._moment = time.strftime("%H:%M:%S")
         if self._json:
-            print(json.dumps(report_json([result])), flush=True)
+            print(json.dumps(report_json([self._checked.look()])), flush=True)
+        else:
+            self._show()
+        pool.refill()  # now, and not while the verdict was being made
+        self._keep()
+
+    def _search(self) -> Iterator[None]:
+        """Look for what was misunderstood, a piece at each step, and show what is found."""
+        checked = self._checked
+        if checked is None or checked.search is None or checked.search.done:
             return
+        yield from checked.search.go_on()
+        self._keep()
+        if self._console.is_terminal:
+            self._show()
+        elif not self._json:
+            self._console.print(diagnoses(checked.result))
+
+    def _keep(self) -> None:
+        if self._checked is not None and belongs_on_board(self._answers, self._seed):
+            keep_result(self._checked.result, self._mark)
+
+    def _show(self) -> None:
+        if self._checked is None:
+            return
+        result, search = self._checked.result, self._checked.search
         if self._console.is_terminal:
             self._console.clear()
         self._console.print(verdict(result))
+        if search is not None and not search.done:
+            self._console.print(Text("\nLooking for what was misunderstood …", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"
         after = "Passed: n goes on to the next day." if done else f"Watching {where}."
-        timing = f" {time.strftime('%H:%M:%S')}, {result.seconds:.2f} s"
+        timing = f" {self._moment}, {result.seconds:.2f} s"
         self._console.print(
             Text.assemble("\n", (after, "passed" if done else ""), (timing, "quiet"))
         )
-        if has_keys:
+        if self._has_keys:
             self._console.print(Text(KEYS, "quiet"))
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""
-        checks = self._last.checks if self._last else ()
+        last = self._checked.verdict if self._checked else None
+        checks = [*last.core, *last.invitations] if last else []
         open_ = [check.exercise for check in checks if check.status != "passed"]
         exercise = open_[0] if open_ else self._day.exercises[0]
         self._console.print(hint(self._day, exercise, *next_hint(self._day, exercise)))

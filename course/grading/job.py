@@ -220,6 +220,7 @@ class Grader:
             review, fingerprints = self._analyse(files, seat)
             days = [self._day(judge, files, seat) for judge in self._judges]
         for judge in self._judges:
+            judge.keep()
             judge.forget()
         return LearnerResult(
             source.learner,
@@ -275,13 +276,13 @@ class Grader:
             return not_observed(judge, "timed_out", why)
         answer = Answer(name, seat.path(name), files[name])
         used, stopped = seat.used, seat.stopped
-        result = check_answer(judge, answer, seat)
-        spoilt = not result.as_new or (used and seat.stopped > stopped)
-        if spoilt and result.status in ("failed", "error"):
+        checked = check_answer(judge, answer, seat)
+        spoilt = not checked.verdict.as_new or (used and seat.stopped > stopped)
+        if spoilt and any(check.went_wrong for check in checked.verdict.checks):
             seat.renew()
-            result = check_answer(judge, answer, seat)
+            checked = check_answer(judge, answer, seat)
         seat.used = True
-        return result
+        return checked.look_in_batch()
 
     def _next(self) -> Worker:
         """A worker that has had time to start; and the next begins to."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from course.checks.observation import Leaf, Observation
+from course.checks.seeing import Seen
 from course.judging.expected import Expected, is_float
 
 Array = np.ndarray[Any, Any]
@@ -43,6 +44,29 @@ def compare(seen: Observation, expected: Expected) -> Difference | None:
         if path not in expected.seen.observation:
             return Difference("names", path, yours, None)
     return None
+
+
+def matches(seen: Seen, expected: Expected) -> bool:
+    """Whether what was seen is, to rounding, the expected, or the same exception.
+
+    An exception is the same if it says the same, sizes included: many mistakes end in a ValueError.
+    """
+    if seen.raised is not None or expected.seen.raised is not None:
+        said = [
+            one.raised and (one.raised.kind, one.raised.message) for one in (seen, expected.seen)
+        ]
+        return said[0] == said[1]
+    same_damage = set(seen.damaged) == set(expected.seen.damaged)
+    return same_damage and compare(seen.observation, expected) is None
+
+
+def is_same(one: Seen, other: Seen) -> bool:
+    """Whether two saw the same to the last bit: then no tolerance is needed, which takes longer."""
+    return (
+        not (one.raised or other.raised)
+        and set(one.damaged) == set(other.damaged)
+        and identical(one.observation, other.observation)
+    )
 
 
 def identical(one: Observation, other: Observation) -> bool:

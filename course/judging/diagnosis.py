@@ -1,47 +1,101 @@
-"""The diagnosis: the known wrong answers that see, in every check of an exercise, what was seen."""
+"""The diagnosis: the known wrong answers that see, in every check of an exercise, what was seen.
+
+It is looked for a piece at a time, so that whoever waits for it can stop waiting.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+import math
+import time
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
 from course.checks.loading import Check
 from course.checks.seeing import Seen
 from course.curriculum import Day
-from course.judging.likeness import Likeness, matches
+from course.judging.comparison import matches
+from course.judging.expected import Expected
 from course.judging.misconceptions import Misconception
 from course.judging.truth import Diagnosis, Truth
 from course.references.editions import names_used_by
 
-TELLING = 2  # checks that are looked at for the one that tells most
-MOST_PAIRS = 150  # of two wrong answers at once; more would take longer than a blink
+# Seconds of computing after which somebody who waits is told that nothing was found: where it is at hand
+# what the known wrong answers see, and where it has to be observed first.
+PATIENCE, PATIENCE_AT_FIRST = 0.5, 5.0
+# Runs with several mistakes at once that an answer is worth in a batch, whatever the machine.
+MOST_RUNS = 300
+
+# Checks that only one of two mistakes fails, and in which one sees something else with both.
+MOST_SURPRISES = 2
+
+# What a piece of work was: a comparison, or a run with several mistakes at once.
+LOOKED, RUN = False, True
+Pieces = Generator[bool, None, Diagnosis]
 
 
-class Diagnostician:
-    """Finds what was misunderstood in one day's exercises."""
+class Search:
+    """A diagnosis of what one answer has misunderstood, while it is looked for."""
 
-    def __init__(self, day: Day, checks: list[Check], truth: Truth) -> None:
+    def __init__(
+        self,
+        day: Day,
+        checks: Sequence[Check],
+        truth: Truth,
+        seen: Mapping[str, Seen | None],
+        wrong: Mapping[str, Collection[str]],
+    ) -> None:
+        """Nothing is looked for yet.
+
+        Args:
+            day: the day that is answered.
+            checks: those that were run, in their order.
+            truth: what the reference and the known wrong answers see.
+            seen: what was seen in each check, by its name, or None where nothing could be.
+            wrong: for each exercise that is wrong, the names of the checks that it fails.
+        """
+        self.told: dict[str, Diagnosis] = {}
+        """What was misunderstood in each exercise so far; empty where nobody knows."""
+        self.done = not wrong
+        """Whether there is nothing left to look for."""
         self._day = day
         self._checks = checks
         self._truth = truth
-        self._likeness = Likeness(truth)
+        self._seen = seen
+        self._wrong = wrong
+        self._pieces = self._all()
 
-    def diagnose(self, seen: Mapping[str, Seen | None], wrong: set[str]) -> dict[str, Diagnosis]:
-        """What was misunderstood in each of the wrong exercises; an empty diagnosis where nobody knows.
+    def look(self) -> bool:
+        """Look as long as somebody waits. Returns whether the search is done."""
+        failing = [check for check in self._checks if check.exercise in self._wrong]
+        ready = all(map(self._truth.knows, failing))
+        return self._go_on(PATIENCE if ready else PATIENCE_AT_FIRST, math.inf)
 
-        Args:
-            seen: by the checks' names what they saw, or None where nothing could be seen.
-            wrong: the exercises of which a check does not pass.
-        """
-        told: dict[str, Diagnosis] = {}
-        for exercise in (name for name in self._foundations_first() if name in wrong):
-            told[exercise] = self._diagnose(exercise, seen, told)
-        return told
+    def look_in_batch(self) -> None:
+        """Look as long as an answer is worth, by a measure that is the same on every machine."""
+        self._go_on(math.inf, MOST_RUNS)
 
-    def shaky(self, exercise: str, wrong: set[str]) -> list[str]:
-        """The failing exercises of the day that this one stands on, if it is written as the reference is."""
+    def go_on(self) -> Iterator[None]:
+        """Look further, a piece at each step."""
+        yield from (None for _ in self._pieces)
+
+    def shaky(self, exercise: str) -> list[str]:
+        """The wrong exercises of the day that this one stands on, if it is written as the reference is."""
         used = names_used_by(self._day, exercise)
-        return [name for name in self._day.exercises if name in wrong & used and name != exercise]
+        return [name for name in self._day.exercises if name in used and name in self._wrong]
+
+    def _go_on(self, seconds: float, runs: float) -> bool:
+        started = time.thread_time()
+        for piece in self._pieces:
+            runs -= piece is RUN
+            if runs <= 0 or time.thread_time() - started > seconds:
+                break
+        return self.done
+
+    def _all(self) -> Generator[bool, None, None]:
+        for exercise in self._foundations_first():
+            if exercise in self._wrong:
+                self.told[exercise] = yield from self._diagnose(exercise)
+        self.done = True
 
     def _foundations_first(self) -> list[str]:
         """The day's exercises, each after those that it uses: a mistake is looked for where it is made."""
@@ -53,60 +107,94 @@ class Diagnostician:
             left.remove(ordered[-1])
         return ordered
 
-    def _diagnose(
-        self, exercise: str, all_seen: Mapping[str, Seen | None], told: dict[str, Diagnosis]
-    ) -> Diagnosis:
-        """The known wrong answer whose observations are exactly these, in every check of the exercise.
+    def _diagnose(self, exercise: str) -> Pieces:
+        """What explains all that an exercise's checks saw: one known mistake, or else two at once.
 
-        If it is no single one, it may be two at once. A mistake in another exercise can show here as
-        well, but is claimed only where it was found there.
+        A mistake in another exercise can show here as well, but is claimed only where it was found
+        there.
         """
-        mine = [c for c in self._checks if c.exercise == exercise and c.name in all_seen]
-        seen = {check.name: one for check in mine if (one := all_seen[check.name])}
-        if len(seen) < len(mine):
+        mine = [check for check in self._checks if check.exercise == exercise]
+        if any(self._seen[check.name] is None for check in mine):
             return ()
-        if any(not told.get(name) for name in self.shaky(exercise, set(told))):
+        if any(self.told.get(name) == () for name in self.shaky(exercise)):
             return ()  # what it stands on is wrong in an unknown way, and would be taken for its own
         # The checks that fail are the ones that tell wrong answers apart: ask them first.
-        failing = [check for check in mine if not self._likeness.passes(check, seen[check.name])]
-        mine.sort(key=lambda check: check not in failing)
+        failing = [check for check in mine if check.name in self._wrong[exercise]]
+        passing = [check for check in mine if check not in failing]
+        found = dict.fromkeys(itertools.chain.from_iterable(self.told.values()))
+        known = [*found, *(one for one in self._truth.misconceptions if one.definition == exercise)]
+        alone = yield from self._one(known, failing, passing)
+        return alone or (yield from self._two(known, failing, passing))
 
-        def explains(wrong: Diagnosis) -> bool:
-            return all(self._likeness.is_of(wrong, check, seen[check.name]) for check in mine)
-
-        found = list(dict.fromkeys(itertools.chain.from_iterable(told.values())))
-        known = found + [one for one in self._truth.misconceptions if one.definition == exercise]
-        singles: Iterator[Diagnosis] = ((one,) for one in known)
-        candidates = itertools.chain(singles, self._pairs(known, failing, seen))
-        return next((wrong for wrong in candidates if explains(wrong)), ())
-
-    def _pairs(
-        self, known: list[Misconception], failing: list[Check], seen: dict[str, Seen]
-    ) -> Iterator[Diagnosis]:
-        """The pairs of known wrong answers that can have to do with what is seen, likely ones first.
-
-        Of the first checks that fail, the one that fewest known wrong answers fail tells most. One of
-        the two must fail it as it was failed here, or both must fail it.
-        """
-
-        def culprits(check: Check) -> list[Misconception]:
-            return [
+    def _one(
+        self, known: Sequence[Misconception], failing: list[Check], passing: list[Check]
+    ) -> Pieces:
+        """The first known mistake that explains what fails, and what passes."""
+        left = known
+        for check in failing + passing:
+            guilty, explaining = yield from self._suspects(check, left)
+            left = [
                 one
-                for one in known
-                if self._truth.is_possible((one,))
-                and not self._likeness.passes(check, self._truth.roughly((one,), check).seen)
+                for one in left
+                if (one in explaining if check in failing else one not in guilty)
             ]
+            if not left:
+                return ()
+        return (left[0],)
 
-        check = min(failing[:TELLING], key=lambda check: len(culprits(check)))
-        guilty = culprits(check)
-        alone = [
-            one for one in guilty if matches(seen[check.name], self._truth.roughly((one,), check))
-        ]
-        pairs = list(itertools.combinations(known, 2))
-        likely = [pair for pair in pairs if any(one in alone for one in pair)]
-        others = [pair for pair in pairs if all(one in guilty for one in pair)]
-        for pair in list(dict.fromkeys(likely + others))[:MOST_PAIRS]:
-            if self._truth.is_possible(pair) and matches(
-                seen[check.name], self._truth.roughly(pair, check)
+    def _two(
+        self, known: Sequence[Misconception], failing: list[Check], passing: list[Check]
+    ) -> Pieces:
+        """The first two mistakes that together explain what fails, and what passes.
+
+        Most pairs are ruled out without running them: a check that passes is passed by both, one that
+        fails is not. Where only one of the two fails a check, one nearly always sees what that one sees.
+        """
+        pairs = dict.fromkeys(itertools.combinations(known, 2), 0)
+        for check in failing + passing:
+            guilty, explaining = yield from self._suspects(check, known)
+            for pair in list(pairs):
+                ours = [one for one in pair if one in guilty]
+                if bool(ours) != (check in failing):
+                    del pairs[pair]
+                elif len(ours) == 1 and ours[0] not in explaining:
+                    pairs[pair] += 1
+            if not pairs:
+                return ()
+        likely = [pair for pair in pairs if pairs[pair] <= MOST_SURPRISES]
+        for pair in sorted(likely, key=lambda pair: pairs[pair]):
+            if self._truth.is_possible(pair) and (
+                yield from self._is_confirmed(pair, failing + passing)
             ):
-                yield pair
+                return pair
+        return ()
+
+    def _suspects(
+        self, check: Check, known: Sequence[Misconception]
+    ) -> Generator[bool, None, tuple[set[Misconception], set[Misconception]]]:
+        """The mistakes that a check tells from the reference, and those among them with which one would
+        see what was seen."""
+        guilty, explaining = set(), set()
+        for one in known:
+            sighting = self._truth.wrong(check, one)
+            if sighting.fails:
+                guilty.add(one)
+                if self._is(check, sighting.expected):
+                    explaining.add(one)
+            yield LOOKED
+        return guilty, explaining
+
+    def _is_confirmed(
+        self, mistakes: Diagnosis, checks: Sequence[Check]
+    ) -> Generator[bool, None, bool]:
+        """Whether one sees with these mistakes together, in every check, what was seen."""
+        for check in checks:
+            expected = self._truth.together(check, mistakes)
+            yield RUN
+            if not self._is(check, expected):
+                return False
+        return True
+
+    def _is(self, check: Check, expected: Expected) -> bool:
+        seen = self._seen[check.name]
+        return seen is not None and matches(seen, expected)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +28,6 @@ Array = np.ndarray[Any, Any]
 # of 100); the second term takes care of those. These two only cover the order of additions.
 OWN_ERRORS = 4.0
 ROUNDINGS = 8.0
-ROUGHLY = 0.2
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ class Expected:
     """The reference in float64."""
     tolerance: dict[str, float]
     """How far the values of each leaf may be off."""
-    inputs: dict[str, Any]
 
 
 def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expected:
@@ -72,16 +69,7 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
         path: _tolerance(leaf, truth.get(path), [other.get(path) for other in moved], largest.value)
         for path, leaf in seen.observation.items()
     }
-    return Expected(seen, truth, tolerance, inputs)
-
-
-def expect_roughly(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expected:
-    """The same from a single run, with a tolerance so wide that it only tells what is far off."""
-    seen = see(check, reference, seed, device)
-    tolerance = {
-        path: ROUGHLY * magnitude(leaf) for path, leaf in seen.observation.items() if is_float(leaf)
-    }
-    return Expected(seen, seen.observation, defaultdict(float, tolerance), {})
+    return Expected(seen, truth, tolerance)
 
 
 def is_float(leaf: Leaf | None) -> bool:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from course.checks.loading import Check, load_checks
 from course.checks.observation import Raised
-from course.checks.seeing import Seen, takes_device
+from course.checks.seeing import Seen, check_inputs, takes_device
 from course.curriculum import Day
-from course.judging.comparison import compare
-from course.judging.diagnosis import Diagnostician
-from course.judging.expected import Expected
-from course.judging.likeness import Likeness
+from course.judging.comparison import compare, is_same, matches
+from course.judging.diagnosis import Search
 from course.judging.messages import (
     describe,
     describe_damage,
@@ -23,7 +22,6 @@ from course.judging.messages import (
 from course.judging.misconceptions import Misconception
 from course.judging.recorded import truth_of
 from course.judging.results import CheckResult
-from course.judging.truth import RIGHT, Diagnosis
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,6 @@ class Judge:
         self._discreet = discreet
         self.checks = load_checks(day)
         self._truth = truth_of(day, seed, device)
-        self._likeness = Likeness(self._truth)
-        self._diagnostician = Diagnostician(day, self.checks, self._truth)
 
     @property
     def torch_on(self) -> str | None:
@@ -86,32 +82,23 @@ class Judge:
     def misconceptions(self) -> list[Misconception]:
         return self._truth.misconceptions
 
-    def expected(self, check: Check) -> Expected:
-        """What the reference sees in this check, and how far off a right answer may be."""
-        return self._truth.exactly(RIGHT, check)
-
-    def seen_by(self, wrong: Diagnosis, check: Check) -> Seen:
-        """What the reference with these mistakes sees in this check."""
-        return self._truth.roughly(wrong, check).seen
-
     def passes(self, check: Check, seen: Seen) -> bool:
-        """Whether an observation is the reference's: to the last bit in a single run, or to rounding."""
-        return self._likeness.passes(check, seen)
+        """Whether an observation is the reference's: to the last bit, or to rounding."""
+        return is_same(seen, self._truth.glance(check)) or matches(seen, self._truth.right(check))
 
     def look(self) -> None:
-        """Compute what verdicts on answers that are the reference's to the last bit will need."""
+        """Observe what verdicts on answers that are the reference's to the last bit will need."""
         for check in self.checks:
-            self.seen_by(RIGHT, check)
+            self._truth.glance(check)
 
     def prepare(self) -> Iterator[None]:
-        """Compute ahead what other verdicts will need, then what diagnoses will, a piece at each step."""
-        for check in self.checks:
-            self.expected(check)
-            yield
-        for check in self.checks:
-            for wrong in self.misconceptions:
-                self.seen_by((wrong,), check)
-                yield
+        """Observe ahead what other verdicts will need, then what diagnoses will, a piece at each step."""
+        yield from self._truth.complete(self.checks)
+        self._truth.keep()
+
+    def keep(self) -> None:
+        """Write down what was observed, for the next judge of this day."""
+        self._truth.keep()
 
     def forget(self) -> None:
         """Let go of what there is too much of to keep for a whole class."""
@@ -127,28 +114,36 @@ class Judge:
     def results(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
     ) -> list[CheckResult]:
+        """The verdicts with their diagnoses, as far as these are looked for in a batch."""
+        verdicts = self.verdicts(outcomes, begun)
+        search = self.search(outcomes, verdicts)
+        search.look_in_batch()
+        return with_diagnoses(verdicts, search)
+
+    def verdicts(
+        self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
+    ) -> list[CheckResult]:
         """The verdict on each check, in the order of the checks.
 
         Args:
             outcomes: what came of the checks, by their names.
             begun: the exercises in which there is code of the learner's own.
         """
-        judged = [
+        return [
             self._judge(check, outcomes[check.name], begun)
             for check in self.checks
             if check.name in outcomes
         ]
-        wrong = {result.exercise for result in judged if result.status in ("failed", "error")}
+
+    def search(self, outcomes: dict[str, Outcome], verdicts: Sequence[CheckResult]) -> Search:
+        """The search for what was misunderstood, which is not begun yet."""
+        wrong = defaultdict(list)
+        for verdict in verdicts:
+            if verdict.status in ("failed", "error"):
+                wrong[verdict.exercise].append(verdict.name)
+        checks = [check for check in self.checks if check.name in outcomes]
         seen = {name: outcome.seen for name, outcome in outcomes.items()}
-        told = self._diagnostician.diagnose(seen, wrong)
-        return [
-            _with_diagnosis(
-                result, told[result.exercise], self._diagnostician.shaky(result.exercise, wrong)
-            )
-            if result.exercise in told
-            else result
-            for result in judged
-        ]
+        return Search(self.day, checks, self._truth, seen, wrong)
 
     def _judge(self, check: Check, outcome: Outcome, begun: Collection[str]) -> CheckResult:
         def result(status: str, message: str = "") -> CheckResult:
@@ -161,19 +156,21 @@ class Judge:
                 None,
                 outcome.seconds,
                 self._device(check),
+                check.tier,
+                check.beyond,
             )
 
         if outcome.seen is None:
             return result(outcome.status, outcome.message)
-        if self._likeness.is_same(RIGHT, check, outcome.seen):
+        if is_same(outcome.seen, self._truth.glance(check)):
             return result("passed")
         raised = outcome.seen.raised
         if raised is not None and raised.not_started:
             return result("not_started", not_started(check.exercise, raised, begun))
-        expected = self.expected(check)
+        expected = self._truth.right(check)
+        inputs = {} if self._discreet else check_inputs(check, self.seed)
         if raised is not None:
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
-            inputs = {} if self._discreet else expected.inputs
             return result(status, describe_raised(self.discreetly(raised), inputs))
         difference = compare(outcome.seen.observation, expected)
         if difference is not None:
@@ -181,7 +178,7 @@ class Judge:
             message = (
                 describe_discreetly(difference, tolerance)
                 if self._discreet
-                else describe(difference, tolerance, expected.inputs)
+                else describe(difference, tolerance, inputs)
             )
             return result("failed", "\n".join([message, *_damage(outcome.seen)]))
         if outcome.seen.damaged:
@@ -197,11 +194,18 @@ def _damage(seen: Seen) -> list[str]:
     return [describe_damage(seen.damaged)] if seen.damaged else []
 
 
-def _with_diagnosis(result: CheckResult, wrong: Diagnosis, shaky: list[str]) -> CheckResult:
+def with_diagnoses(verdicts: Sequence[CheckResult], search: Search) -> list[CheckResult]:
+    """The verdicts, with what was misunderstood as far as it has been found."""
+    return [_with_diagnosis(verdict, search) for verdict in verdicts]
+
+
+def _with_diagnosis(result: CheckResult, search: Search) -> CheckResult:
     """The verdict with what was misunderstood, or else with where one had better begin."""
     if result.status not in ("failed", "error"):
         return result
+    wrong = search.told.get(result.exercise, ())
     if not wrong:
+        shaky = [name for name in search.shaky(result.exercise) if name != result.exercise]
         names = " and ".join(f"`{name}`" for name in shaky)
         advice = f"\nIf it uses your {names}, mend that first: its checks fail." if shaky else ""
         return replace(result, message=f"{result.message}{advice}")

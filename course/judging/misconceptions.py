@@ -14,6 +14,7 @@ definition, where edits cannot say it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -74,15 +75,20 @@ class Misconception:
 
 
 def module_of(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
-    """The day's reference with several mistakes at once; None where they cannot be made together."""
-    texts: dict[str, str] = {}
-    try:
-        for one in mistakes:
-            text = texts.get(one.definition) or definition_text(day, one.definition)
-            texts[one.definition] = one.applied_to(text, day)
-        return reference_module(day, texts)
-    except (Drifted, SyntaxError):
-        return None
+    """The day's reference with several mistakes at once; None where they cannot be made together.
+
+    Two may change the same line, and only in one order: each is tried.
+    """
+    for order in itertools.permutations(mistakes):
+        texts: dict[str, str] = {}
+        try:
+            for one in order:
+                text = texts.get(one.definition) or definition_text(day, one.definition)
+                texts[one.definition] = one.applied_to(text, day)
+            return reference_module(day, texts)
+        except (Drifted, SyntaxError):
+            continue
+    return None
 
 
 def load_misconceptions(day: Day) -> list[Misconception]:

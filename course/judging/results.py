@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from course.checks.loading import CORE
 from course.curriculum import Day
 
 BROKEN = ("error", "timed_out", "out_of_memory")
@@ -21,6 +22,8 @@ class CheckResult:
         says: what the check is about, in a sentence.
         misconception: the id of the known wrong answer that this is, or None.
         seconds: wall time as seen from outside the worker.
+        tier: core, without which a day is not passed, or watertight.
+        beyond: why it asks more than the day is about; empty for core.
     """
 
     name: str
@@ -31,16 +34,24 @@ class CheckResult:
     misconception: str | None = None
     seconds: float = 0.0
     device: str = "cpu"
+    tier: str = CORE
+    beyond: str = ""
 
     @property
     def went_wrong(self) -> bool:
         """Whether something of the learner's own is wrong, and not only missing."""
         return self.status not in ("passed", "not_started", "skipped")
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was asked, and does not pass."""
+        return self.status not in ("passed", "skipped")
+
     def as_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "exercise": self.exercise,
+            "tier": self.tier,
             "device": self.device,
             "status": self.status,
             "message": self.message,
@@ -51,7 +62,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class DayResult:
-    """The verdicts on a day's checks.
+    """The verdicts on a day's checks. Its core alone decides whether it is passed.
 
     Attributes:
         begun: whether anything in the learner's file differs from the stub.
@@ -67,9 +78,24 @@ class DayResult:
     as_new: bool = field(default=True, compare=False)
 
     @property
+    def core(self) -> list[CheckResult]:
+        """The checks of what the day is about."""
+        return [check for check in self.checks if check.tier == CORE]
+
+    @property
+    def extra(self) -> list[CheckResult]:
+        """The checks that ask more, and make a passed day watertight."""
+        return [check for check in self.checks if check.tier != CORE]
+
+    @property
+    def invitations(self) -> list[CheckResult]:
+        """What a passed day lacks to be watertight. While its core fails, that can wait."""
+        return [check for check in self.extra if check.is_open] if self.status == "passed" else []
+
+    @property
     def status(self) -> str:
-        """The worst that came of it: error, failed, not_started, in_progress, passed or skipped."""
-        statuses = [check.status for check in self.checks]
+        """The worst that came of its core: error, failed, not_started, in_progress, passed or skipped."""
+        statuses = [check.status for check in self.core]
         if any(status in BROKEN for status in statuses):
             return "error"
         if "failed" in statuses:
@@ -79,18 +105,32 @@ class DayResult:
         return "passed" if "passed" in statuses else "skipped"
 
     @property
+    def watertight(self) -> bool:
+        """Whether the day is passed, and everything beyond its core too."""
+        return self.status == "passed" and not self.invitations
+
+    @property
     def passed(self) -> int:
-        return sum(check.status == "passed" for check in self.checks)
+        return _passed(self.core)
 
     @property
     def total(self) -> int:
-        return sum(check.status != "skipped" for check in self.checks)
+        return _asked(self.core)
+
+    @property
+    def passed_watertight(self) -> int:
+        return _passed(self.extra)
+
+    @property
+    def total_watertight(self) -> int:
+        return _asked(self.extra)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "day": self.day.number,
             "stem": self.day.stem,
             "status": self.status,
+            "watertight": self.watertight,
             "seconds": round(self.seconds, 4),
             "checks": [check.as_json() for check in self.checks],
         }
@@ -100,8 +140,19 @@ def report_json(days: Iterable[DayResult]) -> dict[str, Any]:
     """The object that `course check --json` prints."""
     results = list(days)
     return {
-        "version": 1,
+        "version": 2,
         "passed": sum(day.passed for day in results),
         "total": sum(day.total for day in results),
+        "passed_watertight": sum(day.passed_watertight for day in results),
+        "total_watertight": sum(day.total_watertight for day in results),
         "days": [day.as_json() for day in results],
     }
+
+
+def _passed(checks: Iterable[CheckResult]) -> int:
+    return sum(check.status == "passed" for check in checks)
+
+
+def _asked(checks: Iterable[CheckResult]) -> int:
+    """How many there are but for those that were skipped."""
+    return sum(check.status != "skipped" for check in checks)

@@ -1,89 +1,216 @@
-"""What the reference sees in a day's checks, and what it sees with mistakes in it, run when asked."""
+"""What the reference sees in a day's checks, and what it sees with mistakes in it.
+
+It is taken from what is kept, or else observed now, and then kept.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from types import ModuleType
-from typing import Protocol
+from typing import Any
 
+from course.checks.arrays import eps_of
 from course.checks.loading import Check
+from course.checks.observation import Observation, Raised
+from course.checks.seeing import Seen, see
 from course.curriculum import Day
-from course.judging.expected import Expected, expect, expect_roughly
-from course.judging.misconceptions import Misconception, load_misconceptions, module_of
+from course.judging.comparison import identical, matches
+from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
+from course.judging.kept import Frames, Kept
+from course.judging.misconceptions import Misconception, module_of
 
 Diagnosis = tuple[Misconception, ...]
-"""What was misunderstood: one thing, two at once, or nothing that is known."""
-
-RIGHT: Diagnosis = ()  # the reference, as it is
+"""What was misunderstood: one thing, several at once, or nothing that is known."""
 
 
-class Truth(Protocol):
+@dataclass(frozen=True)
+class Sighting:
+    """What is seen in a check with a mistake."""
+
+    expected: Expected
+    fails: bool
+    """Whether the check tells it from the reference."""
+
+
+class Truth:
     """What a judge holds observations against, for one day, seed and device."""
 
-    @property
-    def misconceptions(self) -> list[Misconception]:
-        """The known wrong answers, in the order in which they are tried."""
+    def __init__(
+        self, day: Day, seed: int, device: str, misconceptions: list[Misconception], kept: Kept
+    ) -> None:
+        """Nothing is observed yet.
 
-    def is_possible(self, wrong: Diagnosis) -> bool:
-        """Whether it is known what is seen by who makes these mistakes together."""
-
-    def exactly(self, wrong: Diagnosis, check: Check) -> Expected:
-        """What is seen with these mistakes, and how far off who makes them, too, may be."""
-
-    def roughly(self, wrong: Diagnosis, check: Check) -> Expected:
-        """The same, perhaps with a tolerance that only tells what is far off."""
-
-    def forget(self) -> None:
-        """Let go of what there is too much of to keep."""
-
-
-class Reference:
-    """The reference, run. It remembers what it has computed."""
-
-    def __init__(self, day: Day, seed: int, device: str) -> None:
+        Args:
+            day: the day.
+            seed: where the inputs come from.
+            device: where they lie.
+            misconceptions: the known wrong answers, in the order in which they are tried.
+            kept: what was observed before.
+        """
+        self.misconceptions = misconceptions
         self._day = day
         self._seed = seed
         self._device = device
-        self._misconceptions: list[Misconception] | None = None
-        self._exact: dict[tuple[Diagnosis, str], Expected] = {}
-        self._rough: dict[tuple[Diagnosis, str], Expected] = {}
+        self._kept = kept
+        self._glances: dict[str, Seen] = {}
+        self._right: dict[str, Expected] = {}
+        self._wrong: dict[str, dict[str, Sighting]] = {}
         self._modules: dict[Diagnosis, ModuleType | None] = {}
 
-    @property
-    def misconceptions(self) -> list[Misconception]:
-        if self._misconceptions is None:
-            self._misconceptions = load_misconceptions(self._day)
-        return self._misconceptions
+    def glance(self, check: Check) -> Seen:
+        """What the reference sees: all that a verdict needs on what agrees with it to the last bit."""
+        if f"right/{check.name}" in self._kept:
+            return self.right(check).seen
+        if check.name not in self._glances:
+            self._glances[check.name] = self._run(check, ())
+        return self._glances[check.name]
 
-    def is_possible(self, wrong: Diagnosis) -> bool:
-        return self._module(wrong) is not None
+    def right(self, check: Check) -> Expected:
+        """What the reference sees, and how far off a right answer may be."""
+        if check.name not in self._right:
+            member = f"right/{check.name}"
+            frames = self._kept.read(member)
+            if frames is None:
+                module = self._module(())
+                self._right[check.name] = right = expect(check, module, self._seed, self._device)
+                self._kept.add(member, _of_right(right))
+            else:
+                self._right[check.name] = _right_of(frames)
+        return self._right[check.name]
 
-    def exactly(self, wrong: Diagnosis, check: Check) -> Expected:
-        key = wrong, check.name
-        if key not in self._exact:
-            module = self._module(wrong)
-            self._exact[key] = expect(check, module, self._seed, self._device)
-        return self._exact[key]
+    def wrong(self, check: Check, one: Misconception) -> Sighting:
+        """What is seen with a known mistake."""
+        known = self._known(check)
+        if one.id not in known:
+            known[one.id] = self._sighting(check, (one,))
+            if len(known) == len(self.misconceptions):
+                frames = _of_wrong(known, self.right(check).seen)
+                self._kept.add(f"wrong/{check.name}", frames)
+        return known[one.id]
 
-    def roughly(self, wrong: Diagnosis, check: Check) -> Expected:
-        """The same from one run, to tell what is far off."""
-        key = wrong, check.name
-        if key in self._exact:
-            return self._exact[key]
-        if key not in self._rough:
-            module = self._module(wrong)
-            self._rough[key] = expect_roughly(check, module, self._seed, self._device)
-        return self._rough[key]
+    def knows(self, check: Check) -> bool:
+        """Whether what is seen with each mistake is at hand, without running anything."""
+        return f"wrong/{check.name}" in self._kept
+
+    def is_possible(self, mistakes: Diagnosis) -> bool:
+        """Whether the mistakes can be made together, and be run here."""
+        return self._module(mistakes) is not None
+
+    def together(self, check: Check, mistakes: Diagnosis) -> Expected:
+        """What is seen with several mistakes that are possible together."""
+        return self._sighting(check, mistakes).expected
+
+    def complete(self, checks: Sequence[Check]) -> Iterator[None]:
+        """Observe all that is not known yet, a piece at each step."""
+        for check in checks:
+            self.right(check)
+            yield
+        for check in checks:
+            if not self.knows(check):
+                for one in self.misconceptions:
+                    self.wrong(check, one)
+                    yield
+
+    def keep(self) -> None:
+        """Write down what was observed and not written yet."""
+        self._kept.write()
 
     def forget(self) -> None:
-        """Let go of what two wrong answers at once see: of those there are too many to keep."""
-        for kept in (self._exact, self._rough):
-            for wrong, name in [key for key in kept if len(key[0]) > 1]:
-                del kept[wrong, name]
-        for wrong in [wrong for wrong in self._modules if len(wrong) > 1]:
-            del self._modules[wrong]
+        """Let go of modules with several mistakes: of those there are too many to keep."""
+        for mistakes in [mistakes for mistakes in self._modules if len(mistakes) > 1]:
+            del self._modules[mistakes]
 
-    def _module(self, wrong: Diagnosis) -> ModuleType | None:
+    def _known(self, check: Check) -> dict[str, Sighting]:
+        if check.name not in self._wrong:
+            frames = self._kept.read(f"wrong/{check.name}")
+            self._wrong[check.name] = _wrong_of(frames, self.right(check)) if frames else {}
+        return self._wrong[check.name]
+
+    def _sighting(self, check: Check, mistakes: Diagnosis) -> Sighting:
+        right = self.right(check)
+        seen = self._run(check, mistakes)
+        return Sighting(_beside(right, seen), not matches(seen, right))
+
+    def _run(self, check: Check, mistakes: Diagnosis) -> Seen:
+        return see(check, self._module(mistakes), self._seed, self._device)
+
+    def _module(self, mistakes: Diagnosis) -> ModuleType | None:
         """The reference with these mistakes, if they can be made together."""
-        if wrong not in self._modules:
-            self._modules[wrong] = module_of(wrong, self._day)
-        return self._modules[wrong]
+        if mistakes not in self._modules:
+            self._modules[mistakes] = module_of(mistakes, self._day)
+        return self._modules[mistakes]
+
+
+def _beside(right: Expected, seen: Seen) -> Expected:
+    """What a wrong answer sees, with a tolerance in proportion to that of the right one.
+
+    To derive its own as well takes five more runs of each check for each wrong answer.
+    """
+    tolerance = {}
+    for path, leaf in seen.observation.items():
+        if is_float(leaf):
+            other = right.seen.observation.get(path)
+            size = magnitude(other) if other and is_float(other) else 0.0
+            growth = max(1.0, magnitude(leaf) / size) if size else 1.0
+            rounding = ROUNDINGS * eps_of(leaf.dtype or "float64") * magnitude(leaf)
+            tolerance[path] = max(rounding, growth * right.tolerance.get(path, 0.0))
+    return Expected(seen, seen.observation, defaultdict(float, tolerance))
+
+
+# --- As frames ------------------------------------------------------------------------------------
+
+
+def _of_right(right: Expected) -> Frames:
+    return [(_message(right), right.seen.observation), ({}, right.truth)]
+
+
+def _right_of(frames: Frames) -> Expected:
+    (message, observation), (_, truth) = frames
+    return _expected(message, observation, truth)
+
+
+def _of_wrong(known: dict[str, Sighting], right: Seen) -> Frames:
+    """Only what differs from what the reference sees is written out."""
+    frames: Frames = [({"same": []}, {})]
+    for name, sighting in known.items():
+        seen = sighting.expected.seen
+        if _same(seen, right):
+            frames[0][0]["same"].append(name)
+        else:
+            told = _message(sighting.expected) | {"id": name, "fails": sighting.fails}
+            frames.append((told, seen.observation))
+    return frames
+
+
+def _wrong_of(frames: Frames, right: Expected) -> dict[str, Sighting]:
+    (head, _), *others = frames
+    known = {name: Sighting(_beside(right, right.seen), False) for name in head["same"]}
+    for message, observation in others:
+        expected = _expected(message, observation, observation)
+        known[message["id"]] = Sighting(expected, message["fails"])
+    return known
+
+
+def _message(expected: Expected) -> dict[str, Any]:
+    seen = expected.seen
+    return {
+        "raised": asdict(seen.raised) | {"frames": []} if seen.raised else None,
+        "damaged": list(seen.damaged),
+        "tolerance": dict(expected.tolerance),
+    }
+
+
+def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> Expected:
+    raised = Raised(**message["raised"]) if message["raised"] else None
+    seen = Seen(observation, raised, tuple(message["damaged"]))
+    return Expected(seen, truth, defaultdict(float, message["tolerance"]))
+
+
+def _same(one: Seen, other: Seen) -> bool:
+    return (
+        identical(one.observation, other.observation)
+        and one.raised == other.raised
+        and one.damaged == other.damaged
+    )

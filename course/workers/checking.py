@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,8 +14,9 @@ from course.checks.answers import find_answer
 from course.checks.frames import BadFrame, raised_from
 from course.checks.observation import Observation, flatten
 from course.checks.seeing import Seen
-from course.curriculum import DAYS
-from course.judging.judge import Judge, Outcome
+from course.curriculum import DAYS, Day
+from course.judging.diagnosis import Search
+from course.judging.judge import Judge, Outcome, with_diagnoses
 from course.judging.messages import describe_raised
 from course.judging.results import DayResult
 from course.references.cut import cut_sources
@@ -59,39 +60,81 @@ class Workers(Protocol):
         """It has done what it was asked, or was stopped. Returns what the learner's code printed."""
 
 
-def check_days(judges: Sequence[Judge], answers: Path) -> Iterator[DayResult]:
-    """Check several days' files in a folder of answers, one after the other."""
-    if not judges:
+class Checked:
+    """A day's verdict, and the search for what was misunderstood."""
+
+    def __init__(self, verdict: DayResult, search: Search | None = None) -> None:
+        self.verdict = verdict
+        """What passed and what differs; nothing about it waits for a diagnosis."""
+        self.search = search
+
+    @property
+    def result(self) -> DayResult:
+        """The verdict with what was found so far."""
+        if self.search is None:
+            return self.verdict
+        return replace(self.verdict, checks=tuple(with_diagnoses(self.verdict.checks, self.search)))
+
+    def look(self) -> DayResult:
+        """Look for a diagnosis as long as somebody waits for it; the verdict with what was found."""
+        if self.search is not None:
+            self.search.look()
+        return self.result
+
+    def look_in_batch(self) -> DayResult:
+        """The same, as long as an answer in a batch is worth."""
+        if self.search is not None:
+            self.search.look_in_batch()
+        return self.result
+
+
+def check_days(
+    days: Sequence[Day], answers: Path, seed: int = 0, device: str = "cpu"
+) -> Iterator[Checked]:
+    """Check several days' files in a folder of answers, one after the other.
+
+    Raises:
+        NotRecorded: a day's reference is not here, and was not recorded for this.
+    """
+    if not days:
         return
-    with Pool(min(MOST_SPARES, len(judges)), judges[0].torch_on) as pool:
+    torch_on = device if days[0].uses_torch else None
+    with Pool(min(MOST_SPARES, len(days)), torch_on) as pool:  # they start while the judges do
+        judges = [Judge(day, seed, device) for day in days]
         for done, judge in enumerate(judges, 1):
-            result = check_day(judge, answers, pool)
+            checked = check_first(judge, answers, pool)
             if len(judges) - done >= MOST_SPARES:
                 pool.refill()
-            yield result
+            yield checked
+            judge.keep()
 
 
 def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
-    """Check one day's file in a folder of answers."""
+    """The verdict on one day's file in a folder of answers, with its diagnosis."""
+    return check_first(judge, answers, pool).look()
+
+
+def check_first(judge: Judge, answers: Path, pool: Pool) -> Checked:
+    """The verdict on one day's file in a folder of answers, before anything is diagnosed."""
     path = find_answer(judge.day, answers)
     if path is None:
         missing = f"{answers / judge.day.stem}.py is not there."
         if answers.resolve() == judge.day.stub.parent:
             missing += f" `course reset {judge.day.number}` makes it anew."
-        return not_observed(judge, "not_started", missing)
+        return Checked(not_observed(judge, "not_started", missing))
     try:
         return check_answer(judge, Answer(str(path), str(path.resolve())), pool)
     except NotStarted as error:
-        return not_observed(judge, "error", str(error))
+        return Checked(not_observed(judge, "error", str(error)))
 
 
 def not_observed(judge: Judge, status: str, why: str) -> DayResult:
     """The same verdict on every check of a day, none of which was run."""
     outcomes = {check.name: Outcome(None, status, why) for check in judge.checks}
-    return DayResult(judge.day, tuple(judge.results(outcomes)), begun=False)
+    return DayResult(judge.day, tuple(judge.verdicts(outcomes)), begun=False)
 
 
-def check_answer(judge: Judge, answer: Answer, workers: Workers) -> DayResult:
+def check_answer(judge: Judge, answer: Answer, workers: Workers) -> Checked:
     """Check an answer in whatever workers there are.
 
     Raises:
@@ -100,14 +143,16 @@ def check_answer(judge: Judge, answer: Answer, workers: Workers) -> DayResult:
     started = time.monotonic()
     run = _Run(judge, answer, workers)
     outcomes = run.outcomes()
-    return DayResult(
+    verdicts = judge.verdicts(outcomes, run.begun)
+    verdict = DayResult(
         judge.day,
-        tuple(judge.results(outcomes, run.begun)),
+        tuple(verdicts),
         begun=bool(run.begun),
         seconds=time.monotonic() - started,
         printed=run.printed,
         as_new=run.as_new,
     )
+    return Checked(verdict, judge.search(outcomes, verdicts))
 
 
 class _Run:

@@ -27,6 +27,7 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
         for check in checks
     }
     print(_report(DayResult(day, tuple(judge.results(outcomes)))))
+    judge.keep()
 
 
 @functools.cache
@@ -66,16 +67,25 @@ def _day_of(names: Sequence[str], number: int | None) -> Day:
 
 
 def _report(result: DayResult) -> str:
-    """The verdict in plain text, the first failure of each exercise in full, without times."""
-    day = result.day
-    lines = [f"Day {day.number} · {day.title}: {result.passed} of {result.total} checks pass"]
+    """The verdict in plain text, the first failure of each exercise in full, without times.
+
+    What would make a passed day watertight comes after its core, as an invitation.
+    """
+    day, star = result.day, ", ★ watertight" if result.watertight else ""
+    lines = [f"Day {day.number} · {day.title}: {result.passed} of {result.total} checks pass{star}"]
     told: set[str] = set()
-    for check in result.checks:
+    for check in result.core:
         if check.status == "passed":
             lines.append(f"  ✔ {check.name}")
         else:
             lines.append(f"  ✘ {check.name}: {check.says}")
             lines += _told(check, told)
+    if result.status == "passed":
+        lines += [f"  ★ {check.name}" for check in result.extra if check.status == "passed"]
+    if result.invitations:
+        lines.append("Passed. To make it watertight (★) as well, think of")
+    for check in result.invitations:
+        lines += [f"  ☆ {check.beyond}", f"    {check.name}: {check.says}", *_told(check, told)]
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ A check returns an observation, and only this plugin makes a verdict of it: with
 
 from __future__ import annotations
 
+import atexit
 import functools
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-_judge = functools.cache(Judge)
+@functools.cache
+def _judge(day: Day, seed: int, device: str) -> Judge:
+    judge = Judge(day, seed, device)
+    atexit.register(judge.keep)
+    return judge
 
 
 def _day_of(path: Path) -> Day | None:

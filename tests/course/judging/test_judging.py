@@ -8,10 +8,9 @@ import pytest
 
 from course.checks.draw import Draw
 from course.checks.loading import Check
-from course.checks.seeing import see
-from course.judging.comparison import compare
+from course.checks.seeing import check_inputs, see
+from course.judging.comparison import compare, matches
 from course.judging.expected import expect
-from course.judging.likeness import matches
 from course.judging.messages import describe
 
 
@@ -42,7 +41,7 @@ def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
     if difference is None:
         return None
     return difference.stage, describe(
-        difference, expected.tolerance.get(difference.path, 0.0), expected.inputs
+        difference, expected.tolerance.get(difference.path, 0.0), check_inputs(check, seed)
     )
 
 

@@ -1,0 +1,173 @@
+"""What was seen in a day's checks, kept: nobody observes twice what cannot have changed.
+
+What the reference and the known wrong answers see depends on the day, the seed, the device, the versions
+of NumPy and torch, and the text of checks, references, wrong answers and of the code that runs them. It is
+kept under a digest of all that, so that nothing kept is ever out of date. A file is a zip archive of a
+member for each check and side, each a sequence of frames as workers send them. It is replaced whole, so
+that a kill or another process leaves either the old one or the new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import io
+import lzma
+import os
+import platform
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from course.checks.frames import BadFrame, from_bytes, read_frame, to_bytes, write_frame
+from course.checks.observation import Observation
+from course.curriculum import ROOT, Day
+
+MOST_KEPT = 500_000_000  # bytes of all files together; those that were used longest ago go first
+
+Frames = list[tuple[dict[str, Any], Observation]]
+
+# What reading a damaged archive may raise.
+DAMAGE = (
+    *(OSError, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError),
+    *(lzma.LZMAError, zipfile.BadZipFile),
+)
+
+
+class Kept:
+    """A file of observations: read where it is there and sound, written anew with more in it."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet."""
+        self._path = path
+        self._archive: zipfile.ZipFile | None = None
+        self._new: dict[str, bytes] = {}
+
+    def __contains__(self, member: str) -> bool:
+        return member in self._new or member in self._members()
+
+    def read(self, member: str) -> Frames | None:
+        """The frames of a member; None where it is not there, or damaged."""
+        try:
+            data = self._new[member] if member in self._new else self._stored(member)
+            return list(_unpacked(data))
+        except DAMAGE:
+            return None
+
+    def add(self, member: str, frames: Iterable[tuple[dict[str, Any], Observation]]) -> None:
+        """Have another member, in place of one of that name."""
+        packed = io.BytesIO()
+        for message, observation in frames:
+            write_frame(packed, to_bytes(message, observation))
+        self._new[member] = packed.getvalue()
+
+    def write(self) -> None:
+        """Write what is new beside what is there, if the folder can be written to."""
+        if self._new:
+            with contextlib.suppress(OSError):
+                self.write_to(self._path)
+                self._new.clear()
+                _bound(self._path.parent)
+
+    def write_to(self, path: Path) -> None:
+        """Write all that is known into a file, what another process has added meanwhile included.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._close()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as draft:
+            try:
+                with zipfile.ZipFile(draft, "w", zipfile.ZIP_LZMA) as archive:
+                    for member in sorted(self._members() - self._new.keys()):
+                        with contextlib.suppress(*DAMAGE):  # the damaged is made anew
+                            archive.writestr(member, self._stored(member))
+                    for member, data in self._new.items():
+                        archive.writestr(member, data)
+            except BaseException:
+                Path(draft.name).unlink(missing_ok=True)
+                raise
+        self._close()
+        Path(draft.name).replace(path)
+
+    def _members(self) -> set[str]:
+        try:
+            return set(self._opened().namelist())
+        except DAMAGE:
+            return set()
+
+    def _stored(self, member: str) -> bytes:
+        return self._opened().read(member)
+
+    def _opened(self) -> zipfile.ZipFile:
+        if self._archive is None:
+            self._archive = zipfile.ZipFile(self._path)
+            with contextlib.suppress(OSError):
+                os.utime(self._path)  # it is in use
+        return self._archive
+
+    def _close(self) -> None:
+        if self._archive is not None:
+            self._archive.close()
+            self._archive = None
+
+
+def _unpacked(data: bytes) -> Iterable[tuple[dict[str, Any], Observation]]:
+    """The frames of a member.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    stream = io.BytesIO(data)
+    while (frame := read_frame(stream)) is not None:
+        yield from_bytes(frame)
+    if stream.tell() != len(data):
+        raise BadFrame("a piece of a frame")
+
+
+def _bound(folder: Path) -> None:
+    """Delete the files that were used longest ago where all together are too large."""
+    files = [(path.stat(), path) for path in folder.glob("*.zip")]
+    room = MOST_KEPT
+    for status, path in sorted(files, key=lambda one: -one[0].st_mtime):
+        room -= status.st_size
+        if room < 0:
+            path.unlink(missing_ok=True)
+
+
+# --- Where ----------------------------------------------------------------------------------------
+
+
+def kept_of(day: Day, seed: int, device: str) -> Kept:
+    """What is kept of a day, one seed and device."""
+    return Kept(_folder() / f"{day.stem}-{_digest(day, seed, device)}.zip")
+
+
+def _folder() -> Path:
+    own = os.environ.get("COURSE_CACHE")
+    cache = Path(own) if own else platformdirs.user_cache_path("transformers-from-scratch-course")
+    return cache / "observed"
+
+
+def _digest(day: Day, seed: int, device: str) -> str:
+    """A digest of all that observations depend on."""
+    libraries = [(name, importlib.metadata.version(name)) for name in ("numpy", "torch")]
+    whole = hashlib.sha256(repr((seed, device, platform.machine(), libraries)).encode())
+    for path in (day.checks, day.misconceptions, *_code()):
+        whole.update(hashlib.sha256(path.read_bytes() if path.exists() else b"").digest())
+    return whole.hexdigest()[:20]
+
+
+@functools.cache
+def _code() -> tuple[Path, ...]:
+    """The references, and the rooms by which they are run and looked at."""
+    tool = (ROOT / "course" / room for room in ("references", "checks", "judging"))
+    folders = (*tool, ROOT / "variants")
+    return tuple(sorted([*ROOT.glob("*.py"), *(path for f in folders for path in f.glob("*.py"))]))

@@ -1,0 +1,151 @@
+"""What was seen is kept: found again, never out of date, and made anew where it is damaged."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from course.checks.observation import flatten
+from course.curriculum import ROOT, find_day
+from course.judging import kept as keeping
+from course.judging.judge import Judge
+from course.judging.kept import Kept, kept_of
+
+SEEN = [({"number": 1}, flatten({"y": np.arange(6.0)})), ({"number": 2}, {})]
+DAY = find_day("2")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "observed" / "day.zip"
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache of this test's own."""
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
+    return tmp_path / "observed"
+
+
+def written(path, **members):
+    kept = Kept(path)
+    for name, frames in members.items():
+        kept.add(name, frames)
+    kept.write()
+    return kept
+
+
+def numbers(frames):
+    return frames and [message["number"] for message, _ in frames]
+
+
+def test_what_is_written_is_read(path):
+    """Messages, observations and their order come back, in a later process too."""
+    written(path, a=SEEN)
+    later = Kept(path)
+    assert "a" in later
+    assert "b" not in later
+    assert numbers(later.read("a")) == [1, 2]
+    assert np.array_equal(later.read("a")[0][1]["y"].value, np.arange(6.0))
+    assert later.read("b") is None
+
+
+def test_two_who_write_lose_nothing(path):
+    """What another has added since the file was read stays."""
+    one, other = Kept(path), Kept(path)
+    assert "a" not in one
+    one.add("a", SEEN)
+    other.add("b", SEEN[:1])
+    one.write()
+    other.write()
+    assert [numbers(Kept(path).read(name)) for name in "ab"] == [[1, 2], [1]]
+
+
+@pytest.mark.parametrize("where", [0, 40, -30, -1])
+def test_a_damaged_file_is_made_anew(path, where):
+    """No byte of it that is not what it was changes what is read: it is right, or it is not there."""
+    written(path, a=SEEN)
+    data = bytearray(path.read_bytes())
+    data[where] ^= 0xFF
+    path.write_bytes(data)
+    kept = Kept(path)
+    assert numbers(kept.read("a")) in (None, [1, 2])
+    kept.add("a", SEEN[1:])
+    kept.write()
+    assert numbers(Kept(path).read("a")) == [2]
+
+
+@pytest.mark.parametrize("length", [0, 1, 50, -1])
+def test_a_file_that_was_cut_off(path, length):
+    """Half a file is none."""
+    written(path, a=SEEN)
+    path.write_bytes(path.read_bytes()[:length])
+    assert Kept(path).read("a") is None
+
+
+def test_a_kill_while_writing(path):
+    """Whenever it comes, what is there before or after is whole."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from tests.course.judging.test_kept import SEEN, written\n"
+        "while True: written(Path(sys.argv[1]), a=SEEN, b=SEEN); print('written', flush=True)"
+    )
+    for wait in (0, 3, 7):
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], cwd=ROOT, stdout=subprocess.PIPE
+        ) as writer:
+            for _ in range(1 + wait):
+                writer.stdout.readline()
+            writer.kill()
+        assert numbers(Kept(path).read("a")) == numbers(Kept(path).read("b")) == [1, 2]
+
+
+def test_it_is_bounded(path, monkeypatch):
+    """The files that were used longest ago go first."""
+    written(path, a=SEEN)
+    monkeypatch.setattr(keeping, "MOST_KEPT", int(2.5 * path.stat().st_size))
+    for number in range(3):
+        older = path.with_name(f"{number}.zip")
+        written(older, a=SEEN)
+        os.utime(older, (number, number))
+    os.utime(path, (10, 10))
+    written(path.with_name("new.zip"), a=SEEN)
+    assert sorted(file.name for file in path.parent.glob("*.zip")) == ["day.zip", "new.zip"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    """Then nothing is kept, and nothing is the matter."""
+    (tmp_path / "file").write_text("x")
+    assert "a" in written(tmp_path / "file" / "day.zip", a=SEEN)
+
+
+def test_nothing_out_of_date_is_found(tmp_path, cache):
+    """Another seed, device, text of the checks or of the wrong answers: another file."""
+    day = DAY
+    paths = {kept_of(day, *which)._path for which in [(0, "cpu"), (1, "cpu"), (0, "cuda")]}
+    assert len(paths) == 3
+
+    class Elsewhere(type(day)):
+        checks = tmp_path / "test_day02_attention.py"
+
+    Elsewhere.checks.write_text(day.checks.read_text() + "\n")
+    other = Elsewhere(*replace(day).__dict__.values())
+    assert kept_of(other, 0, "cpu")._path not in paths
+
+
+def test_a_judge_observes_nothing_twice(cache, monkeypatch):
+    """A second judge of the day runs neither the reference nor a wrong answer."""
+    first = Judge(DAY)
+    for _ in first.prepare():
+        pass
+    monkeypatch.setattr("course.judging.truth.see", None)
+    monkeypatch.setattr("course.judging.expected.see", None)
+    second = Judge(DAY)
+    assert sum(1 for _ in second.prepare()) == len(second.checks)
+    for check in second.checks:
+        theirs, ours = first._truth.right(check), second._truth.right(check)
+        assert theirs.tolerance == ours.tolerance
+        assert second.passes(check, theirs.seen)
