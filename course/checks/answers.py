@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 
 from course.curriculum import ANSWER_TAG, Day
-from course.references.modules import build_module
+from course.references.modules import execute
 
 ENDINGS = (".py", ".ipynb")
 LARGEST_FILE = 2_000_000
@@ -69,8 +70,19 @@ def _tagged_cells(text: str, name: str) -> str:
 
 
 def build_answer(name: str, source: str) -> ModuleType:
-    """The module of an answer. Whatever its top level raises comes out."""
-    return build_module("answer", source, name)
+    """The module of an answer. Whatever its top level raises comes out.
+
+    Whatever Python runs as a file runs here too: dataclasses, pickle and `inspect` find the module by its
+    name.
+    """
+    module = ModuleType("answer")
+    module.__file__ = name
+    sys.modules["answer"] = module
+    try:
+        execute(module, source)
+    finally:
+        sys.modules["answer"] = module  # it may have loaded another, of an earlier day
+    return module
 
 
 def begun(source: str, stub: str, exercises: tuple[str, ...]) -> list[str]:

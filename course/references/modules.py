@@ -21,7 +21,8 @@ def execute(module: ModuleType, source: str) -> None:
     """Run source as a module's own. Whatever its top level raises comes out."""
     file = module.__file__ = getattr(module, "__file__", None) or f"<{module.__name__}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec"), module.__dict__)
+    # Without what this file itself imports from the future.
+    exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)
 
 
 def load_module(path: Path) -> ModuleType:

@@ -60,7 +60,7 @@ def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
         (lambda x: -x * 2, "values", "-1 times what it should be"),
         (lambda x: x * 2 + 1, "values", "off by the same amount"),
         (lambda x: x.T * 2, "values", "transposed"),
-        (lambda x: x[::-1] * 2, "values", "in another order"),
+        (lambda x: x[[1, 2, 0]] * 2, "values", "in another order"),
         (lambda x: x * 0, "values", "All of it is 0"),
         (lambda x: x * 2 + 1e-5 * x**2, "values", "nearly right"),
         (
@@ -213,3 +213,48 @@ def test_a_wrong_answer_that_raises_in_float64_only():
 
     assert told(touchy, touchy, lambda draw: draw.normal(3, dtype="float32")) is None
     assert told(lambda x: x * 3, touchy, lambda draw: draw.normal(3, dtype="float32")) is not None
+
+
+# --- Sentences that hold of every entry, or are not said -------------------------------------------
+
+
+def of_sizes(*shape):
+    return lambda draw: draw.normal(*shape)
+
+
+@pytest.mark.parametrize(
+    ("answer", "inputs", "untrue"),
+    [
+        (lambda x: x * 2 + np.where(x > 0, 0.5, 0), numbers, "Every entry is off"),
+        (lambda x: x * 2 + 0.5, of_sizes(3), "Every entry is off"),
+        (lambda x: (x * 2)[::-1].copy(), of_sizes(3), "in another order"),
+        (lambda x: (x * 2)[[0, 2, 1, 3]], of_sizes(4, 3), "in another order"),
+        (lambda x: x * 2.004, numbers, "1 times"),
+        (lambda x: x * 2e-9, numbers, " 0 times"),
+        (lambda x: np.where(x > 0, x * 2, x * 2 + 1), of_sizes(5), "Along axis"),
+    ],
+)
+def test_a_sentence_that_is_not_true_is_not_said(answer, inputs, untrue):
+    """What holds of some entries, of three numbers, or does not show as printed, is not claimed."""
+    for seed in range(10):
+        _, message = told(answer, inputs=inputs, seed=seed)
+        assert untrue not in message
+
+
+def test_a_sum_is_told_where_it_shows():
+    """Rows that sum to 1 as printed are not said not to; the row that is told of is one that does not."""
+
+    def weights(draw):
+        return draw.weights(3, 4)
+
+    def half_right(x):
+        return np.vstack([x[:1], 0.5 * x[1:]])
+
+    _, message = told(half_right, reference=lambda x: x * 1.0, inputs=weights)
+    assert "a row of yours sums to 0.5." in message
+
+    def hardly_wrong(x):
+        return x + np.array([3e-3, -3e-3, 2e-3, -1e-3])
+
+    _, message = told(hardly_wrong, reference=lambda x: x * 1.0, inputs=weights)
+    assert "sums to" not in message

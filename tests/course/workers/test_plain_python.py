@@ -1,0 +1,84 @@
+"""Whatever Python runs as a plain file runs as an answer too; what it cannot be is told in a sentence."""
+
+import json
+
+import pytest
+
+RIGHT = """
+{before}
+import numpy as np
+
+def softmax(x, axis=-1):
+    {inside}
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+def log_softmax(x, axis=-1):
+    shifted = x - x.max(axis=axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+{after}
+"""
+
+PLAIN = {
+    "dataclass": (
+        "from dataclasses import dataclass\n@dataclass\nclass C:\n    a: int = 1",
+        "assert C().a == 1",
+    ),
+    "dataclass with annotations from the future": (
+        "from __future__ import annotations\nfrom dataclasses import dataclass, fields\n"
+        "from typing import ClassVar\n@dataclass\nclass C:\n    n: ClassVar[int] = 2\n    a: int = 1",
+        "assert [f.name for f in fields(C)] == ['a']",
+    ),
+    "enum": ("import enum\nclass E(enum.Enum):\n    A = enum.auto()", "assert E.A.name == 'A'"),
+    "NamedTuple": (
+        "from typing import NamedTuple\nclass N(NamedTuple):\n    a: int",
+        "assert N(1).a == 1",
+    ),
+    "Protocol": (
+        "from typing import Protocol, runtime_checkable\n@runtime_checkable\nclass P(Protocol):\n"
+        "    def f(self): ...\nclass Q:\n    def f(self): ...",
+        "assert isinstance(Q(), P)",
+    ),
+    "pickle": (
+        "import pickle\nclass C:\n    pass",
+        "assert type(pickle.loads(pickle.dumps(C()))) is C",
+    ),
+    "getsource": ("import inspect\nclass C:\n    pass", "assert 'class C' in inspect.getsource(C)"),
+    "type hints": (
+        "import typing\nclass C:\n    a: 'C | None'",
+        "assert typing.get_type_hints(C)['a'] == C | None",
+    ),
+    "annotations are evaluated": ("def f(x: 1 + 1): ...", "assert f.__annotations__ == {'x': 2}"),
+    "annotations from the future": (
+        "from __future__ import annotations\ndef f(x: nowhere): ...",
+        "assert f.__annotations__ == {'x': 'nowhere'}",
+    ),
+}
+
+
+def check(project, source):
+    (project.root / "exercises" / "day01_softmax.py").write_text(source, encoding="utf-8")
+    return project.check("1")
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_python(project, name):
+    """A right answer that uses this passes."""
+    before, inside = PLAIN[name]
+    day = check(project, RIGHT.format(before=before, inside=inside, after=""))
+    assert day["status"] == "passed", day["checks"][0]["message"]
+
+
+def test_a_main_guard_is_not_run(project):
+    """What a file does as a program it does not do here."""
+    after = "if __name__ == '__main__':\n    raise SystemExit('run')"
+    assert check(project, RIGHT.format(before="", inside="pass", after=after))["status"] == "passed"
+
+
+@pytest.mark.parametrize("line", ["import my_helper", "from .my_helper import power"])
+def test_a_file_beside_it(project, line):
+    """It cannot be imported, and the message says that a day is one file."""
+    (project.root / "exercises" / "my_helper.py").write_text("power = 2", encoding="utf-8")
+    day = check(project, RIGHT.format(before=line, inside="pass", after=""))
+    assert day["status"] == "error"
+    assert "A day is one file" in json.dumps(day)
