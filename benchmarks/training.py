@@ -151,11 +151,11 @@ class Runner:
         return sum(window.tokens) / (time.perf_counter() - started)
 
 
-def peak(settings: Settings, device: str, kind: type[Trainer], data_dir: Path | None) -> int | None:
+def peak(settings: Settings, device: str, kind: type[Trainer]) -> int | None:
     """The most bytes that training needs, measured in a process of its own."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    child = context.Process(target=_train_a_little, args=(theirs, settings, device, kind, data_dir))
+    child = context.Process(target=_train_a_little, args=(theirs, settings, device, kind))
     child.start()
     held = ours.recv()  # what it holds before the first step
     if pick(device).type == "cuda":
@@ -168,8 +168,8 @@ def peak(settings: Settings, device: str, kind: type[Trainer], data_dir: Path | 
     return int(most - held)
 
 
-def _train_a_little(pipe, settings: Settings, device: str, kind: type[Trainer], data_dir) -> None:
-    task = tasks.load(settings, data_dir, Console(quiet=True))
+def _train_a_little(pipe, settings: Settings, device: str, kind: type[Trainer]) -> None:
+    task = tasks.load(settings, Console(quiet=True))
     runner = Runner(prepared(settings, task, device, kind))
     cuda = pick(device).type == "cuda"
     pipe.send(0 if cuda else psutil.Process().memory_info().rss)
@@ -187,14 +187,19 @@ def figures(
     trainer: Trainer, paces: list[float], arguments: argparse.Namespace
 ) -> dict[str, float | int | None]:
     """The median of all rounds, how far they spread, and the memory."""
-    most = peak(trainer.settings, arguments.device, type(trainer), arguments.data_dir)
+    most = peak(trainer.settings, arguments.device, type(trainer))
     return asdict(Figures(statistics.median(paces), min(paces), max(paces), most, trainer.size))
+
+
+def settings_of(name: str, arguments: argparse.Namespace) -> Settings:
+    """A shipped config, with the data where they were said to be."""
+    return settings_.load(CONFIGS / f"{name}.yaml").but({"data_dir": str(arguments.data_dir or "")})
 
 
 def of_task(name: str, arguments: argparse.Namespace) -> dict[str, object]:
     """A shipped config, by us and by torch's layers."""
-    settings = settings_.load(CONFIGS / f"{name}.yaml")
-    task = tasks.load(settings, arguments.data_dir, console)
+    settings = settings_of(name, arguments)
+    task = tasks.load(settings, console)
     kinds = {OURS: Trainer, PLAIN: PlainTrainer}
     runners = {
         key: Runner(prepared(settings, task, arguments.device, kind)) for key, kind in kinds.items()
@@ -225,12 +230,12 @@ def rungs(settings: Settings) -> dict[str, Settings]:
 
 def of_ladder(name: str, arguments: argparse.Namespace) -> dict[str, dict[str, object]]:
     """Every rung in turns; the gain of each over the one before it."""
-    steps = rungs(settings_.load(CONFIGS / f"{name}.yaml"))
+    steps = rungs(settings_of(name, arguments))
     runners = {
         rung: Runner(
             prepared(
                 settings,
-                tasks.load(settings, arguments.data_dir, console),
+                tasks.load(settings, console),
                 arguments.device,
             )
         )

@@ -1,11 +1,42 @@
-"""How tests are shared out among processes: what belongs together stays together."""
+"""How much is tested, at which seed, and what stays together when tests are shared out among processes."""
+
+import os
+import secrets
 
 import pytest
 
+FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to run that run again
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="ten seeds, all mutants, all hostile kinds: what `make test` samples",
+    )
+
+
+def pytest_configure(config):
+    os.environ.setdefault(FRESH_SEED, str(10 + secrets.randbelow(10**6)))
+
+
+def pytest_report_header(config):
+    return f"{FRESH_SEED}={os.environ[FRESH_SEED]}"
+
+
+def pytest_generate_tests(metafunc):
+    """Tests that take a `seed` run at a fresh one, or at ten."""
+    if "seed" in metafunc.fixturenames and metafunc.module.__name__.endswith("test_days"):
+        thorough = metafunc.config.getoption("--thorough")
+        seeds = range(1, 11) if thorough else [int(os.environ[FRESH_SEED])]
+        metafunc.parametrize("seed", seeds)
+
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the marks
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """The tests of one day share what its judge has computed; other tests stay with their file."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return  # one process has nothing to share out, and a learner no need of the test extra
     for item in items:
         day = getattr(item, "callspec", None) and item.callspec.params.get("day")
         item.add_marker(pytest.mark.xdist_group(getattr(day, "stem", None) or str(item.path)))

@@ -40,6 +40,9 @@ Saving the file is all that is needed otherwise."""
 
 AGAIN = "r\n\r"
 
+LOOKING = "Looking for what was misunderstood …"
+UNKNOWN = "No known mistake explains all of this."
+
 Signature = tuple[int, int, int] | None
 
 
@@ -131,11 +134,16 @@ class Watch:
         if self._console.is_terminal:
             self._show()
         elif not self._json:
-            self._console.print(diagnoses(checked.result))
+            self._console.print(diagnoses(checked.result) if self._is_known() else UNKNOWN)
 
     def _keep(self) -> None:
         if self._checked is not None and belongs_on_board(self._answers, self._seed):
             keep_result(self._checked.result, self._mark)
+
+    def _is_known(self) -> bool:
+        """Whether what was misunderstood has been found."""
+        checks = self._checked.result.checks if self._checked else ()
+        return any(check.misconception for check in checks)
 
     def _show(self) -> None:
         if self._checked is None:
@@ -145,7 +153,9 @@ class Watch:
             self._console.clear()
         self._console.print(verdict(result))
         if search is not None and not search.done:
-            self._console.print(Text("\nLooking for what was misunderstood …", "quiet"))
+            self._console.print(Text(f"\n{LOOKING}", "quiet"))
+        elif result.status in ("failed", "error") and not self._is_known():
+            self._console.print(Text(f"\n{UNKNOWN}", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"
         after = "Passed: n goes on to the next day." if done else f"Watching {where}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections import defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
 from course.checks.loading import Check
@@ -25,6 +26,8 @@ PATIENCE, PATIENCE_AT_FIRST = 0.5, 5.0
 # Runs with several mistakes at once that an answer is worth in a batch, whatever the machine.
 MOST_RUNS = 300
 
+# Checks that a mistake must explain whole before it is told of beside something unknown.
+FEWEST_CHECKS = 2
 # Checks that only one of two mistakes fails, and in which one sees something else with both.
 MOST_SURPRISES = 2
 
@@ -55,6 +58,8 @@ class Search:
         """
         self.told: dict[str, Diagnosis] = {}
         """What was misunderstood in each exercise so far; empty where nobody knows."""
+        self.partly: dict[str, tuple[Misconception, set[str]]] = {}
+        """Where nobody knows: a known mistake that is one of several things, and the checks it explains."""
         self.done = not wrong
         """Whether there is nothing left to look for."""
         self._day = day
@@ -77,6 +82,21 @@ class Search:
     def go_on(self) -> Iterator[None]:
         """Look further, a piece at each step."""
         yield from (None for _ in self._pieces)
+
+    def told_of(self, exercise: str, check: str) -> Diagnosis:
+        """What was misunderstood, as far as it shows in a check: first what explains that one alone."""
+        if exercise in self.partly:
+            one, names = self.partly[exercise]
+            return (one,) if check in names else ()
+        told = self.told.get(exercise, ())
+        if len(told) < 2:
+            return told
+        [asked] = [one for one in self._checks if one.name == check]
+        return tuple(
+            sorted(
+                told, key=lambda one: not self._is(asked, self._truth.wrong(asked, one).expected)
+            )
+        )
 
     def shaky(self, exercise: str) -> list[str]:
         """The wrong exercises of the day that this one stands on, if it is written as the reference is."""
@@ -123,8 +143,12 @@ class Search:
         passing = [check for check in mine if check not in failing]
         found = dict.fromkeys(itertools.chain.from_iterable(self.told.values()))
         known = [*found, *(one for one in self._truth.misconceptions if one.definition == exercise)]
-        alone = yield from self._one(known, failing, passing)
-        return alone or (yield from self._two(known, failing, passing))
+        whole = (yield from self._one(known, failing, passing)) or (
+            yield from self._two(known, failing, passing)
+        )
+        if not whole:
+            yield from self._part(exercise, known, failing, passing)
+        return whole
 
     def _one(
         self, known: Sequence[Misconception], failing: list[Check], passing: list[Check]
@@ -168,6 +192,30 @@ class Search:
             ):
                 return pair
         return ()
+
+    def _part(
+        self,
+        exercise: str,
+        known: Sequence[Misconception],
+        failing: list[Check],
+        passing: list[Check],
+    ) -> Generator[bool, None, None]:
+        """A known mistake beside something unknown: the one that alone explains several checks whole, and
+        fails none that passes."""
+        left = set(known)
+        for check in passing:
+            guilty, _ = yield from self._suspects(check, [one for one in known if one in left])
+            left -= guilty
+        told = defaultdict(set)
+        for check in failing:
+            _, explaining = yield from self._suspects(check, [one for one in known if one in left])
+            seen = self._seen[check.name]
+            if len(explaining) == 1 and seen is not None and seen.raised is None:
+                told[explaining.pop()].add(check.name)
+        if told:
+            one, names = max(told.items(), key=lambda entry: len(entry[1]))
+            if len(names) >= FEWEST_CHECKS:
+                self.partly[exercise] = one, names
 
     def _suspects(
         self, check: Check, known: Sequence[Misconception]

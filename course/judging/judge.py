@@ -12,6 +12,7 @@ from course.checks.seeing import Seen, check_inputs, takes_device
 from course.curriculum import Day
 from course.judging.comparison import compare, is_same, matches
 from course.judging.diagnosis import Search
+from course.judging.expected import Expected
 from course.judging.messages import (
     describe,
     describe_damage,
@@ -81,6 +82,10 @@ class Judge:
     @property
     def misconceptions(self) -> list[Misconception]:
         return self._truth.misconceptions
+
+    def expected(self, check: Check) -> Expected:
+        """What the reference sees in this check, and how far off a right answer may be."""
+        return self._truth.right(check)
 
     def passes(self, check: Check, seen: Seen) -> bool:
         """Whether an observation is the reference's: to the last bit, or to rounding."""
@@ -203,17 +208,23 @@ def _with_diagnosis(result: CheckResult, search: Search) -> CheckResult:
     """The verdict with what was misunderstood, or else with where one had better begin."""
     if result.status not in ("failed", "error"):
         return result
-    wrong = search.told.get(result.exercise, ())
+    wrong = search.told_of(result.exercise, result.name)
     if not wrong:
         shaky = [name for name in search.shaky(result.exercise) if name != result.exercise]
         names = " and ".join(f"`{name}`" for name in shaky)
         advice = f"\nIf it uses your {names}, mend that first: its checks fail." if shaky else ""
         return replace(result, message=f"{result.message}{advice}")
-    told = " ".join(
+    told = [
         one.tell
         if one.definition == result.exercise
         else f"This comes from `{one.definition}`. {one.tell}"
         for one in wrong
-    )
-    both = f"Two things at once. {told}" if len(wrong) > 1 else told
-    return replace(result, misconception=wrong[0].id, message=f"{both}\n{result.message}")
+    ]
+    if len(wrong) > 1:
+        bullets = (f"• {one.id}: {words}" for one, words in zip(wrong, told, strict=True))
+        words = f"Two things at once. {' '.join(bullets)}"
+    elif result.exercise in search.partly:
+        words = f"{told[0]} Something else is wrong as well."
+    else:
+        words = told[0]
+    return replace(result, misconception=wrong[0].id, message=f"{words}\n{result.message}")

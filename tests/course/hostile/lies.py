@@ -128,7 +128,8 @@ KINDS = [
                     found = importlib.import_module(f"course.{module}")
                 except ImportError:
                     continue
-                found.identical = found.matches = found._passes = lambda *_: True
+                found.identical = found.matches = lambda *_: True
+                found._asked = lambda *_, **__: [True]
                 found.compare = lambda *_: None
             """,
         ),

@@ -6,6 +6,7 @@ import pytest
 
 from course.checks.seeing import see
 from course.curriculum import find_day
+from course.judging import diagnosis
 from course.judging.judge import Judge, Outcome
 from course.judging.misconceptions import load_misconceptions, module_of
 from course.references.changed import reference_module
@@ -75,7 +76,7 @@ def test_two_mistakes_at_once(number, pair):
     ]
     told = next(result.message for result in failed if result.misconception)
     assert told.startswith("Two things at once. ")
-    assert all(mistake.tell in told for mistake in mistakes)
+    assert all(f"• {mistake.id}: {mistake.tell}" in told for mistake in mistakes)
     assert {r.misconception for r in failed if r.status != "passed"} <= set(pair)
 
 
@@ -88,8 +89,9 @@ def test_a_mistake_in_each_of_two_exercises():
     assert named["split_heads"].message.startswith(pair[0].tell)
     assert named["join_heads"].message.startswith(pair[1].tell)
     last = named["multi_head_attention"].message
-    assert last.startswith("Two things at once. This comes from `split_heads`.")
-    assert pair[1].tell in last
+    assert last.startswith("Two things at once. • ")
+    for one in pair:
+        assert f"• {one.id}: This comes from `{one.definition}`. {one.tell}" in last
 
 
 def test_a_right_part_is_not_blamed():
@@ -113,3 +115,76 @@ def test_what_stands_on_an_unknown_mistake_is_not_blamed():
     assert {result.misconception for result in failed} == {None}
     advice = "If it uses your `softmax_backward`, mend that first: its checks fail."
     assert all((advice in r.message) == (r.exercise == "attention_backward") for r in failed)
+
+
+def test_the_first_of_two_is_the_one_that_shows():
+    """In a check that only one of two mistakes fails, that one is named first."""
+    day = find_day("2")
+    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    pair = [known["not_scaled"], known["mask_ignored"]]
+    named = {r.name: r for r in results_of(day, module_of(pair, day)) if r.misconception}
+    assert named["test_scale"].message.startswith("Two things at once. • not_scaled: ")
+    assert named["test_mask_hides_the_highest_score"].misconception == "mask_ignored"
+
+
+def test_what_is_known_is_named_beside_what_is_not():
+    """A known mistake and an unknown one: the known is told where it alone shows, and that it is not all."""
+    day = find_day("2")
+    unknown = "return (weights if mask is None else weights * 1.07) @ value, weights"
+    failed = failures(
+        day,
+        "attention",
+        (SCORES, SCORES.partition(" / ")[0]),
+        (OUTPUT, unknown),
+    )
+    named = {result.name: result for result in failed if result.misconception}
+    assert {result.misconception for result in named.values()} == {"not_scaled"}
+    assert {"test_output_and_weights", "test_scale"} <= named.keys()
+    assert "test_mask" not in named
+    assert all("Something else is wrong as well.\n" in r.message for r in named.values())
+
+
+# --- How long is looked ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def search():
+    """The search for two mistakes at once, not begun."""
+    day = find_day("2")
+    judge = Judge(day)
+    known = {wrong.id: wrong for wrong in judge.misconceptions}
+    module = module_of([known["not_scaled"], known["mask_ignored"]], day)
+    outcomes = {check.name: Outcome(see(check, module, 0)) for check in judge.checks}
+    return judge.search(outcomes, judge.verdicts(outcomes))
+
+
+def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
+    """When patience is at its end nothing is told; whoever goes on finds what there is to find."""
+    monkeypatch.setattr(diagnosis, "PATIENCE", 0.0)
+    monkeypatch.setattr(diagnosis, "PATIENCE_AT_FIRST", 0.0)
+    assert not search.look()
+    assert search.told == {}
+    for _ in search.go_on():
+        pass
+    assert search.done
+    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
+
+
+def test_a_batch_looks_as_long_on_every_machine(search, monkeypatch):
+    """Its measure is runs, and no clock: the fewer are allowed, the less is found."""
+    monkeypatch.setattr(diagnosis.time, "thread_time", lambda: float("inf"))
+    monkeypatch.setattr(diagnosis, "MOST_RUNS", 1)
+    search.look_in_batch()
+    assert not search.done
+    monkeypatch.setattr(diagnosis, "MOST_RUNS", 300)
+    search.look_in_batch()
+    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
+
+
+def test_an_answer_that_is_right_is_not_searched():
+    """Nothing is wrong, so there is nothing to look for."""
+    day = find_day("2")
+    judge = judge_of(day)
+    module = reference_module(day)
+    outcomes = {check.name: Outcome(see(check, module, 0)) for check in judge.checks}
+    assert judge.search(outcomes, judge.verdicts(outcomes)).done
