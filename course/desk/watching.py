@@ -101,8 +101,8 @@ class Watch:
 
     def _next_event(self, judge: Judge) -> str:
         """The next event; while there is none, what was misunderstood is looked for, and what other
-        diagnoses will need is observed."""
-        for _ in itertools.chain(self._search(), judge.prepare()):
+        diagnoses will need is observed, today's and tomorrow's."""
+        for _ in itertools.chain(self._search(), judge.prepare(), self._prepare_the_next_day()):
             if not self._events.empty():
                 break
         event = self._events.get()
@@ -135,6 +135,12 @@ class Watch:
             self._show()
         elif not self._json:
             self._console.print(diagnoses(checked.result) if self._is_known() else UNKNOWN)
+
+    def _prepare_the_next_day(self) -> Iterator[None]:
+        """Observe ahead what the day after this one will need, once nobody saves any more."""
+        later = [day for day in DAYS if day.ready and day.number > self._day.number][:1]
+        if later and later[0].uses_torch == self._day.uses_torch:  # torch takes a second to import
+            yield from Judge(later[0], self._seed).prepare()
 
     def _keep(self) -> None:
         if self._checked is not None and belongs_on_board(self._answers, self._seed):
@@ -172,7 +178,8 @@ class Watch:
         checks = [*last.core, *last.invitations] if last else []
         open_ = [check.exercise for check in checks if check.status != "passed"]
         exercise = open_[0] if open_ else self._day.exercises[0]
-        self._console.print(hint(self._day, exercise, *next_hint(self._day, exercise)))
+        shown = hint(self._day, exercise, *next_hint(self._day, exercise))
+        self._console.print(shown, crop=False)
 
     def _neighbour(self, step: int) -> Day | None:
         ready = [day for day in DAYS if day.ready]

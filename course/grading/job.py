@@ -220,7 +220,6 @@ class Grader:
             review, fingerprints = self._analyse(files, seat)
             days = [self._day(judge, files, seat) for judge in self._judges]
         for judge in self._judges:
-            judge.keep()
             judge.forget()
         return LearnerResult(
             source.learner,
@@ -233,7 +232,9 @@ class Grader:
         )
 
     def close(self) -> None:
-        """End what stands ready."""
+        """End what stands ready, and keep what was observed, should the run be gone on with."""
+        for judge in self._judges:
+            judge.keep()
         if self._spare is not None:
             self._spare.end()
         self._kept.close()

@@ -17,6 +17,7 @@ import io
 import lzma
 import os
 import platform
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable
@@ -83,19 +84,31 @@ class Kept:
         """
         self._close()
         path.parent.mkdir(parents=True, exist_ok=True)
+        there = self._members()
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as draft:
             try:
-                with zipfile.ZipFile(draft, "w", zipfile.ZIP_LZMA) as archive:
-                    for member in sorted(self._members() - self._new.keys()):
-                        with contextlib.suppress(*DAMAGE):  # the damaged is made anew
-                            archive.writestr(member, self._stored(member))
-                    for member, data in self._new.items():
+                if there and not there & self._new.keys():
+                    shutil.copyfileobj(self._path.open("rb"), draft)  # without packing all anew
+                    packed = self._new
+                else:
+                    packed = {**self._stored_but(self._new), **self._new}
+                with zipfile.ZipFile(draft, "a", zipfile.ZIP_LZMA) as archive:
+                    for member, data in packed.items():
                         archive.writestr(member, data)
             except BaseException:
+                draft.close()
                 Path(draft.name).unlink(missing_ok=True)
                 raise
         self._close()
         Path(draft.name).replace(path)
+
+    def _stored_but(self, others: Iterable[str]) -> dict[str, bytes]:
+        """What is stored and sound, without other members."""
+        found = {}
+        for member in sorted(self._members().difference(others)):
+            with contextlib.suppress(*DAMAGE):
+                found[member] = self._stored(member)
+        return found
 
     def _members(self) -> set[str]:
         try:

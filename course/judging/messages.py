@@ -16,8 +16,17 @@ from course.judging.expected import is_float
 
 Array = np.ndarray[Any, Any]
 
+NOBODY_TYPES = (
+    "Nobody can type into the process in which the checks run: `input()` gets no answer there, and "
+    "`breakpoint()` and `pdb.set_trace()` no commands. To stop and look around, run "
+    "`pytest tests/days --answers exercises --pdb`, with the day's file of `tests/days`, or a notebook."
+)
+
 FEW = 16  # whole numbers that can be copied by hand
-MOST_INPUTS = 20  # that a message names: nobody reads more
+MOST_ENTRIES = 20  # of a dict whose contents are named
+# Of inputs that are named: two lines of a terminal of 80, in which a message stands six columns in.
+MOST_CHARACTERS = 132
+LONGEST_VALUE = 100  # characters of one that is told as it is, and not by its size
 
 
 def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -> str:
@@ -274,8 +283,8 @@ def _meaning_of_flags(yours: Leaf, wanted: Leaf) -> str:
 
 
 def _meaning_of_exception(raised: Raised) -> str:
-    if raised.kind == "EOFError":
-        return "Nobody is there to answer `input()` while the checks run: use the arguments."
+    if raised.kind in ("EOFError", "BdbQuit"):  # of `input()`, and of a debugger with no input
+        return NOBODY_TYPES
     if raised.kind == "SystemExit":
         return "The code asked Python to stop (`exit` or `sys.exit`). Return the result instead."
     if raised.kind == "NotImplementedError" and (
@@ -340,18 +349,26 @@ def _given(inputs: dict[str, Any]) -> str:
     given: list[str] = []
     for name, value in inputs.items():
         for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:
-            many = isinstance(item, dict) and len(item) > MOST_INPUTS
+            many = isinstance(item, dict) and len(item) > MOST_ENTRIES
             given += [f"{inner} (a dict of {len(item)})"] if many else _shapes(inner, item)
-    told = list(dict.fromkeys(given))
-    if len(told) > MOST_INPUTS:
-        told = [*told[:MOST_INPUTS], f"and {len(told) - MOST_INPUTS} more"]
-    return "Inputs: " + ", ".join(told) + "." if told else ""
+    names = list(dict.fromkeys(given))
+    told = [
+        f"Inputs: {', '.join(names)}.",
+        *(_some(names, n) for n in range(len(names) - 1, 0, -1)),
+    ]
+    return next((text for text in told if len(text) <= MOST_CHARACTERS), told[-1]) if names else ""
+
+
+def _some(names: list[str], count: int) -> str:
+    return f"Inputs: {', '.join(names[:count])}, and {len(names) - count} more."
 
 
 def _shapes(name: str, value: Any) -> list[str]:
     if isinstance(value, tuple | list) and not any(is_array(item) for item in value):
         if all(isinstance(item, int | float) for item in value):
-            return [f"{name} = {list(value)}"]
+            told = f"{list(value)}"
+            short = len(told) <= LONGEST_VALUE
+            return [f"{name} = {told}" if short else f"{name} ({len(value)} numbers)"]
         return [line for i, item in enumerate(value) for line in _shapes(f"{name}[{i}]", item)]
     return [f"{path} {_in_short(item)}" for path, item in named_values(value, name)]
 
@@ -361,6 +378,7 @@ def _in_short(value: Any) -> str:
     if not is_array(value):
         return f"= {value}"
     array = as_numpy(value)
-    if array.dtype.kind in "biu" and array.size <= FEW:
-        return f"= {array.tolist()}"
+    told = f"{array.tolist()}" if array.dtype.kind in "biu" and array.size <= FEW else ""
+    if told and len(told) <= LONGEST_VALUE:
+        return f"= {told}"
     return f"{array.shape} {dtype_of(value)}"

@@ -1,6 +1,7 @@
 """The checks checked: solutions, stubs, wrong answers, accepted answers, hints, for every day."""
 
 import ast
+import atexit
 import functools
 import subprocess
 import sys
@@ -26,7 +27,16 @@ from course.workers.pool import Pool
 
 READY = [day for day in DAYS if day.ready]
 
-judge_of = functools.cache(Judge)
+
+@functools.cache
+def judge_of(day, seed=0):
+    """The day's judge, which keeps what it observes at the usual seed for the next run of the tests."""
+    judge = Judge(day, seed)
+    if seed == 0:
+        atexit.register(judge.keep)
+    return judge
+
+
 each_day = pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
 
 
