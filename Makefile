@@ -3,12 +3,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: start test thorough notebooks mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
+	@echo "Day 1, which is yours to write, checked:"
 	@$(BIN)/course check 1 || true
 	@echo
+	@echo "The board; all days are checked for it, the first time in some ten seconds:"
 	@$(BIN)/course
 	@echo
 	@echo "To have the course command in this terminal:  source $(BIN)/activate"
@@ -42,14 +45,20 @@ mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements.txt)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@echo "Setting up in .venv, once: some minutes, most of them for downloads."
+	@echo "1 of 4  a Python environment"
+	@$(PYTHON) -m venv .venv
+	@echo "2 of 4  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
+	@$(PIP) $$(grep '^torch==' requirements.txt)
+	@echo "3 of 4  Jupyter, Matplotlib and the other packages: 0.2 GB to fetch, 0.6 GB on disk"
+	@$(PIP) -r requirements.txt
+	@echo "4 of 4  the course command"
+	@$(PIP) --no-deps --editable .
 	@touch $@
 
 .venv/.ready-test: $(READY) requirements-test.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+	@echo "What the tests need: 0.1 GB to fetch, 0.3 GB on disk"
+	@$(PIP) -r requirements-test.txt
 	@touch $@
 
 class: $(READY) .venv/.ready-test  ## a class of 120, a third of it hostile, graded and killed on the way

@@ -117,9 +117,10 @@ class MultiHeadedAttention(nn.Module):
         dropout: the probability with which a weight is dropped in training.
 
     Attributes:
-        w_q, w_k, w_v, w_o: `nn.Linear(d_model, d_model)` with biases, and the only parameters. The h
-            matrices Wᵢ of the paper lie side by side in one: head i, counted from 0, owns outputs
-            i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and inputs of `w_o`.
+        w_q, w_k, w_v, w_o: `nn.Linear(d_model, d_model)` with biases; nothing else is a parameter,
+            or stands in the state dict. The h matrices Wᵢ of the paper lie side by side in one: head
+            i, counted from 0, owns outputs i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and
+            inputs of `w_o`.
         weights: the attention weights of the last call, `(B, h, T_q, T_k)`; None before the first.
         keep_weights: True at first. Set it to False where nobody looks at the weights: `weights` is
             then None, and torch's fused kernel computes the same without ever storing them. (An
@@ -162,8 +163,9 @@ class MultiHeadedAttention(nn.Module):
             mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
 
         Returns:
-            `(B, T_q, d_model)`. Where a query may attend to nothing the heads give 0, so the output
-            is the bias of `w_o`.
+            `(B, T_q, d_model)`, in the dtype that weights and inputs have, half precision and float64
+            as well, to its rounding. Where a query may attend to nothing the heads give 0, so the
+            output is the bias of `w_o`.
 
         Raises:
             ValueError: a mask that is not boolean, or of another shape.
@@ -225,7 +227,7 @@ class PositionwiseFeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """From `(…, d_model)` to the same shape. Positions do not see each other here."""
+        """From `(…, d_model)` to the same shape and dtype. Positions do not see each other here."""
         # 1. Widen, cut off below 0, drop some, and narrow back.
         hidden = self.dropout(self.w_1(x).relu())  # (…, d_ff)
         return self.w_2(hidden)  # (…, d_model)
@@ -254,7 +256,7 @@ class Embeddings(nn.Module):
         nn.init.normal_(self.lut.weight, std=d_model**-0.5)
 
     def forward(self, tokens: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T d_model"]:
-        """Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)`.
+        """Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)` in `lut`'s dtype.
 
         Raises:
             ValueError: an id outside 0 to vocab − 1. Only the CPU is asked: a GPU would have to wait.
@@ -286,7 +288,8 @@ class PositionalEncoding(nn.Module):
         max_len: the number of positions in the table, counted from 0.
 
     Attributes:
-        pe: the table, a buffer `(1, max_len, d_model)`; nothing is learnt.
+        pe: the table, a buffer `(1, max_len, d_model)` in the dtype that modules are made in, which
+            is float32, and right to its rounding; nothing is learnt.
 
     Source: Vaswani et al. 2017, §3.5; dropout on the sum, §5.4.
     """
@@ -309,7 +312,7 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("pe", table.unsqueeze(0), persistent=False)  # (1, max_len, d_model)
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Add the first T positions to `(B, T, d_model)`, then drop.
+        """Add the first T positions to `(B, T, d_model)`, then drop. Table and `x` have one dtype.
 
         Raises:
             ValueError: more tokens than `max_len`, or vectors of another width than `d_model`.
@@ -406,7 +409,11 @@ class SublayerConnection(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T size"]:
-        """Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it."""
+        """Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
+
+        Returns:
+            The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
+        """
         # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
         if self.pre:
             return x + self.dropout(sublayer(self.norm(x)))
@@ -419,7 +426,7 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
 
     Args:
         module: what to copy, as it is now.
-        n: how many.
+        n: how many; 0 gives an empty list.
 
     Returns:
         An `nn.ModuleList`, so that the model finds the parameters. The copies start with equal
@@ -471,7 +478,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """From `(B, S, d_model)` to the same shape; `mask` is `(B, 1, S)` or `(B, S, S)`."""
+        """From `(B, S, d_model)` to the same shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`."""
         # 1. Self-attention: queries, keys and values are the same tokens, normed or not.
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, mask))
         # 2. The feed-forward network.
@@ -502,7 +509,7 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """From `(B, S, d_model)` to the same shape. Every layer gets the same `mask`."""
+        """From `(B, S, d_model)` to the same shape and dtype. Every layer gets the same `mask`."""
         # 1. Through the layers in turn, then through the final norm where there is one.
         for layer in self.layers:
             x = layer(x, mask)
@@ -571,7 +578,7 @@ class DecoderLayer(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape.
+        """From `(B, T, d_model)` to the same shape and dtype.
 
         Args:
             x: the target's vectors.
@@ -614,7 +621,7 @@ class Decoder(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape; the rest as for a `DecoderLayer`."""
+        """From `(B, T, d_model)` to the same shape and dtype; the rest as for a `DecoderLayer`."""
         # 1. Through the layers in turn, then through the final norm where there is one.
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask)
@@ -643,7 +650,10 @@ class Generator(nn.Module):
         self.proj = nn.Linear(d_model, vocab)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """From `(…, d_model)` to log-probabilities `(…, vocab)`, whose exponentials sum to 1."""
+        """From `(…, d_model)` to log-probabilities `(…, vocab)`, whose exponentials sum to 1.
+
+        They have the dtype of `x`, and are finite for scores of several hundred, too.
+        """
         # 1. Project, and take the logarithm of the softmax in one step.
         return self.proj(x).log_softmax(dim=-1)  # (…, vocab)
 
@@ -738,8 +748,9 @@ def make_model(
 
     Returns:
         An `EncoderDecoder` whose `src_embed` and `tgt_embed` are `nn.Sequential(Embeddings,
-        PositionalEncoding)`. Every weight matrix but the embedding tables starts Xavier uniform.
-        No two of its attentions, networks or layers share a parameter.
+        PositionalEncoding)`. Every weight matrix but the embedding tables starts Xavier uniform,
+        each drawn for itself; the tables stay as `Embeddings` starts them. No two of its
+        attentions, networks or layers share a parameter.
 
     Raises:
         ValueError: h does not divide d_model, an unknown `norm`, or `tie` with two vocabularies.
@@ -885,7 +896,9 @@ class LabelSmoothing(nn.Module):
             target: the right class of each row, `(N,)`. Rows whose target is padding count nothing.
 
         Returns:
-            A 0-d tensor of the inputs' dtype, the sum over all rows; the inputs are as they were.
+            A 0-d tensor of the inputs' dtype, the sum over all rows, also where nothing counts. It is
+            computed in that dtype, for half precision in float32: a share of ε may be too small for a
+            half. The inputs are as they were.
 
         Raises:
             ValueError: other shapes, or a target outside 0 to size − 1 (asked on the CPU only).
@@ -970,7 +983,8 @@ def run_epoch(
             step that one batch of all their sequences would; without a real token it is 0.
 
     Returns:
-        The total loss over the total number of real target tokens.
+        The total loss over the total number of real target tokens, a float. Losses that come in half
+        precision are added up in a wider dtype, for their sum may be too large for a half.
 
     Raises:
         ValueError: `accumulate` below 1, or batches without a single token to predict.
@@ -1037,7 +1051,8 @@ def greedy_decode(
 
     Returns:
         int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the length
-        of the longest row. With `end=None` it is exactly `(B, max_len)`.
+        of the longest row. With `end=None` it is exactly `(B, max_len)`. Nothing on the way is
+        computed for a gradient.
 
     Raises:
         ValueError: `max_len` below 1.
@@ -1097,7 +1112,8 @@ def beam_search(
 
     Returns:
         The best hypothesis of each row, as `greedy_decode` would give it: int64 `(B, t)`, t ≤ max_len
-        the length of the longest, `end` kept, 0 after it.
+        the length of the longest, `end` kept, 0 after it. Nothing on the way is computed for a
+        gradient, and log-probabilities of half precision are added up in float32.
 
     Raises:
         ValueError: `max_len` or `beam` below 1, or a negative `alpha`.

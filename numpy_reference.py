@@ -38,7 +38,8 @@ def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, ".
         axis: the axis along which the weights sum to 1.
 
     Returns:
-        Weights of the shape and dtype of `x`. Adding a constant to `x` does not change them.
+        Weights of the shape and dtype of `x`, which stays as it is. Adding a constant to `x` does not
+        change them.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).
@@ -64,8 +65,8 @@ def log_softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray
         axis: the axis along which the weights sum to 1.
 
     Returns:
-        Log-weights of the shape and dtype of `x`. A score 1000 below the largest has a log-weight
-        near −1000, not −∞.
+        Log-weights of the shape and dtype of `x`, which stays as it is. A score 1000 below the
+        largest has a log-weight near −1000, not −∞.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).
@@ -95,7 +96,8 @@ def attention(
         query: what each position looks for, `(…, T_q, d_k)`, with any leading batch dimensions.
         key: what each position offers to be found by, `(…, T_k, d_k)`.
         value: what each position hands over, `(…, T_k, d_v)`; d_v may differ from d_k.
-        mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`.
+        mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`. A key that may
+            not be attended to gets the weight 0, whatever the scores: they may reach a million.
 
     Returns:
         The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
@@ -192,7 +194,8 @@ def split_heads(x: Float[np.ndarray, "B T d_model"], h: int) -> Float[np.ndarray
         h: the number of heads; it divides d_model.
 
     Returns:
-        `(B, h, T, d_k)`, d_k = d_model / h. Head 0 holds the first d_k features of every token.
+        `(B, h, T, d_k)`, d_k = d_model / h, in the dtype of `x`. Head 0 holds the first d_k features
+        of every token.
 
     Raises:
         ValueError: h does not divide d_model.
@@ -215,7 +218,7 @@ def join_heads(x: Float[np.ndarray, "B h T d_k"]) -> Float[np.ndarray, "B T d_mo
         x: one vector a head and token, `(B, h, T, d_k)`.
 
     Returns:
-        `(B, T, d_model)`, d_model = h · d_k.
+        `(B, T, d_model)`, d_model = h · d_k, in the dtype of `x`.
 
     Source: Vaswani et al. 2017, §3.2.2 (Concat).
     """
@@ -250,8 +253,8 @@ def multi_head_attention(
         mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, the same for every head.
 
     Returns:
-        The output only, `(B, T_q, d_model)`. Where a query may attend to nothing the heads give 0,
-        so the output is `b_o`.
+        The output only, `(B, T_q, d_model)`, in the inputs' dtype. Where a query may attend to
+        nothing the heads give 0, so the output is `b_o`.
 
     Raises:
         ValueError: h does not divide d_model, or a mask that is not boolean or has not three axes.
@@ -327,8 +330,8 @@ def layer_norm(
         eps: ε, inside the root, so that a constant vector gives `bias` and not NaN.
 
     Returns:
-        The shape and dtype of `x`. μ and σ² are taken over the last axis, σ² with the divisor
-        n (biased), each vector by itself.
+        The shape and dtype of `x`, which stays as it is. μ and σ² are taken over the last axis, σ²
+        with the divisor n (biased), each vector by itself.
 
     Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 4,
     https://arxiv.org/abs/1607.06450.
@@ -360,7 +363,7 @@ def feed_forward(
         b_2: `(d_model,)`.
 
     Returns:
-        The shape of `x`. Positions do not see each other here.
+        The shape and dtype of `x`. Positions do not see each other here.
 
     Source: Vaswani et al. 2017, §3.3, eq. 2.
     """
@@ -391,8 +394,8 @@ def encoder_layer(
         mask: True where a query may attend to a key, `(1|B, 1|T, T)`.
 
     Returns:
-        The output only, `(B, T, d_model)`, normed as the paper has it: after the addition
-        (post-norm).
+        The output only, `(B, T, d_model)`, in the dtype of `x`, which stays as it is; normed as the
+        paper has it: after the addition (post-norm).
 
     Source: Vaswani et al. 2017, §3.1 (LayerNorm(x + Sublayer(x))) and figure 1.
     """
@@ -421,8 +424,8 @@ def softmax_backward(
         weights: w = softmax(s), `(…, T_k)`, as the forward pass computed them.
 
     Returns:
-        ∂L/∂s, `(…, T_k)`. It sums to 0 along the last axis, for a common shift of the scores
-        changes nothing. Where a weight is 0 it is 0.
+        ∂L/∂s, `(…, T_k)`, in the inputs' dtype; they stay as they are. It sums to 0 along the last
+        axis, for a common shift of the scores changes nothing. Where a weight is 0 it is 0.
 
     Source: the chain rule with ∂wⱼ/∂sᵢ = wⱼ (δᵢⱼ − wᵢ); Dao et al. 2022, *FlashAttention*, appendix
     B.2.
@@ -462,7 +465,8 @@ def attention_backward(
             here: hidden keys have weight 0, and the gradient through a weight of 0 is 0.
 
     Returns:
-        `(grad_query, grad_key, grad_value)`, each of the shape of what it is the gradient of.
+        `(grad_query, grad_key, grad_value)`, each of the shape and dtype of what it is the
+        gradient of.
 
     Source: the chain rule; Dao et al. 2022, *FlashAttention*, appendix B.2.
     """

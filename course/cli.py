@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
 
 from course.desk import commands as desk
 from course.desk.doctor import examine
+from course.desk.standing import failing
 from course.references.editions import WHOLE
+from course.terminal.arguments import EXERCISES, Answers
 
 PROGRAM = None
 if WHOLE:
-    from training.program import Program
-
+    from course.assembly import command as assembly
     from course.assembly import runs
-    from course.assembly.command import assemble
     from course.edition.command import bundle
     from course.grading import sandbox
     from course.grading.command import grade
     from course.references.command import sync
     from course.terminal import display
     from training import commands as training
+    from training.program import Program
 
     PROGRAM = Program("course.cli", display.console, display.safe, runs)
 
@@ -32,6 +34,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"obj": PROGRAM},
 )
+
+
+def assemble(answers: Answers = EXERCISES) -> None:
+    """A Transformer of your own parts, trained to copy. Exit 0 if it copies all that it never saw."""
+    assembly.assemble(answers, failing)
 
 
 def doctor() -> None:
@@ -52,8 +59,19 @@ for command in (
     app.command()(command)
 
 
+def _wait_passively() -> None:
+    """Have threads that wait for each other sleep, here and in every process that is started from here.
+
+    They spin otherwise, each on a core that somebody else could use: beside two busy programs on two
+    cores a training took three times as long. OpenMP reads this when torch is imported, so it is said
+    before anything imports torch. What the user has set stays.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
 def main() -> None:
     """Run the command."""
+    _wait_passively()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")  # ✔ and √ on any terminal

@@ -22,7 +22,8 @@ def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, ".
         axis: the axis along which the weights sum to 1.
 
     Returns:
-        Weights of the shape and dtype of `x`. Adding a constant to `x` does not change them.
+        Weights of the shape and dtype of `x`, which stays as it is. Adding a constant to `x` does not
+        change them.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).
@@ -46,8 +47,8 @@ def log_softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray
         axis: the axis along which the weights sum to 1.
 
     Returns:
-        Log-weights of the shape and dtype of `x`. A score 1000 below the largest has a log-weight
-        near −1000, not −∞.
+        Log-weights of the shape and dtype of `x`, which stays as it is. A score 1000 below the
+        largest has a log-weight near −1000, not −∞.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).

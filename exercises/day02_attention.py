@@ -6,6 +6,10 @@ Check   course watch 2    (checks at every save; `course check 2` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    softmax(x, axis=-1)
 """
 
 import math
@@ -30,7 +34,8 @@ def attention(
         query: what each position looks for, `(…, T_q, d_k)`, with any leading batch dimensions.
         key: what each position offers to be found by, `(…, T_k, d_k)`.
         value: what each position hands over, `(…, T_k, d_v)`; d_v may differ from d_k.
-        mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`.
+        mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`. A key that may
+            not be attended to gets the weight 0, whatever the scores: they may reach a million.
 
     Returns:
         The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'

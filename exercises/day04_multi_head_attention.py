@@ -6,6 +6,10 @@ Check   course watch 4    (checks at every save; `course check 4` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    attention(query, key, value, mask=None)
 """
 
 import numpy as np
@@ -22,7 +26,8 @@ def split_heads(x: Float[np.ndarray, "B T d_model"], h: int) -> Float[np.ndarray
         h: the number of heads; it divides d_model.
 
     Returns:
-        `(B, h, T, d_k)`, d_k = d_model / h. Head 0 holds the first d_k features of every token.
+        `(B, h, T, d_k)`, d_k = d_model / h, in the dtype of `x`. Head 0 holds the first d_k features
+        of every token.
 
     Raises:
         ValueError: h does not divide d_model.
@@ -41,7 +46,7 @@ def join_heads(x: Float[np.ndarray, "B h T d_k"]) -> Float[np.ndarray, "B T d_mo
         x: one vector a head and token, `(B, h, T, d_k)`.
 
     Returns:
-        `(B, T, d_model)`, d_model = h · d_k.
+        `(B, T, d_model)`, d_model = h · d_k, in the dtype of `x`.
 
     Source: Vaswani et al. 2017, §3.2.2 (Concat).
     """
@@ -74,8 +79,8 @@ def multi_head_attention(
         mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, the same for every head.
 
     Returns:
-        The output only, `(B, T_q, d_model)`. Where a query may attend to nothing the heads give 0,
-        so the output is `b_o`.
+        The output only, `(B, T_q, d_model)`, in the inputs' dtype. Where a query may attend to
+        nothing the heads give 0, so the output is `b_o`.
 
     Raises:
         ValueError: h does not divide d_model, or a mask that is not boolean or has not three axes.

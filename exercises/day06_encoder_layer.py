@@ -6,6 +6,10 @@ Check   course watch 6    (checks at every save; `course check 6` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    multi_head_attention(query, key, value, params, h, mask=None)
 """
 
 import numpy as np
@@ -32,8 +36,8 @@ def layer_norm(
         eps: ε, inside the root, so that a constant vector gives `bias` and not NaN.
 
     Returns:
-        The shape and dtype of `x`. μ and σ² are taken over the last axis, σ² with the divisor
-        n (biased), each vector by itself.
+        The shape and dtype of `x`, which stays as it is. μ and σ² are taken over the last axis, σ²
+        with the divisor n (biased), each vector by itself.
 
     Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 4,
     https://arxiv.org/abs/1607.06450.
@@ -63,7 +67,7 @@ def feed_forward(
         b_2: `(d_model,)`.
 
     Returns:
-        The shape of `x`. Positions do not see each other here.
+        The shape and dtype of `x`. Positions do not see each other here.
 
     Source: Vaswani et al. 2017, §3.3, eq. 2.
     """
@@ -93,8 +97,8 @@ def encoder_layer(
         mask: True where a query may attend to a key, `(1|B, 1|T, T)`.
 
     Returns:
-        The output only, `(B, T, d_model)`, normed as the paper has it: after the addition
-        (post-norm).
+        The output only, `(B, T, d_model)`, in the dtype of `x`, which stays as it is; normed as the
+        paper has it: after the addition (post-norm).
 
     Source: Vaswani et al. 2017, §3.1 (LayerNorm(x + Sublayer(x))) and figure 1.
     """

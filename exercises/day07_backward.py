@@ -26,8 +26,8 @@ def softmax_backward(
         weights: w = softmax(s), `(…, T_k)`, as the forward pass computed them.
 
     Returns:
-        ∂L/∂s, `(…, T_k)`. It sums to 0 along the last axis, for a common shift of the scores
-        changes nothing. Where a weight is 0 it is 0.
+        ∂L/∂s, `(…, T_k)`, in the inputs' dtype; they stay as they are. It sums to 0 along the last
+        axis, for a common shift of the scores changes nothing. Where a weight is 0 it is 0.
 
     Source: the chain rule with ∂wⱼ/∂sᵢ = wⱼ (δᵢⱼ − wᵢ); Dao et al. 2022, *FlashAttention*, appendix
     B.2.
@@ -66,7 +66,8 @@ def attention_backward(
             here: hidden keys have weight 0, and the gradient through a weight of 0 is 0.
 
     Returns:
-        `(grad_query, grad_key, grad_value)`, each of the shape of what it is the gradient of.
+        `(grad_query, grad_key, grad_value)`, each of the shape and dtype of what it is the
+        gradient of.
 
     Source: the chain rule; Dao et al. 2022, *FlashAttention*, appendix B.2.
     """

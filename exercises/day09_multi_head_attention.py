@@ -6,6 +6,10 @@ Check   course watch 9    (checks at every save; `course check 9` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    attention(query, key, value, mask=None, dropout=None)
 """
 
 import torch.nn.functional as F
@@ -27,9 +31,10 @@ class MultiHeadedAttention(nn.Module):
         dropout: the probability with which a weight is dropped in training.
 
     Attributes:
-        w_q, w_k, w_v, w_o: `nn.Linear(d_model, d_model)` with biases, and the only parameters. The h
-            matrices Wᵢ of the paper lie side by side in one: head i, counted from 0, owns outputs
-            i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and inputs of `w_o`.
+        w_q, w_k, w_v, w_o: `nn.Linear(d_model, d_model)` with biases; nothing else is a parameter,
+            or stands in the state dict. The h matrices Wᵢ of the paper lie side by side in one: head
+            i, counted from 0, owns outputs i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and
+            inputs of `w_o`.
         weights: the attention weights of the last call, `(B, h, T_q, T_k)`; None before the first.
         keep_weights: True at first. Set it to False where nobody looks at the weights: `weights` is
             then None, and torch's fused kernel computes the same without ever storing them. (An
@@ -63,8 +68,9 @@ class MultiHeadedAttention(nn.Module):
             mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
 
         Returns:
-            `(B, T_q, d_model)`. Where a query may attend to nothing the heads give 0, so the output
-            is the bias of `w_o`.
+            `(B, T_q, d_model)`, in the dtype that weights and inputs have, half precision and float64
+            as well, to its rounding. Where a query may attend to nothing the heads give 0, so the
+            output is the bias of `w_o`.
 
         Raises:
             ValueError: a mask that is not boolean, or of another shape.

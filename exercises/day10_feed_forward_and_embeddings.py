@@ -39,7 +39,7 @@ class PositionwiseFeedForward(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """From `(…, d_model)` to the same shape. Positions do not see each other here."""
+        """From `(…, d_model)` to the same shape and dtype. Positions do not see each other here."""
         # 1. Widen, cut off below 0, drop some, and narrow back.
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class Embeddings(nn.Module):
         raise NotImplementedError
 
     def forward(self, tokens: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T d_model"]:
-        """Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)`.
+        """Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)` in `lut`'s dtype.
 
         Raises:
             ValueError: an id outside 0 to vocab − 1. Only the CPU is asked: a GPU would have to wait.
@@ -86,7 +86,8 @@ class PositionalEncoding(nn.Module):
         max_len: the number of positions in the table, counted from 0.
 
     Attributes:
-        pe: the table, a buffer `(1, max_len, d_model)`; nothing is learnt.
+        pe: the table, a buffer `(1, max_len, d_model)` in the dtype that modules are made in, which
+            is float32, and right to its rounding; nothing is learnt.
 
     Source: Vaswani et al. 2017, §3.5; dropout on the sum, §5.4.
     """
@@ -102,7 +103,7 @@ class PositionalEncoding(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Add the first T positions to `(B, T, d_model)`, then drop.
+        """Add the first T positions to `(B, T, d_model)`, then drop. Table and `x` have one dtype.
 
         Raises:
             ValueError: more tokens than `max_len`, or vectors of another width than `d_model`.

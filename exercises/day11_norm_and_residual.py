@@ -84,7 +84,11 @@ class SublayerConnection(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T size"]:
-        """Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it."""
+        """Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
+
+        Returns:
+            The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
+        """
         # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
         # 2. Post-norm: the sublayer sees x, and the sum is normed.
         raise NotImplementedError
@@ -95,7 +99,7 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
 
     Args:
         module: what to copy, as it is now.
-        n: how many.
+        n: how many; 0 gives an empty list.
 
     Returns:
         An `nn.ModuleList`, so that the model finds the parameters. The copies start with equal

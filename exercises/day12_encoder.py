@@ -6,6 +6,14 @@ Check   course watch 12    (checks at every save; `course check 12` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    LayerNorm(features, eps=1e-5)
+        called with (x)
+    SublayerConnection(size, dropout, norm="post")
+        called with (x, sublayer)
+    clones(module, n)
 """
 
 from jaxtyping import Bool, Float
@@ -47,7 +55,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """From `(B, S, d_model)` to the same shape; `mask` is `(B, 1, S)` or `(B, S, S)`."""
+        """From `(B, S, d_model)` to the same shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`."""
         # 1. Self-attention: queries, keys and values are the same tokens, normed or not.
         # 2. The feed-forward network.
         raise NotImplementedError
@@ -76,6 +84,6 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """From `(B, S, d_model)` to the same shape. Every layer gets the same `mask`."""
+        """From `(B, S, d_model)` to the same shape and dtype. Every layer gets the same `mask`."""
         # 1. Through the layers in turn, then through the final norm where there is one.
         raise NotImplementedError

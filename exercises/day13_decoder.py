@@ -6,6 +6,14 @@ Check   course watch 13    (checks at every save; `course check 13` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    LayerNorm(features, eps=1e-5)
+        called with (x)
+    SublayerConnection(size, dropout, norm="post")
+        called with (x, sublayer)
+    clones(module, n)
 """
 
 import torch
@@ -69,7 +77,7 @@ class DecoderLayer(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape.
+        """From `(B, T, d_model)` to the same shape and dtype.
 
         Args:
             x: the target's vectors.
@@ -109,6 +117,6 @@ class Decoder(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape; the rest as for a `DecoderLayer`."""
+        """From `(B, T, d_model)` to the same shape and dtype; the rest as for a `DecoderLayer`."""
         # 1. Through the layers in turn, then through the final norm where there is one.
         raise NotImplementedError

@@ -6,6 +6,25 @@ Check   course watch 14    (checks at every save; `course check 14` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    Decoder(layer, n)
+        called with (x, memory, src_mask=None, tgt_mask=None)
+    DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
+        called with (x, memory, src_mask=None, tgt_mask=None)
+    Embeddings(d_model, vocab)
+        called with (tokens)
+    Encoder(layer, n)
+        called with (x, mask=None)
+    EncoderLayer(size, self_attn, feed_forward, dropout, norm="post")
+        called with (x, mask=None)
+    MultiHeadedAttention(h, d_model, dropout=0.1)
+        called with (query, key, value, mask=None)
+    PositionalEncoding(d_model, dropout, max_len=5000)
+        called with (x)
+    PositionwiseFeedForward(d_model, d_ff, dropout=0.1)
+        called with (x)
 """
 
 from jaxtyping import Bool, Float, Int
@@ -42,7 +61,10 @@ class Generator(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """From `(…, d_model)` to log-probabilities `(…, vocab)`, whose exponentials sum to 1."""
+        """From `(…, d_model)` to log-probabilities `(…, vocab)`, whose exponentials sum to 1.
+
+        They have the dtype of `x`, and are finite for scores of several hundred, too.
+        """
         # 1. Project, and take the logarithm of the softmax in one step.
         raise NotImplementedError
 
@@ -133,8 +155,9 @@ def make_model(
 
     Returns:
         An `EncoderDecoder` whose `src_embed` and `tgt_embed` are `nn.Sequential(Embeddings,
-        PositionalEncoding)`. Every weight matrix but the embedding tables starts Xavier uniform.
-        No two of its attentions, networks or layers share a parameter.
+        PositionalEncoding)`. Every weight matrix but the embedding tables starts Xavier uniform,
+        each drawn for itself; the tables stay as `Embeddings` starts them. No two of its
+        attentions, networks or layers share a parameter.
 
     Raises:
         ValueError: h does not divide d_model, an unknown `norm`, or `tie` with two vocabularies.

@@ -6,6 +6,10 @@ Check   course watch 15    (checks at every save; `course check 15` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    subsequent_mask(size)
 """
 
 from jaxtyping import Int

@@ -49,7 +49,9 @@ class LabelSmoothing(nn.Module):
             target: the right class of each row, `(N,)`. Rows whose target is padding count nothing.
 
         Returns:
-            A 0-d tensor of the inputs' dtype, the sum over all rows; the inputs are as they were.
+            A 0-d tensor of the inputs' dtype, the sum over all rows, also where nothing counts. It is
+            computed in that dtype, for half precision in float32: a share of ε may be too small for a
+            half. The inputs are as they were.
 
         Raises:
             ValueError: other shapes, or a target outside 0 to size − 1 (asked on the CPU only).

@@ -6,6 +6,14 @@ Check   course watch 18    (checks at every save; `course check 18` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    Batch(src, tgt=None, pad=0)
+    EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
+        .encode(src, src_mask)
+        .decode(memory, src_mask, tgt, tgt_mask)
+        called with (src, tgt, src_mask, tgt_mask)
 """
 
 import itertools
@@ -40,7 +48,8 @@ def run_epoch(
             step that one batch of all their sequences would; without a real token it is 0.
 
     Returns:
-        The total loss over the total number of real target tokens.
+        The total loss over the total number of real target tokens, a float. Losses that come in half
+        precision are added up in a wider dtype, for their sum may be too large for a half.
 
     Raises:
         ValueError: `accumulate` below 1, or batches without a single token to predict.

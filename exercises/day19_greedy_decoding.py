@@ -6,6 +6,14 @@ Check   course watch 19    (checks at every save; `course check 19` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
+        .encode(src, src_mask)
+        .decode(memory, src_mask, tgt, tgt_mask)
+        called with (src, tgt, src_mask, tgt_mask)
+    subsequent_mask(size)
 """
 
 import torch
@@ -37,7 +45,8 @@ def greedy_decode(
 
     Returns:
         int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the length
-        of the longest row. With `end=None` it is exactly `(B, max_len)`.
+        of the longest row. With `end=None` it is exactly `(B, max_len)`. Nothing on the way is
+        computed for a gradient.
 
     Raises:
         ValueError: `max_len` below 1.

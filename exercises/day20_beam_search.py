@@ -6,6 +6,14 @@ Check   course watch 20    (checks at every save; `course check 20` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
+        .encode(src, src_mask)
+        .decode(memory, src_mask, tgt, tgt_mask)
+        called with (src, tgt, src_mask, tgt_mask)
+    subsequent_mask(size)
 """
 
 import math
@@ -48,7 +56,8 @@ def beam_search(
 
     Returns:
         The best hypothesis of each row, as `greedy_decode` would give it: int64 `(B, t)`, t ≤ max_len
-        the length of the longest, `end` kept, 0 after it.
+        the length of the longest, `end` kept, 0 after it. Nothing on the way is computed for a
+        gradient, and log-probabilities of half precision are added up in float32.
 
     Raises:
         ValueError: `max_len` or `beam` below 1, or a negative `alpha`.

@@ -6,6 +6,10 @@ Check   course watch 22    (checks at every save; `course check 22` checks once)
 
 Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+
+What is imported from them below:
+
+    tokenize_13a(line)
 """
 
 import math

@@ -14,15 +14,15 @@ from rich.console import Console, RenderableType
 from rich.terminal_theme import MONOKAI
 
 from course.checks.answers import read_answer
-from course.workers.checking import check_day
 from course.curriculum import DAYS
-from course.references.stubs import stub_text
-from course.terminal.words import THEME
 from course.desk.board import board
 from course.desk.verdicts import verdict
 from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import DayResult
+from course.references.stubs import stub_text
+from course.terminal.display import THEME
+from course.workers.checking import check_day
 from course.workers.pool import Pool
 
 HERE = Path(__file__).parent

@@ -105,15 +105,15 @@ def differences(class_: Class, mistakes: dict[str, dict[int, Misconception]]) ->
 
 
 def honest(result: dict[str, Any], mistakes: dict[int, Misconception]) -> Iterator[str]:
-    """Every day that has no mistake passes; one that has does not, and the mistake is named."""
+    """Every day that has no mistake is watertight; one that has is not, and the mistake is named."""
     who = result["learner"]
     for day in result["days"]:
         mistake = mistakes.get(day["day"])
         named = {check["misconception"] for check in day["checks"]} - {None}
-        if mistake is None and day["status"] != "passed":
+        if mistake is None and not day["watertight"]:
             yield f"{who}, day {day['day']}: {day['status']}, and it is right"
-        if mistake is not None and day["status"] == "passed":
-            yield f"{who}, day {day['day']}: passed with {mistake.id}"
+        if mistake is not None and day["watertight"]:
+            yield f"{who}, day {day['day']}: watertight with {mistake.id}"
         if mistake is not None and mistake.id not in named:
             yield f"{who}, day {day['day']}: {mistake.id} is named {named or 'nothing'}"
     if not mistakes and result["points"] != len(READY):

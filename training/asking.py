@@ -28,7 +28,6 @@ class Asked:
     resumed: bool = False
     epochs: int | None = None
     device: str = "auto"
-    data_dir: Path | None = None
     workshop: Workshop | None = None
     """Who makes parts of a learner's files."""
     began: Path | None = None
@@ -71,12 +70,11 @@ def asked(
     else:
         settings = _kept(task, resume).but(wanted)
     return Asked(
-        settings,
+        settings.but({"data_dir": str(data_dir.resolve())}) if data_dir else settings,
         resume or out or _default_folder(task),
         resumed=resume is not None,
         epochs=epochs,
         device=device,
-        data_dir=data_dir,
         workshop=workshop,
     )
 

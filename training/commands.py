@@ -19,7 +19,7 @@ DataDir = Annotated[
         exists=True,
         file_okay=False,
         metavar="DIR",
-        help="Where the data's files lie, if not in the cache.",
+        help="Where the data's files lie, if not in the cache; a run remembers it.",
     ),
 ]
 Beam = Annotated[

@@ -31,7 +31,8 @@ def launch(
         module: what `python -m` starts the program by.
         arguments: of the program.
         processes: how many.
-        environment: what is added to it.
+        environment: what is added to it. Each process has its share of the cores as threads, where
+            nobody has said otherwise.
         began: where the process that leads writes its id once it can be interrupted.
 
     Returns:
@@ -47,7 +48,7 @@ def launch(
         f"--max-restarts={RESTARTS}",
         *("-m", module, *arguments),
     ]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **environment}
+    environment = {"OMP_NUM_THREADS": str(threads), **os.environ, **environment}
     with (
         _as_ctrl_c("SIGTERM", "SIGHUP"),
         subprocess.Popen(command, env=environment, start_new_session=True) as running,

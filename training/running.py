@@ -166,11 +166,10 @@ def _diverged(error: Diverged, asked: Asked) -> str:
 
 
 def _again(asked: Asked, devices: int | None) -> list[str]:
-    """The command that goes on with a run, on the same devices, with the same data."""
+    """The command that goes on with a run, on the same devices."""
     words = ["course", "train", asked.settings.task, "--resume", str(asked.folder)]
     return [*words, *(["--devices", str(devices)] if devices else []), *_where(asked)]
 
 
 def _where(asked: Asked) -> list[str]:
-    words = [] if asked.device == "auto" else ["--device", asked.device]
-    return [*words, *(["--data-dir", str(asked.data_dir)] if asked.data_dir else [])]
+    return [] if asked.device == "auto" else ["--device", asked.device]

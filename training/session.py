@@ -118,7 +118,7 @@ def _loaded(run: Run, settings: Settings, asked: Asked, place: Place, console: C
     for all."""
     if not place.leads:
         place.wait()
-    task = tasks.load(settings, asked.data_dir, console, run.languages())
+    task = tasks.load(settings, console, run.languages())
     if place.leads:
         if run.languages() is None:
             run.keep_languages(task.languages)

@@ -20,7 +20,11 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "translation")
 LANGUAGE_MODELS = ("shakespeare", "text")
 EXPLAINED = "training/settings.py"
-ELSEWHERE = {"task": "TASK", "answers": "TASK --answers DIR"}
+ELSEWHERE = {
+    "task": "TASK",
+    "answers": "TASK --answers DIR",
+    "data_dir": "TASK --data-dir DIR",
+}
 WITH = {"data": ("text", "translation"), "source": ("translation",), "target": ("translation",)}
 """Settings that some tasks alone make use of."""
 
@@ -53,6 +57,7 @@ class Settings:
 
     # The data
     data: str = ""  # translation: toy, multi30k or wmt14; text: the file
+    data_dir: str = ""  # a folder in which the files of others are looked for first
     source: str = "en"  # translation: from this language: en, de or fr
     target: str = "fr"  # translation: into this one
     lowercase: bool = False  # translation: learn, answer and measure in small letters

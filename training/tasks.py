@@ -70,21 +70,20 @@ class Task(Protocol):
 
 def load(
     settings: Settings,
-    data_dir: Path | None,
     console: Console,
     languages: Languages | None = None,
 ) -> Task:
     """The task that the settings ask for, with its data.
 
     Args:
-        settings: which task, and how much of it.
-        data_dir: where files of others are looked for first.
+        settings: which task, how much of it, and where its data lie.
         console: where fetching is shown.
         languages: the vocabularies, where a run has made them already.
 
     Raises:
         Refused: data that cannot be had, or that nothing can be learnt from.
     """
+    data_dir = Path(settings.data_dir) if settings.data_dir else None
     match settings.task:
         case "copy":
             return Copy(settings)

@@ -75,14 +75,16 @@ def evaluate(
     device: str,
     data_dir: Path | None,
 ) -> None:
-    """Print what a model does on a held-out split.
+    """Print what a model does on a held-out split, of the data that its training found unless others
+    are named.
 
     Raises:
         Refused: no model, no such split, or data that cannot be had.
     """
     model = Model.load(run, device, program.workshop)
     console = program.console(stderr=as_json)
-    task = tasks.load(model.settings, data_dir, console, model.languages)
+    settings = model.settings.but({"data_dir": str(data_dir)}) if data_dir else model.settings
+    task = tasks.load(settings, console, model.languages)
     if Run(run).fingerprint() not in (None, task.fingerprint):
         words = "The data have changed since: the model may have learnt from what is held out now"
         console.print(Text(words, "yellow"), soft_wrap=True)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 import typer
 from rich.text import Text
 
 from course.assembly import graduation
 from course.assembly.assembling import assemble as run
-from course.curriculum import ROOT
+from course.assembly.parts import part_days
+from course.curriculum import ROOT, Day
+from course.judging.results import DayResult
 from course.terminal import display
-from course.terminal.arguments import EXERCISES, Answers
 from course.workers.worker import NotStarted, WorkerStopped
 
 
-def assemble(answers: Answers = EXERCISES) -> None:
-    """A Transformer of your own parts, trained to copy. Exit 0 if it copies all that it never saw."""
+def assemble(answers: Path, failing: Callable[[Sequence[Day], Path], list[DayResult]]) -> None:
+    """Put a learner's parts together, train them, and show what came of it.
+
+    Args:
+        answers: the folder with the parts.
+        failing: finds among days those that fail; a training that comes to nothing is no way to
+            learn of them.
+    """
     console = display.console()
+    with console.status("Checking your parts …"):
+        wrong = failing(part_days(), answers)
+    if wrong:
+        console.print(graduation.warning(wrong))
     try:
         with graduation.training(console) as report:
             result = run(answers, report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from rich.text import Text
 from course.assembly.assembling import Assembled
 from course.assembly.copying import HELD_OUT, Progress
 from course.judging.messages import describe_raised
+from course.judging.results import DayResult
 from course.terminal.display import printed, safe
 
 SHADES = " ░▒▓█"
@@ -54,6 +55,21 @@ def training(console: Console) -> Iterator[Callable[[Progress], None]]:
 
 def _words(progress: Progress) -> str:
     return f"loss {progress.loss:.3f}, {progress.exact:.0%} of a sample copied"
+
+
+def warning(failing: Sequence[DayResult]) -> RenderableType:
+    """The days that fail, before they are trained on."""
+    lines = [
+        Text.assemble(
+            ("✘ ", "failed"),
+            f"Day {result.day.number} · {result.day.title}: "
+            f"{result.passed} of {result.total} checks pass",
+        )
+        for result in failing
+    ]
+    numbers = " ".join(str(result.day.number) for result in failing)
+    told = f"What fails here may spoil the training. `course check {numbers}` tells more."
+    return Group(*lines, Text(told, "quiet"))
 
 
 def report(result: Assembled) -> RenderableType:
@@ -102,6 +118,7 @@ def draw(layers: list[Any], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
 
     heads = np.asarray(layers[0]).shape[0]
     figure, axes = plt.subplots(
@@ -112,6 +129,8 @@ def draw(layers: list[Any], path: Path) -> None:
             image = plot.imshow(weights, cmap="viridis", vmin=0, vmax=1)
             plot.set_title(f"layer {number}, head {head}", fontsize=9)
             plot.tick_params(labelsize=7)
+            for axis in (plot.xaxis, plot.yaxis):
+                axis.set_major_locator(MaxNLocator(integer=True))  # no token is at 2.5
     for plot in axes[-1]:
         plot.set_xlabel("source position", fontsize=8)
     for plot in axes[:, 0]:

@@ -41,7 +41,7 @@ def _fits(table: Table, to: Console) -> bool:
 
 
 def _headline(results: dict[int, DayResult], width: int) -> RenderableType:
-    passed = [day for day in DAYS if _status(day, results) == "passed"]
+    passed = [day for day in DAYS if _status(day, results) in ("passed", "watertight")]
     cells = max(1, min(len(DAYS), width - 2))
     done = round(cells * len(passed) / len(DAYS))
     bar = Text.assemble(("━" * done, "passed"), ("━" * (cells - done), "quiet"))
@@ -69,14 +69,19 @@ def _part(number: int, part: Part, results: dict[int, DayResult]) -> Table:
 
 
 def _status(day: Day, results: dict[int, DayResult]) -> str:
-    return results[day.number].status if day.number in results else "announced"
+    """How a day is shown: its status, or that it is watertight, or that it is not there yet."""
+    if day.number not in results:
+        return "announced"
+    result = results[day.number]
+    return "watertight" if result.watertight else result.status
 
 
 def _legend() -> Text:
     legend = Text()
-    for status in ("passed", "in_progress", "failed", "not_started", "announced"):
-        words = "not there yet" if status == "announced" else status.replace("_", " ")
-        legend.append(f"{MARKS[status]} ", status).append(f"{words}   ", "quiet")
+    words = {"watertight": "passed and watertight", "announced": "not there yet"}
+    for status in ("passed", "watertight", "in_progress", "failed", "not_started", "announced"):
+        meaning = words.get(status, status.replace("_", " "))
+        legend.append(f"{MARKS[status]} ", status).append(f"{meaning}   ", "quiet")
     return legend
 
 
@@ -84,11 +89,12 @@ def _next_steps(results: dict[int, DayResult]) -> list[RenderableType]:
     coming = next((r for r in results.values() if r.status != "passed"), None)
     lines: list[RenderableType] = []
     if coming is None:
-        lines.append(Text("Every day that is there passes.", "passed"))
+        stars = sum(result.watertight for result in results.values())
+        words = f"Every day that is there passes; {stars} of {len(results)} are watertight."
+        lines.append(Text(words, "passed"))
         return lines
-    failure = next((c for r in results.values() for c in r.checks if c.went_wrong), None)
-    if failure is not None:
-        day = next(r.day for r in results.values() if failure in r.checks)
+    failures = [(r.day, check) for r in results.values() for check in r.core if check.went_wrong]
+    for day, failure in failures[:1]:
         first = failure.message.splitlines()[0] if failure.message else ""
         lines += [
             Text(f"Day {day.number} fails in {failure.name}", "failed"),

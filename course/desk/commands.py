@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from rich.text import Text
 from course.checks.answers import find_answer
 from course.curriculum import DAYS, ROOT, Day
 from course.desk.board import board as board_
-from course.desk.hints import next_hint
+from course.desk.hints import give_back, next_hint
 from course.desk.standing import all_results, next_day
 from course.desk.state import belongs_on_board, fingerprint, keep_result
 from course.desk.verdicts import diagnoses, verdict
@@ -107,7 +108,7 @@ def hint(
             f"Day {day.number} has no exercise '{exercise}': it has {', '.join(day.exercises)}."
         )
     chosen = exercise or day.exercises[0]
-    display.console().print(hint_(day, chosen, *next_hint(day, chosen)))
+    display.console().print(hint_(day, chosen, *next_hint(day, chosen)), crop=False)
     others = [name for name in day.exercises if name != chosen]
     if exercise is None and others:
         display.console().print(
@@ -116,8 +117,10 @@ def hint(
 
 
 def reset(day: OneDay) -> None:
-    """The day's stub again. The old file is kept, and named."""
+    """The day's stub again, and its hints from the first. The old file is kept, and named."""
     console = display.console()
+    if give_back(day):
+        console.print("The first hint comes first again.")
     if day.stub.exists() and is_untouched(day, day.stub):
         console.print(f"{display.shown(day.stub)} is the stub already.")
         return
@@ -131,8 +134,8 @@ def reset(day: OneDay) -> None:
 
 
 def lesson(day: OneDay) -> None:
-    """Open a copy of the day's lesson, yours to change."""
-    _open_copy(day.lesson)
+    """Open a copy of the day's lesson, yours to run and to change."""
+    _open_copy(day.lesson, _without_outputs)
 
 
 def solution(day: OneDay) -> None:
@@ -159,22 +162,45 @@ def _keep_aside(path: Path) -> Path:
     return target
 
 
-def _open_copy(notebook: Path) -> None:
-    """Open one's own copy of a notebook under `my/`, so that later pulls never conflict with it."""
+def _open_copy(notebook: Path, prepare: Callable[[bytes], bytes] = bytes) -> None:
+    """Open one's own copy of a notebook under `my/`, so that later pulls never conflict with it.
+
+    Args:
+        notebook: which one.
+        prepare: makes of the notebook what is copied.
+    """
     if not notebook.exists():
         display.fail(f"{display.shown(notebook)} is not there yet.")
     copy = ROOT / "my" / notebook.relative_to(ROOT)
 
     console = display.console()
+    fresh = prepare(notebook.read_bytes())
     if not copy.exists():
         with display.writing(copy):
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(notebook, copy)
-    elif copy.read_bytes() != notebook.read_bytes():
+            copy.write_bytes(fresh)
+    elif copy.read_bytes() != fresh:
         console.print(
             f"This is the copy you have worked in. To begin anew, delete it: {display.shown(copy)}"
         )
     console.print(f"Your copy: {display.shown(copy)}")
     if sys.stdout.isatty() and "COURSE_NO_BROWSER" not in os.environ:
         console.print(Text("Ctrl-C here ends it.", "quiet"))
-        subprocess.run([sys.executable, "-m", "jupyter", "lab", str(copy)], check=False)
+        subprocess.run(_jupyter(copy), check=False)
+
+
+def _without_outputs(notebook: bytes) -> bytes:
+    """A notebook before it was run: its outputs would answer what is asked for a prediction."""
+    content = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _jupyter(notebook: Path) -> list[str]:
+    """What opens a notebook. Root, in a container most often, is refused by Jupyter unless it is told
+    that this is meant; `course check` runs the same code as root, so nothing is given away by it."""
+    command = [sys.executable, "-m", "jupyter", "lab", str(notebook)]
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0  # Windows has no such thing
+    return [*command, "--allow-root"] if is_root else command

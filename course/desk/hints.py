@@ -11,6 +11,8 @@ import re
 from course.curriculum import Day
 from course.desk.state import recall, remember
 
+GIVEN = "hints"
+
 
 def read_hints(day: Day) -> dict[str, list[str]]:
     """The hints of each exercise, in their order."""
@@ -26,8 +28,18 @@ def read_hints(day: Day) -> dict[str, list[str]]:
 def next_hint(day: Day, exercise: str) -> tuple[list[str], int]:
     """All hints given so far and one more, and how many there are in all."""
     hints = read_hints(day)[exercise]
-    given = recall("hints")
+    given = recall(GIVEN)
     key = f"{day.stem}/{exercise}"
     count = min(int(given.get(key, 0)) + 1, len(hints))
-    remember("hints", given | {key: count})
+    remember(GIVEN, given | {key: count})
     return hints[:count], len(hints)
+
+
+def give_back(day: Day) -> bool:
+    """The day's hints begin with the first again. Returns whether any had been given."""
+    given = recall(GIVEN)
+    others = {key: count for key, count in given.items() if not key.startswith(f"{day.stem}/")}
+    if others == given:
+        return False
+    remember(GIVEN, others)
+    return True

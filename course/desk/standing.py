@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from course.checks.answers import find_answer
 from course.curriculum import DAYS, Day
 from course.desk.state import fingerprint, keep_result, kept_result
@@ -13,9 +16,23 @@ from course.workers.checking import check_days
 
 def all_results() -> dict[int, DayResult]:
     """The verdict on every day that is there: remembered, where the file has not changed since."""
+    return _results([day for day in DAYS if day.ready])
+
+
+def failing(days: Sequence[Day], answers: Path) -> list[DayResult]:
+    """The verdicts on those days whose files in a folder of answers are begun, and wrong."""
+    if answers.resolve() == EXERCISES:
+        results = list(_results(days).values())
+    else:
+        there = [day for day in days if find_answer(day, answers) is not None]
+        results = [checked.verdict for checked in check_days(there, answers)]
+    return [result for result in results if result.status in ("failed", "error")]
+
+
+def _results(days: Sequence[Day]) -> dict[int, DayResult]:
     results: dict[int, DayResult] = {}
     stale: dict[Day, str] = {}
-    for day in (day for day in DAYS if day.ready):
+    for day in days:
         mark = fingerprint(day, find_answer(day, EXERCISES))
         if day.stub.exists() and day.stub.read_bytes() == stub_of(day).encode():
             results[day.number] = _untouched(day)

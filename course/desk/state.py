@@ -71,6 +71,7 @@ def kept_result(day: Day, mark: str) -> DayResult | None:
                 c["status"],
                 c["message"],
                 misconception=c["misconception"],
+                tier=c["tier"],
             )
             for c in entry["checks"]
         )

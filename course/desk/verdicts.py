@@ -6,24 +6,28 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
-from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from course.checks.loading import CORE
 from course.curriculum import Day
+from course.desk.prose import Prose
 from course.judging.results import CheckResult, DayResult
 from course.terminal.display import MARKS, printed, safe
 
 
 def verdict(result: DayResult) -> RenderableType:
-    """A day: each exercise with its checks, and the first failure of all in full."""
+    """A day: each exercise with its core checks, the first failure of all in full, and once there is none,
+    what would make the day watertight."""
     day = result.day
     count = f"   {result.passed} of {result.total} checks pass"
     head = Text.assemble(
         (f"Day {day.number} · {day.title}", "bold"), (count, _colour(result.status))
     )
+    if result.watertight:
+        head.append(f"   {MARKS['watertight']} watertight", "watertight")
     lines: list[RenderableType] = [head]
     if len({check.message for check in result.checks}) == 1 and result.checks[0].message:
         lines += _same_for_all(result)
@@ -32,7 +36,8 @@ def verdict(result: DayResult) -> RenderableType:
         for exercise in day.exercises:
             checks = [check for check in result.checks if check.exercise == exercise]
             lines += _exercise(exercise, checks, in_full=not told)
-            told = told or any(check.went_wrong for check in checks)
+            told = told or any(check.went_wrong for check in checks if check.tier == CORE)
+        lines += _invitation(result.invitations)
     if result.printed.strip():
         lines += printed(result.printed)
     return Group(*lines)
@@ -49,23 +54,52 @@ def _same_for_all(result: DayResult) -> list[RenderableType]:
 def _exercise(
     exercise: str, checks: Sequence[CheckResult], *, in_full: bool
 ) -> list[RenderableType]:
-    """An exercise with its first failure: in full, or only what it is, where another comes first."""
-    wrong = [check for check in checks if check.status not in ("passed", "skipped")]
-    passed = sum(check.status == "passed" for check in checks)
-    status = "passed" if not wrong else wrong[0].status
+    """An exercise with its first failure: in full, or only what it is, where another comes first.
+
+    Its star is earned by all its checks; what else is shown is of its core.
+    """
+    core = [check for check in checks if check.tier == CORE]
+    wrong = [check for check in core if check.is_open]
+    passed = sum(check.status == "passed" for check in core)
+    if wrong:
+        status = wrong[0].status
+    elif passed:
+        status = "passed" if any(check.is_open for check in checks) else "watertight"
+    else:
+        status = "skipped"
     mark = f"{MARKS.get(status, '✘')} "
-    count = f"  {passed} of {len(checks)}"
+    count = f"  {passed} of {len(core)}"
     head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
     if wrong and not in_full and wrong[0].went_wrong:
         lines.append(Padding(_briefly(wrong[0]), (0, 0, 0, 4)))
         return lines
     if wrong:
-        lines.append(Padding(_failure(wrong[0]), (0, 0, 0, 4)))
+        lines.append(Padding(_failure(wrong[0], _colour(wrong[0].status)), (0, 0, 0, 4)))
     others = [check.name for check in wrong[1:] if check.status != "not_started"]
     if others:
         lines.append(Padding(Text(f"not passed either: {_folded(others)}", "quiet"), (0, 0, 0, 4)))
     return lines
+
+
+def _invitation(checks: Sequence[CheckResult]) -> list[RenderableType]:
+    """What a passed day lacks to be watertight, the first of it in full: an offer, and no failure."""
+    if not checks:
+        return []
+    first, *others = checks
+    lines = Table.grid(padding=(0, 1, 0, 0))
+    lines.add_row(
+        Text("☆", "watertight"),
+        Text.assemble(
+            ("The day is passed.", "passed"),
+            f" An invitation to make `{first.exercise}` watertight: {first.beyond}.",
+        ),
+    )
+    lines.add_row("", _failure(first, "bold"))
+    if others:
+        names = _folded([check.name for check in others])
+        lines.add_row("", Text(f"then there are: {names}", "quiet"))
+    return ["", Padding(lines, (0, 0, 0, 2))]
 
 
 def _folded(names: Sequence[str]) -> str:
@@ -79,20 +113,33 @@ def _briefly(check: CheckResult) -> RenderableType:
     return Text.assemble((check.name, _colour(check.status)), "  ", safe(what))
 
 
-def _failure(check: CheckResult) -> RenderableType:
+def _failure(check: CheckResult, style: str) -> RenderableType:
     if check.status == "not_started":
         return safe(check.message)
-    name = Text.assemble((check.name, _colour(check.status)), "  ", check.says)
+    name = Text.assemble((check.name, style), "  ", check.says)
     if check.misconception is None:
         return Group(name, Padding(safe(check.message), (0, 0, 0, 2)))
-    told, _, detail = check.message.partition("\n")
-    box = Panel(
-        safe(told),
-        title=Text(check.misconception),
+    _, _, detail = check.message.partition("\n")
+    return Group(name, _told(check), Padding(safe(detail), (0, 0, 0, 2)))
+
+
+def diagnoses(result: DayResult) -> RenderableType:
+    """What was misunderstood, for each exercise of which it is known."""
+    told = [*result.core, *result.invitations]
+    known = {check.exercise: check for check in reversed(told) if check.misconception}
+    boxes = [_told(known[name]) for name in result.day.exercises if name in known]
+    return Group(*(Padding(box, (0, 0, 0, 4)) for box in boxes))
+
+
+def _told(check: CheckResult) -> RenderableType:
+    """What was misunderstood, which is the first line of a message."""
+    told, _, _ = check.message.partition("\n")
+    return Panel(
+        safe(told.replace(" • ", "\n• ")),  # several things, a line each
+        title=Text(check.misconception or ""),
         title_align="left",
         border_style="yellow",
     )
-    return Group(name, box, Padding(safe(detail), (0, 0, 0, 2)))
 
 
 def _colour(status: str) -> str:
@@ -100,14 +147,11 @@ def _colour(status: str) -> str:
 
 
 def hint(day: Day, exercise: str, shown: Iterable[str], total: int) -> RenderableType:
-    """The hints given so far, the newest last."""
+    """The hints given so far, the newest last; to be printed with `crop=False`."""
     texts = list(shown)
     blocks: list[RenderableType] = [Text(f"Day {day.number} · {exercise}", "bold")]
     for number, text in enumerate(texts, 1):
-        blocks += [
-            Text(f"Hint {number} of {total}", "quiet"),
-            Padding(Markdown(text), (0, 0, 1, 2)),
-        ]
+        blocks += [Text(f"Hint {number} of {total}", "quiet"), Prose(text)]
     if len(texts) < total:
         blocks.append(Text("Once more for the next one.", "quiet"))
     else:

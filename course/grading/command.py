@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,17 @@ from course.grading.submissions import NothingHandedIn, find_sources
 from course.terminal import display
 
 SAID = {"graded": "quiet", "refused": "in_progress", "grader_fault": "failed"}
+
+
+def share(text: str) -> Fraction:
+    """A part of a whole, such as `0.2` or `1/5`."""
+    try:
+        part = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        part = Fraction(-1)
+    if not 0 <= part <= 1:
+        raise typer.BadParameter(f"'{text}' is no share: 0, 1 and what lies between are, as 0.2.")
+    return part
 
 
 def grade(
@@ -56,6 +68,14 @@ def grade(
             exists=True, dir_okay=False, metavar="FILE", help="YAML with points by day: `8: 2`."
         ),
     ] = None,
+    watertight: Annotated[
+        Fraction,
+        typer.Option(
+            parser=share,
+            metavar="SHARE",
+            help="The part of an exercise's points, from 0 to 1, that its watertight checks earn.",
+        ),
+    ] = Fraction(0),
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler; its machines grade.")
     ] = None,
@@ -73,7 +93,8 @@ def grade(
     try:
         with sole_use(out):
             lacking = _walls(unsafe, console) if cluster is None else []
-            run = _run(submissions, out, chosen, seed, device, resume, weights, unsafe)
+            points = _weights(chosen, weights, watertight)
+            run = _run(submissions, out, points, seed, device, resume, unsafe)
             remember(out, run.plan)
             with _pool(cluster, jobs, device) as pool, _shown(console, len(run.sources)) as done:
                 grade_all(run, pool, resume, done)
@@ -93,23 +114,27 @@ def grade(
 def _run(
     submissions: Path,
     out: Path,
-    days: list[Day],
+    weights: Weights,
     seed: int | None,
     device: str,
     resume: bool,
-    weights: Path | None,
     unsafe: bool,
 ) -> Run:
     try:
-        points: Weights = read_weights(weights, days) if weights else Weights(days)
         sources = find_sources(submissions)
     except NothingHandedIn as error:
         raise typer.BadParameter(str(error)) from error
+    numbers = tuple(day.number for day in weights.days)
+    plan = Plan(numbers, seed_of(out, seed, resume), device, unsafe, edition())
+    return Run(out, plan, weights, sources)
+
+
+def _weights(days: list[Day], file: Path | None, watertight: Fraction) -> Weights:
+    try:
+        given = read_weights(file, days) if file else None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--weights") from error
-    numbers = tuple(day.number for day in days)
-    plan = Plan(numbers, seed_of(out, seed, resume), device, unsafe, edition())
-    return Run(out, plan, points, sources)
+    return Weights(days, given, watertight)
 
 
 def _days(asked: str | None) -> list[Day]:
@@ -188,8 +213,10 @@ def _shown(console: Console, total: int) -> Iterator[Callable[[LearnerResult, bo
 
 def _line(count: str, result: LearnerResult, kept: bool) -> Text:
     passed = sum(day["status"] == "passed" for day in result.days)
+    stars = sum(day["watertight"] for day in result.days)
+    days = f"{passed} of {len(result.days)} days passed, {stars} watertight"
     words = {
-        "graded": f"{passed} of {len(result.days)} days passed{', graded before' if kept else ''}",
+        "graded": days + (", graded before" if kept else ""),
         "refused": f"refused: {result.reason}",
         "grader_fault": f"not graded, by a fault that is not the learner's: {result.reason}",
     }[result.verdict]

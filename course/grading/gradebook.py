@@ -7,11 +7,14 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from course.checks.loading import CORE
 from course.curriculum import DAYS, Day
 
 GRADED = "graded"
 REFUSED = "refused"
 GRADER_FAULT = "grader_fault"
+
+VERSION = 2  # of `results/<learner>.json`
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class LearnerResult:
     def as_json(self, weights: Weights) -> dict[str, Any]:
         """The object that `results/<learner>.json` holds."""
         return {
-            "version": 1,
+            "version": VERSION,
             "learner": self.learner,
             "verdict": self.verdict,
             "points": rounded(weights.points(self.days)),
@@ -84,16 +87,23 @@ class LearnerResult:
 
 
 class Weights:
-    """How many points each day gives: one, unless told otherwise."""
+    """How many points each day gives, and what for: one, and all for its core, unless told otherwise."""
 
-    def __init__(self, days: Iterable[Day], given: Mapping[int, float] | None = None) -> None:
+    def __init__(
+        self,
+        days: Iterable[Day],
+        given: Mapping[int, float] | None = None,
+        watertight: Fraction = Fraction(0),
+    ) -> None:
         """Take the days that are graded, in their order.
 
         Args:
             days: the days that are graded.
             given: points by a day's number, where it is not one.
+            watertight: the part of an exercise's points that its watertight checks earn.
         """
         self.days = list(days)
+        self.watertight = watertight
         self._given = dict(given or {})
 
     def of(self, number: int) -> Fraction:
@@ -111,21 +121,30 @@ class Weights:
     def day_points(self, result: Mapping[str, Any]) -> Fraction:
         """The points that one day's verdicts earn.
 
-        A day's points are shared equally by its exercises. An exercise earns its share when all its
-        checks pass; those that were skipped are not asked, and one that was skipped whole earns
-        nothing.
+        A day's points are shared equally by its exercises. Checks that were skipped are not asked, and
+        an exercise that was skipped whole earns nothing.
         """
         exercises = DAYS[result["day"] - 1].exercises
-        earned = sum(
-            _passes([c["status"] for c in result["checks"] if c["exercise"] == name])
-            for name in exercises
-        )
-        return self.of(result["day"]) * Fraction(earned, len(exercises))
+        by_exercise = ([c for c in result["checks"] if c["exercise"] == one] for one in exercises)
+        earned = sum(map(self._earned, by_exercise), Fraction(0))
+        return self.of(result["day"]) * earned / len(exercises)
+
+    def _earned(self, checks: list[Mapping[str, Any]]) -> Fraction:
+        """The part of its points that an exercise earns: none unless all of its core passes, and all of
+        them only if what else was asked passes too."""
+        core, extra = _asked(checks, core=True), _asked(checks, core=False)
+        if not core or not all(core):
+            return Fraction(0)
+        return Fraction(1) if all(extra) else 1 - self.watertight
 
 
-def _passes(statuses: list[str]) -> bool:
-    asked = [status for status in statuses if status != "skipped"]
-    return bool(asked) and all(status == "passed" for status in asked)
+def _asked(checks: Iterable[Mapping[str, Any]], *, core: bool) -> list[bool]:
+    """Whether each check of a tier passes, those that were skipped aside."""
+    return [
+        check["status"] == "passed"
+        for check in checks
+        if (check["tier"] == CORE) == core and check["status"] != "skipped"
+    ]
 
 
 def rounded(points: Fraction) -> float:

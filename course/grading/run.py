@@ -12,11 +12,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
+from course.curriculum import Day
+from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
 from course.grading.job import Plan
 from course.grading.pools import Broken, Pool
 from course.grading.reports import GradedClass, file_name, write_reports
@@ -54,7 +54,7 @@ class Run:
         """The learner's result of an earlier run, if there is one that can be read."""
         try:
             entry = json.loads(self.path(learner).read_text(encoding="utf-8"))
-            return LearnerResult.from_json(entry)
+            return LearnerResult.from_json(entry) if entry["version"] == VERSION else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -198,8 +198,8 @@ def sole_use(folder: Path) -> Iterator[None]:
         yield
 
 
-def read_weights(path: Path, days: list[Any]) -> Weights:
-    """The points of days, from a YAML file that maps days to points.
+def read_weights(path: Path, days: list[Day]) -> dict[int, float]:
+    """The points by a day's number, from a YAML file that maps days to points.
 
     Raises:
         ValueError: it does not, with the reason.
@@ -216,4 +216,4 @@ def read_weights(path: Path, days: list[Any]) -> Weights:
             raise ValueError(f"{path}: {number!r} is none of the days that are graded.")
         if type(points) not in (int, float) or not 0 <= points < 1e6:
             raise ValueError(f"{path}: {points!r} points for day {number}; 0 or more are allowed.")
-    return Weights(days, given)
+    return given

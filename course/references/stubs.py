@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import io
 import re
 import textwrap
@@ -10,7 +11,17 @@ import tokenize
 from collections.abc import Iterator
 
 from course.curriculum import RAISE, Day
-from course.references.text import definition_text, import_lines, sorted_imports, span
+from course.references.text import (
+    Definition,
+    Reference,
+    definition_text,
+    import_lines,
+    reference,
+    sorted_imports,
+    span,
+)
+
+PARTS = "\nWhat is imported from them below:\n"
 
 
 def stub_text(day: Day) -> str:
@@ -24,11 +35,52 @@ def stub_text(day: Day) -> str:
 
         Replace each `{RAISE}` by your own code. The numbered comments are a way there; you may
         take another. Earlier days' parts come from the reference, so a day can be skipped.
-        """
         ''')
+    parts = "\n".join(_earlier_parts(day))
+    head += f'{PARTS}\n{textwrap.indent(parts, "    ")}\n"""\n' if parts else '"""\n'
     bodies = [_stub_of(definition_text(day, name)) for name in day.exercises]
     imports = sorted_imports(import_lines(day, private=False))
     return "\n\n".join([f"{head}\n{imports}" if imports else head, *bodies])
+
+
+def _earlier_parts(day: Day) -> Iterator[str]:
+    """What the stub imports of earlier days, and how each is made and called."""
+    files = {reference(file).module: reference(file) for file in day.references}
+    for node in ast.parse(import_lines(day, private=False)).body:
+        if isinstance(node, ast.ImportFrom) and node.module in files:
+            source = files[node.module]
+            for alias in node.names:
+                yield from _signatures(source.definitions[alias.name], source)
+
+
+def _signatures(definition: Definition, source: Reference) -> Iterator[str]:
+    """A function with its arguments; a class with its own, and those of its public methods below."""
+    if isinstance(definition, ast.FunctionDef):
+        yield f"{definition.name}({_arguments(definition, source)})"
+        return
+    methods = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
+    made = methods.get("__init__")
+    yield f"{definition.name}({_arguments(made, source)})" if made else definition.name
+    for name, method in methods.items():
+        if name == "forward":
+            yield f"    called with ({_arguments(method, source)})"
+        elif not name.startswith("_"):
+            yield f"    .{name}({_arguments(method, source)})"
+
+
+def _arguments(function: ast.FunctionDef, source: Reference) -> str:
+    """The arguments of a function without their types, or of a method without `self`, as they are written."""
+    arguments = copy.deepcopy(function.args)
+    arguments.args = [one for one in arguments.args if one.arg != "self"]
+    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        one.annotation = None
+
+    def as_written(default: ast.expr) -> ast.expr:
+        return ast.Name(ast.get_source_segment(source.source, default) or ast.unparse(default))
+
+    arguments.defaults = [as_written(default) for default in arguments.defaults]
+    arguments.kw_defaults = [default and as_written(default) for default in arguments.kw_defaults]
+    return ast.unparse(arguments)
 
 
 def _stub_of(text: str) -> str:

@@ -18,6 +18,7 @@ from course.curriculum import ROOT
 THEME = Theme(
     {
         "passed": "green",
+        "watertight": "bold green",
         "failed": "red",
         "error": "red",
         "in_progress": "yellow",
@@ -31,6 +32,7 @@ THEME = Theme(
 )
 MARKS = {
     "passed": "✔",
+    "watertight": "★",
     "failed": "✘",
     "error": "✘",
     "in_progress": "◐",

@@ -90,3 +90,11 @@ def project(pristine, tmp_path):
 def answer() -> str:
     """The source of a right answer to day 2."""
     return ANSWER.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def loose(answer) -> str:
+    """The source of an answer that passes day 2 and is not watertight: a query that may attend to nothing
+    attends to everything."""
+    assert answer.count("weights = weights * mask") == 1
+    return answer.replace("weights = weights * mask", "pass")

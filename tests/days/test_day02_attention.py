@@ -5,6 +5,11 @@ import pytest
 
 from course.checks.authoring import named
 
+FLOAT32 = pytest.param(
+    "float32",
+    marks=pytest.mark.watertight("float32, of which one float64 on the way makes float64"),
+)
+
 
 def queries_keys_values(draw, *batch, low=3, high=8, **how):
     """Inputs in which T_q, T_k, d_k and d_v are all different, so that no swapped axis can hide."""
@@ -47,8 +52,8 @@ def wide(draw):
 
 @pytest.fixture
 def large(draw):
-    """Scores of about ±10 000 in float32."""
-    return queries_keys_values(draw, 2, scale=100.0, dtype="float32")
+    """Scores of about ±10 000."""
+    return queries_keys_values(draw, 2, scale=100.0)
 
 
 @pytest.fixture
@@ -60,8 +65,24 @@ def masked(draw):
 
 @pytest.fixture
 def masked_large(draw):
-    """Scores of about ±10 000, the highest of them hidden."""
-    inputs = queries_keys_values(draw, 2, scale=100.0)
+    """Scores between −2000 and −9000, the highest of them hidden."""
+    return highest_hidden(draw, 45.0)
+
+
+@pytest.fixture
+def masked_very_large(draw, dtype):
+    """Scores between −90 000 and −900 000, the highest of them hidden."""
+    inputs = highest_hidden(draw, draw.uniform(300.0, 450.0))
+    return {name: x if name == "mask" else x.astype(dtype) for name, x in inputs.items()}
+
+
+def highest_hidden(draw, size):
+    """All scores are negative and large, and each query's highest is hidden."""
+    inputs = queries_keys_values(draw, 2)
+    inputs |= {
+        "query": draw.uniform(0.8, 1.2, *inputs["query"].shape) * size,
+        "key": draw.uniform(0.8, 1.2, *inputs["key"].shape) * -size,
+    }
     scores = inputs["query"] @ np.swapaxes(inputs["key"], -2, -1)
     return inputs | {"mask": scores < scores.max(axis=-1, keepdims=True)}
 
@@ -106,11 +127,9 @@ def turned(draw):
 
 @pytest.fixture
 def of_dtype(draw, dtype):
-    """Inputs of one dtype, masked, a query without keys among them."""
+    """Inputs of one dtype, masked."""
     inputs = queries_keys_values(draw, 2, dtype=dtype)
-    mask = draw.mask(*score_shape(inputs))
-    mask[0, 0] = False
-    return inputs | {"mask": mask}
+    return inputs | {"mask": draw.mask(*score_shape(inputs))}
 
 
 def observe(result):
@@ -134,7 +153,7 @@ def test_scale(answer, wide):
 
 
 def test_large_scores(answer, large):
-    """Scores of ±10 000 in float32 give weights, not overflow."""
+    """Scores of ±10 000 give weights, not overflow."""
     return observe(answer.attention(**large))
 
 
@@ -144,8 +163,15 @@ def test_mask(answer, masked):
 
 
 def test_mask_hides_the_highest_score(answer, masked_large):
-    """However large a hidden score is, its weight is 0."""
+    """However much larger a hidden score is than those that are left, its weight is 0."""
     return observe(answer.attention(**masked_large))
+
+
+@pytest.mark.watertight("scores of up to a million, below which a fill such as −1e4 is not low")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_mask_among_very_large_scores(answer, masked_very_large, dtype):
+    """A hidden key has the weight 0 even where all visible scores are below −10 000."""
+    return observe(answer.attention(**masked_very_large))
 
 
 @pytest.mark.parametrize("axes", [1, 2, 4])
@@ -154,22 +180,25 @@ def test_mask_broadcasts(answer, masked_for_all_queries, axes):
     return observe(answer.attention(**masked_for_all_queries))
 
 
+@pytest.mark.watertight("rows with nothing to attend to, which a batch of unlike lengths has")
 def test_query_with_no_key(answer, nothing_to_attend_to):
     """A query that may attend to nothing has weights and output of exactly 0, not NaN."""
     return observe(answer.attention(**nothing_to_attend_to))
 
 
+@pytest.mark.watertight("a single key, where an axis is easily lost")
 def test_one_key(answer, one_key):
     """With one key, every query's output is its value."""
     return observe(answer.attention(**one_key))
 
 
+@pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
 def test_memory_layout(answer, turned):
     """Column by column in memory instead of row by row: the same numbers."""
     return observe(answer.attention(**turned))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", [FLOAT32, "float64"])
 def test_dtype(answer, of_dtype, dtype):
     """The result has the dtype of the inputs."""
     return observe(answer.attention(**of_dtype))

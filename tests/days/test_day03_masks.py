@@ -147,16 +147,19 @@ def test_padding_square(answer, as_many_as_long):
     return {"mask": answer.padding_mask(as_many_as_long)}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_padding_of_one_sequence(answer, one_sequence):
     """A batch of one is a batch."""
     return {"mask": answer.padding_mask(one_sequence)}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_padding_of_one_token(answer, one_token):
     """A sequence of one token has a mask of one column."""
     return {"mask": answer.padding_mask(one_token)}
 
 
+@pytest.mark.watertight("ids in a small dtype, as a data loader may keep them")
 def test_padding_of_small_ids(answer, small_ids):
     """The mask is boolean, whatever dtype the ids have."""
     return {"mask": answer.padding_mask(small_ids)}
@@ -170,6 +173,7 @@ def test_subsequent(answer, size):
     return {"mask": answer.subsequent_mask(size)}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 @pytest.mark.constant("of_one", "a single position sees itself")
 @pytest.mark.constant("of_two", "the mask of a size depends on nothing else")
 def test_subsequent_of_small_sizes(answer, size):
@@ -219,11 +223,13 @@ def test_target_square(answer, as_many_as_long):
     return {"mask": answer.target_mask(as_many_as_long)}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_target_of_one_sequence(answer, one_sequence):
     """A batch of one is a batch."""
     return {"mask": answer.target_mask(one_sequence)}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_target_of_one_token(answer, one_token):
     """A single token sees itself, unless it is padding."""
     return {"mask": answer.target_mask(one_token)}

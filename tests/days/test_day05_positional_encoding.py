@@ -30,6 +30,17 @@ def square(draw):
 
 
 @pytest.fixture
+def several(draw):
+    """Tables of several sizes, asked for one after the other: wider, narrower, longer, shorter."""
+    narrow, wide = 2 * draw.size(2, 4), 2 * draw.size(6, 9)
+    short, long = draw.size(13, 15), draw.size(16, 19)
+    return [
+        sizes_of(max_len, d_model)
+        for max_len, d_model in [(long, wide), (long, narrow), (short, wide), (short, narrow)]
+    ]
+
+
+@pytest.fixture
 def one_position(draw):
     """The first position alone."""
     return sizes_of(1, 2 * draw.size(1, 6))
@@ -69,16 +80,19 @@ def test_table(answer, even):
     return {"table": answer.positional_encoding(**even)}
 
 
+@pytest.mark.watertight("an odd width, which leaves one sine without its cosine")
 def test_odd_width(answer, odd):
     """An odd d_model ends on a sine whose cosine has no column."""
     return {"table": answer.positional_encoding(**odd)}
 
 
+@pytest.mark.watertight("the narrowest table, which has no cosine at all")
 def test_one_column(answer, one_column):
     """With d_model 1 there is a single sine, and no cosine at all."""
     return {"table": answer.positional_encoding(**one_column)}
 
 
+@pytest.mark.watertight("a table of a single row, where an axis is easily lost")
 def test_one_position(answer, one_position):
     """With max_len 1 there is position 0 alone, and the table still has two axes."""
     return {"table": answer.positional_encoding(**one_position)}
@@ -89,11 +103,18 @@ def test_square(answer, square):
     return {"table": answer.positional_encoding(**square)}
 
 
+def test_one_after_another(answer, several):
+    """Each table stands for itself: a narrower one is not cut from a wider one that was made before."""
+    tables = [answer.positional_encoding(**sizes) for sizes in several]
+    return {f"table {number}": table for number, table in enumerate(tables, start=1)}
+
+
 def test_wide_table(answer, wide):
     """Hundreds of columns: the wavelengths grow from 2π towards 10000 · 2π."""
     return {"table": answer.positional_encoding(**wide)}
 
 
+@pytest.mark.watertight("thousands of positions, which multiply the rounding of a frequency")
 def test_long_table(answer, long):
     """Thousands of positions, in the full precision of float64."""
     return {"table": answer.positional_encoding(**long)}

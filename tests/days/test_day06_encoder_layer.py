@@ -252,6 +252,9 @@ def test_layer_norm_leading_dimensions(answer, norm_of_rank, axes):
     return {"normed": answer.layer_norm(**norm_of_rank)}
 
 
+@pytest.mark.watertight(
+    "a mean far larger than the deviation, where a difference of squares loses everything"
+)
 def test_layer_norm_far_from_zero(answer, far_from_zero):
     """A mean of 1000 with a deviation of 0.1 in float32 is no trouble."""
     return {"normed": answer.layer_norm(**far_from_zero)}
@@ -262,6 +265,7 @@ def test_layer_norm_two_features(answer, two_features):
     return {"normed": answer.layer_norm(**two_features)}
 
 
+@pytest.mark.watertight("a variance as small as ε, where it shows how ε is added")
 def test_layer_norm_small_variance(answer, nearly_constant):
     """A variance about as small as ε = 1e-5: ε is added to it, under the root."""
     return {"normed": answer.layer_norm(**nearly_constant)}
@@ -272,6 +276,7 @@ def test_layer_norm_eps(answer, with_eps):
     return {"normed": answer.layer_norm(**with_eps)}
 
 
+@pytest.mark.watertight("vectors without any variance, which only ε keeps from NaN")
 def test_layer_norm_constant_vectors(answer, constant_vectors):
     """A vector of equal numbers gives the bias, not NaN."""
     return {"normed": answer.layer_norm(**constant_vectors)}
@@ -336,11 +341,13 @@ def test_encoder_layer_square(answer, square_layer):
     return {"output": answer.encoder_layer(**square_layer)}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_encoder_layer_smallest(answer, smallest_layer):
     """A single token can attend only to itself, and is added, normed and thought about all the same."""
     return {"output": answer.encoder_layer(**smallest_layer)}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1"])
 def test_encoder_layer_at_the_edge(answer, layer_at_the_edge, edge):
     """One sequence, one token, one head, or heads of width 1, with a mask."""
@@ -354,11 +361,13 @@ def test_encoder_layer_mask(answer, masked_layer, batch, queries):
     return {"output": answer.encoder_layer(**masked_layer)}
 
 
+@pytest.mark.watertight("rows with nothing to attend to, which a batch of unlike lengths has")
 def test_encoder_layer_nothing_to_attend_to(answer, nothing_to_attend_to):
     """A token that may attend to nothing still has itself: attention adds only its output bias."""
     return {"output": answer.encoder_layer(**nothing_to_attend_to)}
 
 
+@pytest.mark.watertight("sums as quiet as ε, where it shows whose ε the layer uses")
 def test_encoder_layer_quiet(answer, quiet_layer):
     """Where a sum varies about as little as √ε, its norm shows ε, here as in `layer_norm`."""
     return {"output": answer.encoder_layer(**quiet_layer)}

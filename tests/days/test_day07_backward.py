@@ -5,6 +5,11 @@ import pytest
 
 from course.checks.authoring import named
 
+FLOAT32 = pytest.param(
+    "float32",
+    marks=pytest.mark.watertight("float32, of which one float64 on the way makes float64"),
+)
+
 # --- softmax_backward ------------------------------------------------------------------------------
 
 
@@ -66,9 +71,8 @@ def turned_rows(draw):
 
 @pytest.fixture
 def rows_of_dtype(draw, dtype):
-    """Rows of one dtype, an empty one and a one-hot one among them."""
-    inputs = gradient_and_weights(draw, *draw.sizes(3, 6, 2), dtype=dtype)
-    return inputs | {"weights": with_special_rows(draw, inputs["weights"])}
+    """Rows of one dtype."""
+    return gradient_and_weights(draw, *draw.sizes(3, 6, 2), dtype=dtype)
 
 
 def test_softmax_backward_of_one_row(answer, row):
@@ -86,16 +90,19 @@ def test_softmax_backward_of_a_square(answer, square_rows):
     return {"grad_scores": answer.softmax_backward(**square_rows)}
 
 
+@pytest.mark.watertight("large gradients that hardly differ, where rounding shows")
 def test_softmax_backward_of_large_gradients(answer, large_rows):
     """What all gradients of a row have in common changes nothing, however large it is."""
     return {"grad_scores": answer.softmax_backward(**large_rows)}
 
 
+@pytest.mark.watertight("weights of exactly 0 and 1, which masks and large scores give")
 def test_softmax_backward_of_weights_of_zero(answer, special_rows):
     """Where a weight is 0 the gradient of its score is 0, and in a row with a single 1 all are 0."""
     return {"grad_scores": answer.softmax_backward(**special_rows)}
 
 
+@pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
 def test_softmax_backward_memory_layout(answer, turned_rows):
     """Column by column in memory instead of row by row: the same numbers."""
     return {"grad_scores": answer.softmax_backward(**turned_rows)}
@@ -193,9 +200,8 @@ def turned(draw):
 
 @pytest.fixture
 def of_dtype(draw, dtype):
-    """Inputs of one dtype, a query without keys among them."""
-    inputs = everything(draw, (2,), *four_sizes(draw), dtype=dtype)
-    return inputs | {"weights": with_special_rows(draw, inputs["weights"])}
+    """Inputs of one dtype."""
+    return everything(draw, (2,), *four_sizes(draw), dtype=dtype)
 
 
 def observe(result):
@@ -224,32 +230,37 @@ def test_attention_backward_scale(answer, wide):
     return observe(answer.attention_backward(**wide))
 
 
+@pytest.mark.watertight("weights of exactly 0 and 1, which masks and large scores give")
 def test_attention_backward_of_weights_of_zero(answer, special):
     """A query that attends to nothing, or to one key alone, moves no score."""
     return observe(answer.attention_backward(**special))
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_attention_backward_with_one_key(answer, one_key):
     """With a single key the weight is always 1: only the value has a gradient."""
     return observe(answer.attention_backward(**one_key))
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_attention_backward_with_one_query(answer, one_query):
     """A single query: the gradients of query, key and value keep the axes of what they belong to."""
     return observe(answer.attention_backward(**one_query))
 
 
+@pytest.mark.watertight("gradients in the ten thousands, as an unlucky batch brings them")
 def test_attention_backward_of_large_gradients(answer, large):
     """Gradients of ±10 000 in float32: nothing is cut off."""
     return observe(answer.attention_backward(**large))
 
 
+@pytest.mark.watertight("arrays that lie otherwise in memory, as after a transposition")
 def test_attention_backward_memory_layout(answer, turned):
     """Column by column in memory instead of row by row: the same numbers."""
     return observe(answer.attention_backward(**turned))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", [FLOAT32, "float64"])
 def test_attention_backward_dtype(answer, of_dtype, dtype):
     """The gradients have the dtype of the inputs."""
     return observe(answer.attention_backward(**of_dtype))

@@ -4,7 +4,13 @@ PositionalEncoding(d_model, dropout, max_len=5000)."""
 import pytest
 import torch
 
-from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
+from course.checks.authoring import HALVES, backward, gradients, wanting_gradients
+
+FLOAT64 = pytest.param(
+    "float64",
+    marks=pytest.mark.watertight("float64 keeps its sixteen digits only if no step is in float32"),
+)
+DTYPES = [FLOAT64, "float32", *HALVES]
 
 
 def shapes(module):
@@ -243,6 +249,7 @@ def test_embeddings_gradients(answer, build, table, every_token):
     return {"output": output, "gradients": gradients(module)}
 
 
+@pytest.mark.watertight("a table that starts too wide drowns the positions that are added to it")
 @pytest.mark.constant("mean", "it holds whatever is drawn")
 @pytest.mark.constant("deviation", "it holds whatever is drawn")
 @pytest.mark.constant("normal", "it holds whatever is drawn")
@@ -286,11 +293,15 @@ def test_positional_encoding_table(answer, build, even):
     return {"pe": build(answer.PositionalEncoding, dropout=0.0, **even).pe}
 
 
+@pytest.mark.watertight(
+    "a width that is odd leaves the last sine without a cosine, and much code raises"
+)
 def test_positional_encoding_odd_width(answer, build, odd):
     """An odd d_model ends on a sine whose cosine has no column."""
     return {"pe": build(answer.PositionalEncoding, dropout=0.0, **odd).pe}
 
 
+@pytest.mark.watertight("tables of one column or one row are where slices and broadcasts go astray")
 @pytest.mark.parametrize("edge", ["d_model=1", "d_model=2", "max_len=1"])
 def test_positional_encoding_at_the_edge(answer, build, at_the_edge, edge):
     """One column, one pair of columns, or one position."""

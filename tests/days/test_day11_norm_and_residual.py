@@ -5,7 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
+from course.checks.authoring import HALVES, backward, gradients, wanting_gradients
+
+FLOAT64 = pytest.param(
+    "float64",
+    marks=pytest.mark.watertight("float64 keeps its sixteen digits only if no step is in float32"),
+)
+DTYPES = [FLOAT64, "float32", *HALVES]
 
 NORMS = ["post", "pre"]
 
@@ -108,14 +114,14 @@ def large_halves(draw):
 @pytest.fixture
 def layer(draw):
     """Tokens, and what the sublayer computes with."""
-    batch, time, size = draw.sizes(2, 7, 3)
+    batch, time, size = draw.sizes(4, 8, 3)
     return {"x": draw.normal(batch, time, size, mean=0.5)} | weights(draw, size)
 
 
 @pytest.fixture
 def layer_of_dtype(draw, dtype):
     """The same in other dtypes."""
-    batch, time, size = draw.sizes(2, 7, 3)
+    batch, time, size = draw.sizes(4, 8, 3)
     return {"x": draw.normal(batch, time, size, mean=0.5, dtype=dtype)} | weights(
         draw, size, dtype=dtype
     )
@@ -188,7 +194,10 @@ def test_layer_norm_leading_dimensions(answer, build, x_of_rank, leading):
     return {"normed": build(answer.LayerNorm, x_of_rank.size(-1))(x_of_rank)}
 
 
-@pytest.mark.parametrize("features", [1, 2])
+@pytest.mark.parametrize(
+    "features",
+    [pytest.param(1, marks=pytest.mark.watertight("with n − 1 a vector of one number is 0/0")), 2],
+)
 def test_layer_norm_short_vectors(answer, build, short, features):
     """The variance divides by n, the number of features: with one feature, the bias is left."""
     return {"normed": build(answer.LayerNorm, features)(short)}
@@ -209,6 +218,7 @@ def test_layer_norm_constant_vectors(answer, build, constant):
     return {"normed": build(answer.LayerNorm, constant.size(-1))(constant)}
 
 
+@pytest.mark.watertight("the mean of squares less the square of the mean is noise far from zero")
 def test_layer_norm_far_from_zero(answer, build, far_from_zero):
     """A mean of 1000 with a deviation of 0.1 in float32 is no trouble."""
     return {"normed": build(answer.LayerNorm, far_from_zero.size(-1))(far_from_zero)}
@@ -222,6 +232,7 @@ def test_layer_norm_gradients(answer, build, x):
     return {"gradients": gradients(inputs) | gradients(norm)}
 
 
+@pytest.mark.watertight("a vector of equal numbers must not turn all gradients of a batch into NaN")
 def test_layer_norm_gradients_of_constant_vectors(answer, build, constant):
     """Gradients of vectors of equal numbers are numbers, although their deviation is 0."""
     norm = build(answer.LayerNorm, constant.size(-1))
@@ -236,6 +247,7 @@ def test_layer_norm_dtype(answer, build, of_dtype, dtype):
     return {"normed": build(answer.LayerNorm, of_dtype.size(-1), dtype=dtype)(of_dtype)}
 
 
+@pytest.mark.watertight("features of 300 are common in a trained stack, and float16 ends at 65504")
 def test_layer_norm_large_halves(answer, build, large_halves):
     """Features of ±300 are no trouble in float16, which cannot hold their squares."""
     norm = build(answer.LayerNorm, large_halves.size(-1), dtype="float16")
@@ -371,6 +383,7 @@ def test_clones_gradients(answer, build, widths, n, inputs):
     return {"gradients": gradients(copies)}
 
 
+@pytest.mark.watertight("a stack of one layer is how one begins to look for a mistake")
 @pytest.mark.parametrize("few", [0, 1])
 @pytest.mark.constant("how_many", "it is asked for")
 def test_clones_of_one_or_none(answer, build, widths, few):

@@ -160,26 +160,31 @@ def test_usual_pad(answer, padded):
     return seen(answer.Batch(padded["src"], padded["tgt"]))
 
 
+@pytest.mark.watertight("padding that stands before words, or between them")
 def test_padding_anywhere(answer, holes):
     """Padding is hidden wherever it stands, and a padded query still sees its real earlier keys."""
     return seen(answer.Batch(**holes))
 
 
+@pytest.mark.watertight("rows of nothing but padding, which fill up a last batch")
 def test_nothing_but_padding(answer, nothing_real):
     """A row of nothing but padding has nothing to attend to, and counts no token."""
     return seen(answer.Batch(**nothing_real))
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_one_pair(answer, one_pair):
     """A batch of one keeps its axis."""
     return seen(answer.Batch(**one_pair))
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_shortest_target(answer, shortest_target):
     """A start symbol and one token: one position, one mask of one entry."""
     return seen(answer.Batch(**shortest_target))
 
 
+@pytest.mark.watertight("a batch to read only, as decoding has it")
 def test_source_alone(answer, source_alone):
     """Without a target there is a source with its mask, and the other four are None."""
     return seen(answer.Batch(**source_alone))

@@ -129,18 +129,17 @@ def of_dtype(draw, made, dtype):
 
 @pytest.fixture
 def made_large(draw):
-    """A large vocabulary and a small ε: a class's share is too small for float16, and 1 − ε is 1 in
-    bfloat16."""
-    return options(draw, draw.size(20000, 30000), smoothing=float(draw.uniform(2e-4, 5e-4)))
+    """The paper's ε and a vocabulary nearly as large as its own: a class's share is about 3e-6."""
+    steps = draw.size(54, 60) + 0.5  # of float16, which has no half ones
+    return options(draw, round(0.1 * 2**24 / steps) + 2, smoothing=0.1)
 
 
 @pytest.fixture
-def large_rows(draw, made_large, dtype):
-    """Rows that are nearly certain of the right class: what is left of the loss is the shares'."""
-    size, padding_idx = made_large["size"], made_large["padding_idx"]
-    target = draw.integers(0, padding_idx - 1, 2)
-    logits = draw.normal(2, size, dtype="float64")
-    logits[torch.arange(2), target] += 25.0
+def large_row(draw, made_large, dtype):
+    """A row that is somewhat surer of the right class than it was taught to be."""
+    target = draw.integers(0, made_large["padding_idx"] - 1, 1)
+    logits = draw.normal(1, made_large["size"], scale=0.5, dtype="float64")
+    logits[0, target] += draw.uniform(14.5, 16.0, 1, dtype="float64")
     return {"log_probs": logits.log_softmax(-1).to(getattr(torch, dtype)), "target": target}
 
 
@@ -178,30 +177,35 @@ def test_padding_anywhere(answer, build, made_at, rows_at, place):
     return {"loss": loss(rows_at["log_probs"], rows_at["target"])}
 
 
+@pytest.mark.watertight("the fewest classes that there can be")
 def test_three_classes(answer, build, of_three, rows_of_three):
     """With three classes the one that is neither right nor padding gets all of ε."""
     loss = build(answer.LabelSmoothing, **of_three)
     return {"loss": loss(rows_of_three["log_probs"], rows_of_three["target"])}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_one_row(answer, build, made, one_row):
     """A batch of one row."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(one_row["log_probs"], one_row["target"])}
 
 
+@pytest.mark.watertight("all of ε, where 0 · log 0 comes up")
 def test_everything_spread(answer, build, made, rows):
     """With ε = 1 the right class gets nothing, and 0 · log 0 is 0."""
     loss = build(answer.LabelSmoothing, made["size"], made["padding_idx"], 1.0)
     return {"loss": loss(rows["log_probs"], rows["target"])}
 
 
+@pytest.mark.watertight("log-probabilities of −1000, of which exp is 0")
 def test_certain(answer, build, made, certain):
     """Log-probabilities of −1000 are no trouble: nothing here needs the probabilities themselves."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(certain["log_probs"], certain["target"])}
 
 
+@pytest.mark.watertight("tensors that lie otherwise in memory, as after a transposition")
 def test_memory_by_columns(answer, build, made, by_columns):
     """Tensors that lie in memory otherwise, as after a transposition, give the same."""
     loss = build(answer.LabelSmoothing, **made)
@@ -240,6 +244,7 @@ def test_gradients(answer, build, made, some_padding):
     return {"gradients": gradients(inputs)}
 
 
+@pytest.mark.watertight("batches without a single real target, on which `backward` must not fail")
 @pytest.mark.constant("loss", "nothing is counted")
 def test_nothing_but_padding(answer, build, made, only_padding):
     """Where every target is padding the loss is 0, and so is every gradient."""
@@ -263,15 +268,16 @@ def test_dtype(answer, build, made, of_dtype, dtype):
     return {"loss": output, "gradients": gradients(inputs)}
 
 
+@pytest.mark.watertight("float64, which is not to lose half of its digits on the way")
 @pytest.mark.parametrize("dtype", ["float64"])
 def test_double(answer, build, made, of_dtype, dtype):
-    """In float64 the loss has sixteen digits."""
+    """In float64 the loss is computed in float64, not in less."""
     loss = build(answer.LabelSmoothing, **made, dtype=dtype)
     return {"loss": loss(of_dtype["log_probs"], of_dtype["target"])}
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_large_vocabulary(answer, build, made_large, large_rows, dtype):
-    """A share of ε that is too small for half precision, or a 1 − ε too near to 1, still counts."""
+@pytest.mark.parametrize("dtype", HALVES[:1])
+def test_large_vocabulary(answer, build, made_large, large_row, dtype):
+    """A class's share in a vocabulary of 30 000 is too small for float16, and still counts as it is."""
     loss = build(answer.LabelSmoothing, **made_large)
-    return {"loss": loss(large_rows["log_probs"], large_rows["target"])}
+    return {"loss": loss(large_row["log_probs"], large_row["target"])}

@@ -181,7 +181,7 @@ def vocabularies(draw):
 def sentences(draw, vocabularies):
     """Sources with padding at their ends, for a Transformer."""
     rows, length = draw.sizes(3, 6, 2)
-    max_len = draw.size(7, 8)
+    max_len = draw.size(5, 6)
     src = draw.integers(1, vocabularies[0] - 1, rows, length)
     for row in range(1, rows):
         src[row, draw.size(1, length - 1) :] = PAD
@@ -198,6 +198,7 @@ def test_likeliest_tokens(answer, no_end):
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
+@pytest.mark.watertight("room for a single token")
 def test_start_alone(answer, start_alone):
     """`max_len` counts the start symbol: with room for one token, that is all."""
     model, call = staged(start_alone)
@@ -216,6 +217,7 @@ def test_source_mask(answer, hidden_tokens):
     return {"tokens": answer.greedy_decode(model, **call)}
 
 
+@pytest.mark.watertight("ids in another integer dtype, as a data loader may keep them")
 def test_whole_numbers(answer, short_integers):
     """Tokens are int64, whatever integers the source is made of."""
     model, call = staged(short_integers)

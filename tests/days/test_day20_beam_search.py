@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from course.checks.authoring import DTYPES
+from course.checks.authoring import DTYPES, HALVES
 from implementation import make_model
 
 PAD = 0
@@ -54,6 +54,15 @@ class Script(nn.Module):
     def generator(self, states):
         self.differentiable += states.requires_grad
         return (-states).log_softmax(dim=-1)
+
+
+class Chain(Script):
+    """The same with a short memory: what comes next hangs on the last token, and whether it is the first."""
+
+    def decode(self, memory, src_mask, tgt, tgt_mask):
+        row = memory.amax((1, 2)).long() % len(self.log_probs)  # (B,)
+        place = torch.arange(tgt.size(1), device=tgt.device).clamp(max=1)
+        return -self.log_probs[row.unsqueeze(1), place, tgt]  # (B, t, V)
 
 
 # --- What is likely -------------------------------------------------------------------------------
@@ -332,8 +341,8 @@ def usual_penalty(draw):
 
 @pytest.fixture
 def ends(draw):
-    """Every row ends somewhere else, and one is cut off."""
-    return straight(draw, 5, 4, [None, *draw.sizes(1, 3, 3)])
+    """Every row ends somewhere else."""
+    return straight(draw, 5, 4, draw.sizes(1, 4, 3))
 
 
 @pytest.fixture
@@ -431,10 +440,14 @@ def hidden_tokens(draw):
     asked = sources(draw, rows, length)
     mask = draw.mask(rows, 1, length)
     mask[..., 0] = True  # it is the one that tells the rows apart
+    mask[..., 1 : rows + 1] = torch.eye(rows, dtype=torch.bool).unsqueeze(
+        1
+    )  # no row's holds another's
     noise = draw.integers(1, 5 * rows, rows, length)
     shown = mask.squeeze(1)
     src = asked["src"] * shown + noise * ~shown
-    return inputs | {"call": inputs["call"] | {"src": src, "src_mask": mask}}
+    beam = draw.size(2, 3)  # so that no first place has the right mask by accident
+    return inputs | {"call": inputs["call"] | {"src": src, "src_mask": mask, "beam": beam}}
 
 
 @pytest.fixture
@@ -451,6 +464,34 @@ def of_dtype(draw, dtype):
     table = [race(draw, how, 5, places, (1, 3), ratio) for ratio in (0.9, 1.3, 3.0)]
     inputs = speech(draw, how, table, beam=5, alpha=2.0)
     return inputs | {"log_probs": inputs["log_probs"].to(getattr(torch, dtype))}
+
+
+@pytest.fixture
+def small_steps(draw, dtype):
+    """Paths with a total of about −2, of which one goes on falling by less than the dtype can take off it."""
+    vocab, places, eps = 12, 15, torch.finfo(getattr(torch, dtype)).eps
+    how, table = symbols(draw, vocab), []
+    # A total between 2 and 4 moves by 2 eps, or not at all.
+    for falls in (0.9 * eps, 0.9 * eps, 0.05 * eps):
+        one, other = (words(how, vocab)[i] for i in draw.sizes(0, vocab - 3, 2))
+        shares = draw.uniform(1.0, 1.4, 2, vocab, vocab, dtype="float64")
+        shares[..., [PAD, how["end"]]] = 0.01
+        begun = {one: math.exp(-2.1), other: math.exp(-2.1 - 5 * eps)}
+        likely(shares[0, how["start"]], begun)
+        likely(shares[1, one], {one: math.exp(-falls)})
+        likely(shares[1, other], {other: math.exp(-0.04 * eps)})
+        table.append((shares / shares.sum(-1, keepdim=True)).log())
+    inputs = speech(draw, how, table, beam=draw.size(2, 3), alpha=draw.choice([0.0, 0.6]))
+    call = inputs["call"] | {"max_len": 1 + places}
+    return {"log_probs": inputs["log_probs"].to(getattr(torch, dtype)), "call": call}
+
+
+def likely(shares, given):
+    """These tokens get these shares, and the others share what is left."""
+    rest = [token for token in range(len(shares)) if token not in given]
+    shares[rest] *= (1 - sum(given.values())) / shares[rest].sum()
+    for token, share in given.items():
+        shares[token] = share
 
 
 @pytest.fixture
@@ -473,16 +514,19 @@ def test_beam_of_one(answer, greedy_rows):
     return {"tokens": answer.beam_search(Script(greedy_rows["log_probs"]), **greedy_rows["call"])}
 
 
+@pytest.mark.watertight("room for a single token")
 def test_start_alone(answer, start_alone):
     """`max_len` counts the start symbol: with room for one token, that is all."""
     return {"tokens": answer.beam_search(Script(start_alone["log_probs"]), **start_alone["call"])}
 
 
+@pytest.mark.watertight("room for one token after the start")
 def test_one_place(answer, one_place):
     """With room for one more, it is the likeliest token, be it the end or not."""
     return {"tokens": answer.beam_search(Script(one_place["log_probs"]), **one_place["call"])}
 
 
+@pytest.mark.watertight("ids in another integer dtype, as a data loader may keep them")
 def test_whole_numbers(answer, short_integers):
     """Tokens are int64, whatever integers the source is made of."""
     model = Script(short_integers["log_probs"])
@@ -513,6 +557,7 @@ def test_batch(answer, everything):
     return {"tokens": answer.beam_search(Script(everything["log_probs"]), **everything["call"])}
 
 
+@pytest.mark.watertight("a beam wider than the vocabulary, which fills up as it goes on")
 def test_wider_than_the_vocabulary(answer, wider_than_the_vocabulary):
     """A beam may be wider than the vocabulary; it fills up as it goes on."""
     model = Script(wider_than_the_vocabulary["log_probs"])
@@ -540,7 +585,7 @@ def test_source_mask(answer, hidden_tokens):
 
 
 def test_rows_end_apart(answer, ends):
-    """Each row keeps its `end` and is 0 from there on; a row that never ends is cut off at `max_len`."""
+    """Each row keeps its `end` and is 0 from there on."""
     return {"tokens": answer.beam_search(Script(ends["log_probs"]), **ends["call"])}
 
 
@@ -575,22 +620,26 @@ def test_usual_alpha(answer, usual_penalty):
     return {"tokens": answer.beam_search(model, **usual_penalty["call"])}
 
 
+@pytest.mark.watertight("races so close that one token more or less in the length decides them")
 def test_what_counts(answer, close_races):
     """The length counts the tokens after the start symbol, and the end is one of them."""
     return {"tokens": answer.beam_search(Script(close_races["log_probs"]), **close_races["call"])}
 
 
+@pytest.mark.watertight("hypotheses that are cut off, which should win when they are better")
 def test_cut_off(answer, cut_off):
     """A hypothesis that is cut off at `max_len` is worth what one that ended would be worth."""
     return {"tokens": answer.beam_search(Script(cut_off["log_probs"]), **cut_off["call"])}
 
 
+@pytest.mark.watertight("a late winner, which a search that stops early never sees")
 def test_overtaken_at_last(answer, overtaken_at_last):
     """What is still going on may win by its length in the end: only what cannot is given up."""
     model = Script(overtaken_at_last["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_at_last["call"])}
 
 
+@pytest.mark.watertight("a late winner, which a search that stops early never sees")
 def test_overtaken_soon(answer, overtaken_soon):
     """A hypothesis that goes on is not to be compared by its bare log-probability with one that has ended."""
     model = Script(overtaken_soon["log_probs"])
@@ -601,6 +650,12 @@ def test_overtaken_soon(answer, overtaken_soon):
 def test_dtype(answer, of_dtype, dtype):
     """Tokens are int64 whatever dtype the model computes in."""
     return {"tokens": answer.beam_search(Script(of_dtype["log_probs"]), **of_dtype["call"])}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_many_small_steps(answer, small_steps, dtype):
+    """In half precision log-probabilities are added up in float32: small ones count, too."""
+    return {"tokens": answer.beam_search(Chain(small_steps["log_probs"]), **small_steps["call"])}
 
 
 # --- With a model ---------------------------------------------------------------------------------

@@ -191,6 +191,7 @@ def test_merges_of_merges(answer, sentence):
     return {"merges": spelled(bpe, 40), "ids": written(bpe.encode(sentence["text"]))}
 
 
+@pytest.mark.watertight("a vocabulary without any merge")
 def test_no_merges(answer, sentence):
     """A vocabulary of 256 is the bytes alone."""
     bpe = answer.train_bpe(sentence["text"], 256)
@@ -215,6 +216,7 @@ def test_run_of_one_letter(answer, run):
     return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(run["text"]))}
 
 
+@pytest.mark.watertight("a text so short that every pair is merged before the vocabulary is full")
 def test_pairs_that_occur_once(answer, short):
     """Pairs that occur once merge too, until the text is a single id; then it stops."""
     bpe = answer.train_bpe(**short)
@@ -224,6 +226,7 @@ def test_pairs_that_occur_once(answer, short):
     }
 
 
+@pytest.mark.watertight("an empty text, from which there is nothing to learn")
 def test_learning_from_nothing(answer, other):
     """From an empty text nothing is learnt, and every other text is still encoded."""
     bpe = answer.train_bpe("", 300)
@@ -284,6 +287,7 @@ def test_decode(answer, merges_and_text):
     return {"merges": spelled(bpe, len(merges_and_text["merges"]))}
 
 
+@pytest.mark.watertight("ids that begin or end within a character")
 def test_halves_of_characters(answer, halves):
     """Ids may begin or end within a character: all bytes are joined before they are read."""
     bpe = answer.BPE(halves["merges"])
@@ -296,6 +300,7 @@ def test_invalid_bytes(answer, broken):
     return {"text": answer.BPE([]).decode(broken["ids"])}
 
 
+@pytest.mark.watertight("an empty text and no ids")
 @pytest.mark.constant("ids", "text", "of nothing comes nothing")
 def test_nothing(answer, merges_and_text):
     """No text has no ids, and no ids no text."""

@@ -274,15 +274,19 @@ def crossed(draw):
 @pytest.fixture
 def shrinking(draw):
     """Sources grow while targets shrink: the longest source and the longest target are of different pairs."""
-    early = (
+    first = (
         tuple(words_of(draw, 1, range(1, 9))),
         tuple(words_of(draw, draw.size(9, 10), range(1, 9))),
+    )
+    early = (
+        tuple(words_of(draw, 1, range(1, 9))),
+        tuple(words_of(draw, draw.size(13, 14), range(1, 9))),
     )
     late = (
         tuple(words_of(draw, draw.size(5, 6), range(1, 9))),
         tuple(words_of(draw, 1, range(1, 9))),
     )
-    return {"pairs": [early, late], "max_tokens": draw.size(23, 27)}
+    return {"pairs": [first, early, late], "max_tokens": draw.size(23, 27)}
 
 
 @pytest.fixture
@@ -328,6 +332,7 @@ def test_bleu(answer, one_stream):
     return {"score": score(answer.bleu(**one_stream))}
 
 
+@pytest.mark.watertight("a corpus of one sentence")
 def test_one_sentence(answer, one_sentence):
     """A corpus may be one sentence."""
     return {"score": score(answer.bleu(**one_sentence))}
@@ -364,17 +369,20 @@ def test_closest_reference_of_each_sentence(answer, near_by_turns):
     return {"score": score(answer.bleu(**near_by_turns))}
 
 
+@pytest.mark.watertight("references that are equally close in length")
 def test_equally_close_references(answer, equally_close):
     """Of two references that are equally close in length the shorter one counts."""
     return {"score": score(answer.bleu(**equally_close))}
 
 
+@pytest.mark.watertight("orders without any match, as a small or a bad corpus has them")
 @pytest.mark.parametrize("longest", [3, 2, 1])
 def test_without_long_matches(answer, without_long_matches, longest):
     """Orders without a match are smoothed: the first counts half a match, the second a quarter."""
     return {"score": score(answer.bleu(**without_long_matches))}
 
 
+@pytest.mark.watertight("translations in which nothing is right")
 @pytest.mark.constant(
     "score of strangers", "score of three words", "nothing matches, nothing counts"
 )
@@ -397,6 +405,7 @@ def test_perfect_score(answer, one_stream):
     }
 
 
+@pytest.mark.watertight("a hypothesis without a word")
 def test_empty_hypothesis(answer, with_a_silent_one):
     """Counts are added up over the corpus before anything is divided, an empty hypothesis and all."""
     return {"score": score(answer.bleu(**with_a_silent_one))}
@@ -415,6 +424,7 @@ def test_tokens(answer, odd_words):
 # --- token_batches --------------------------------------------------------------------------------
 
 
+@pytest.mark.watertight("a single pair, and none at all")
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
 @pytest.mark.constant("batches of nothing", "there are none")
 def test_one_pair_and_none(answer, a_pair):

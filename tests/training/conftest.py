@@ -55,7 +55,7 @@ def trainer(tmp_path):
             if folder
             else Run.begin(tmp_path / f"run{len(list(tmp_path.iterdir()))}", settings)
         )
-        task = tasks.load(settings, None, QUIET, run.languages())
+        task = tasks.load(settings, QUIET, run.languages())
         if run.languages() is None:
             run.keep_languages(task.languages)
         return Trainer(settings, task, run, CPU, **how)

@@ -35,7 +35,7 @@ def main(folder: Path, *changes: str) -> None:
 
 
 def train(settings: Settings, run: Run, place: Place) -> None:
-    trainer = Trainer(settings, tasks.load(settings, None, Console(quiet=True)), run, place)
+    trainer = Trainer(settings, tasks.load(settings, Console(quiet=True)), run, place)
     losses = []
     for group in trainer._groups():
         window = Window()

@@ -1,17 +1,23 @@
 """`course train` and what comes after it, as their users type them."""
 
+import hashlib
 import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from typer.testing import CliRunner
 
+from course.cli import app
 from tests.training.conftest import POETRY
+from training import tasks
+from training.downloads import File
 from training.run import Run
 
 TINY = [
@@ -101,6 +107,35 @@ def test_a_text_is_learnt_and_gone_on_with(course, tmp_path):
     assert "changed" not in measured.stderr
     (tmp_path / "poem.txt").write_text(POETRY.replace("green", "brown"), encoding="utf-8")
     assert "The data have changed since" in course("evaluate", "mine", "--json").stderr
+
+
+def test_the_data_are_found_where_training_found_them(tmp_path, monkeypatch):
+    """A run remembers --data-dir; another one that is given wins; one that is gone is told of."""
+    body = POETRY.encode()
+    file = File("poem.txt", "http://nowhere.invalid/poem.txt", hashlib.sha256(body).hexdigest())
+    monkeypatch.setattr(tasks, "TINY_SHAKESPEARE", file)
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("data", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "poem.txt").write_bytes(body)
+
+    def course(*arguments):
+        return CliRunner().invoke(app, [str(one) for one in arguments])
+
+    tiny = [*SMALL, "--set", "context=16", "--set", "vocabulary=300", "--steps", 5]
+    done = course("train", "shakespeare", *tiny, "--data-dir", "data", "--out", "mine")
+    assert done.exit_code == 0, done.output
+    assert Run(tmp_path / "mine").settings().data_dir == str(tmp_path / "data")
+    monkeypatch.chdir(tmp_path / "other")  # wherever it is asked from
+    assert course("evaluate", "../mine", "--json").exit_code == 0
+    resumed = course("train", "shakespeare", "--resume", "../mine", "--steps", 6)
+    assert resumed.exit_code == 0 and "step 6/6" in resumed.output
+    shutil.rmtree(tmp_path / "data")
+    gone = course("evaluate", "../mine")
+    assert gone.exit_code == 2
+    assert f"The data were in the folder {tmp_path / 'data'}, which is gone" in gone.output
+    assert course("evaluate", "../mine", "--json", "--data-dir", ".").exit_code == 0
 
 
 def test_a_run_has_a_folder_of_its_own_by_default(course, tmp_path):

@@ -48,7 +48,7 @@ def runs(tmp_path_factory):
             pairs = [(f"{a} sees {b}!", f"{a} voit {b} !") for a in "abcdefgh" for b in "ijklmnop"]
             task = Translation(settings, dict.fromkeys(("train", "validation", "test"), pairs))
         else:
-            task = tasks.load(settings, None, QUIET)
+            task = tasks.load(settings, QUIET)
         run.keep_languages(task.languages)
         trainer = Trainer(settings, task, run, Place(torch.device("cpu")))
         monitor = Monitor(run, settings.steps, 0, QUIET)

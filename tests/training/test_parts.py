@@ -52,7 +52,7 @@ def begun(answers, folder, **changes):
 
 def again(run):
     settings = run.settings()
-    task = tasks.load(settings, None, QUIET, run.languages())
+    task = tasks.load(settings, QUIET, run.languages())
     run.keep_languages(task.languages)
     return Trainer(settings, task, run, CPU, parts_of(settings, run.answers, runs))
 

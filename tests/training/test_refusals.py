@@ -53,7 +53,7 @@ def test_an_empty_folder_of_somebody_s_stays(tmp_path):
 def run(tmp_path):
     settings = small(steps=2)
     found = Run.begin(tmp_path / "a run", settings)
-    task = tasks.load(settings, None, QUIET)
+    task = tasks.load(settings, QUIET)
     found.keep_languages(task.languages)
     Trainer(settings, task, found, CPU).train(None)
     return found

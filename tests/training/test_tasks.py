@@ -24,7 +24,7 @@ random.Random(0).shuffle(PAIRS)
 
 
 def load(name, **changes):
-    return tasks.load(small(name, **changes), None, QUIET)
+    return tasks.load(small(name, **changes), QUIET)
 
 
 def translation(**changes):

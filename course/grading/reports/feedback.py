@@ -1,4 +1,5 @@
-"""What a learner is told of a day, exercise by exercise: the points, and what went wrong.
+"""What a learner is told of a day, exercise by exercise: the points, what went wrong, and what would
+make it watertight.
 
 Checks that went wrong alike are told of once. All of it is plain text, for each report to escape.
 """
@@ -7,12 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from course.checks.loading import load_checks
+from course.checks.loading import CORE, load_checks
 from course.curriculum import DAYS, Day
 from course.grading.gradebook import Weights
 from course.grading.reports.escaping import shortened
@@ -28,6 +29,7 @@ class Failure:
         says: what the first of them is about, in a sentence.
         told: what was misunderstood, where that is known.
         message: what was seen instead, or what else there is to say.
+        beyond: why it asks more than the day is about; empty for core.
     """
 
     status: str
@@ -36,6 +38,7 @@ class Failure:
     misconception: str | None
     told: str
     message: str
+    beyond: str
 
     @property
     def others(self) -> str:
@@ -45,7 +48,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Exercise:
-    """What became of one exercise of a day."""
+    """What became of one exercise of a day.
+
+    Attributes:
+        passed: how many of its core checks pass, of `total`.
+        failures: what went wrong in its core.
+        invitations: what it lacks to be watertight. While its core fails, that can wait.
+    """
 
     name: str
     status: str
@@ -54,17 +63,18 @@ class Exercise:
     passed: int
     total: int
     failures: tuple[Failure, ...]
-
-    @property
-    def others(self) -> str:
-        """The checks that went wrong otherwise than the first did."""
-        return folded(name for failure in self.failures[1:] for name in failure.checks)
+    invitations: tuple[Failure, ...]
 
 
 def exercises(result: Mapping[str, Any], weights: Weights) -> list[Exercise]:
     """The exercises of a day's verdicts."""
     day = DAYS[result["day"] - 1]
     return [_exercise(day, name, result, weights) for name in day.exercises]
+
+
+def others(failures: Sequence[Failure]) -> str:
+    """The checks that went wrong otherwise than the first did."""
+    return folded(name for failure in failures[1:] for name in failure.checks)
 
 
 def folded(names: Iterable[str]) -> str:
@@ -75,10 +85,12 @@ def folded(names: Iterable[str]) -> str:
 
 def _exercise(day: Day, name: str, result: Mapping[str, Any], weights: Weights) -> Exercise:
     checks = [check for check in result["checks"] if check["exercise"] == name]
-    wrong = [check for check in checks if check["status"] not in QUIET]
-    passed = sum(check["status"] == "passed" for check in checks)
+    core = [check for check in checks if check["tier"] == CORE]
+    wrong = _open(core)
+    passed = sum(check["status"] == "passed" for check in core)
     # A skipped check is worth a word only where all were: then nothing was earned.
-    untold = wrong if wrong or passed else checks
+    untold = wrong if wrong or passed else core
+    beyond = [] if untold else _open(check for check in checks if check["tier"] != CORE)
     return Exercise(
         name,
         untold[0]["status"] if untold else "passed",
@@ -87,7 +99,13 @@ def _exercise(day: Day, name: str, result: Mapping[str, Any], weights: Weights) 
         passed,
         passed + len(wrong),
         tuple(_failures(day, untold)),
+        tuple(_failures(day, beyond)),
     )
+
+
+def _open(checks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that were asked and do not pass."""
+    return [check for check in checks if check["status"] not in QUIET]
 
 
 def _failures(day: Day, checks: Iterable[Mapping[str, Any]]) -> list[Failure]:
@@ -95,17 +113,14 @@ def _failures(day: Day, checks: Iterable[Mapping[str, Any]]) -> list[Failure]:
     for check in checks:
         told, message = _parts(check)
         alike.setdefault((check["status"], told, "" if told else message), []).append(check)
-    return [
-        Failure(
-            status,
-            tuple(check["name"] for check in group),
-            _says(day).get(group[0]["name"], ""),
-            group[0]["misconception"],
-            shortened(told),
-            shortened(_parts(group[0])[1]),
-        )
-        for (status, told, _), group in alike.items()
-    ]
+    return [_failure(day, status, told, group) for (status, told, _), group in alike.items()]
+
+
+def _failure(day: Day, status: str, told: str, group: list[Mapping[str, Any]]) -> Failure:
+    first, names = group[0], tuple(check["name"] for check in group)
+    says, beyond = _words(day).get(first["name"], ("", ""))
+    message = shortened(_parts(first)[1])
+    return Failure(status, names, says, first["misconception"], shortened(told), message, beyond)
 
 
 def _parts(check: Mapping[str, Any]) -> tuple[str, str]:
@@ -117,5 +132,6 @@ def _parts(check: Mapping[str, Any]) -> tuple[str, str]:
 
 
 @functools.cache
-def _says(day: Day) -> dict[str, str]:
-    return {check.name: check.says for check in load_checks(day)}
+def _words(day: Day) -> dict[str, tuple[str, str]]:
+    """What each check is about, and why it asks more than the day is about, where it does."""
+    return {check.name: (check.says, check.beyond) for check in load_checks(day)}

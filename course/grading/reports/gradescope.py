@@ -14,7 +14,7 @@ from course.grading.gradebook import GRADER_FAULT, REFUSED, LearnerResult, Weigh
 from course.grading.reports.escaping import file_name, shortened, visible
 from course.grading.reports.feedback import Exercise, Failure, exercises
 from course.grading.reports.files import whole_file
-from course.grading.reports.graded import GradedClass
+from course.grading.reports.graded import GradedClass, spans
 
 
 def write_gradescope(folder: Path, graded: GradedClass) -> None:
@@ -34,10 +34,11 @@ def gradescope_results(result: LearnerResult, weights: Weights) -> dict[str, Any
     if result.verdict == GRADER_FAULT:
         raise ValueError(f"nothing is known of {result.learner!r}: the grader failed")
     refusal = f"It could not be taken: {result.reason}" if result.verdict == REFUSED else ""
+    stars = spans(day["day"] for day in result.days if day["watertight"])
     return {
         "score": rounded(weights.points(result.days)),
         "execution_time": round(result.computed, 3),
-        "output": visible(shortened(refusal)),
+        "output": visible(shortened(refusal)) or (f"★ Watertight days: {stars}" if stars else ""),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
@@ -59,13 +60,17 @@ def _test(day: int, number: int, exercise: Exercise) -> dict[str, Any]:
         "score": rounded(exercise.points),
         "max_score": rounded(exercise.max_points),
         "status": "passed" if exercise.status == "passed" else "failed",
-        "output": visible("\n\n".join(map(_told, exercise.failures))),
+        "output": visible("\n\n".join(map(_told, (*exercise.failures, *exercise.invitations)))),
         "output_format": "text",
         "visibility": "visible",
     }
 
 
 def _told(failure: Failure) -> str:
-    also = f"The same in: {failure.others}" if failure.others else ""
+    invitation = (
+        f"☆ An invitation to make it watertight: {failure.beyond}." if failure.beyond else ""
+    )
     head = f"{failure.checks[0]}: {failure.says}"
-    return "\n".join(line for line in (head, failure.told, failure.message, also) if line)
+    also = f"The same in: {failure.others}" if failure.others else ""
+    lines = (invitation, head, failure.told, failure.message, also)
+    return "\n".join(line for line in lines if line)

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from course.curriculum import DAYS, Day
 from course.grading.gradebook import GRADED, GRADER_FAULT, REFUSED, LearnerResult, Weights
 from course.grading.reports.escaping import file_name, one_line, shortened, visible
-from course.grading.reports.feedback import Exercise, exercises
+from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
 from course.judging.misconceptions import load_misconceptions
@@ -31,6 +31,7 @@ from course.terminal.display import MARKS
 
 SIGNS = MARKS | {"error": "!"}  # in one colour, as some see them, `error` must differ from `failed`
 BARS = 10  # of the histogram
+LABELS = {"watertight": "passed and watertight"}
 MOST_SHORTCUTS = 12  # of one learner
 MOST_PAIRS = 200
 
@@ -91,6 +92,8 @@ class _Summary:
     """How many graded learners have which tenth of all points."""
     passed: Counter[int] = field(default_factory=Counter)
     """How many pass each day."""
+    watertight: Counter[int] = field(default_factory=Counter)
+    """For how many each day is watertight."""
     misconceptions: defaultdict[int, Counter[str]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
@@ -120,6 +123,7 @@ class _Summary:
         share = learner.points / learner.max_points if learner.max_points else Fraction(0)
         self.bars[min(BARS - 1, int(share * BARS))] += 1
         self.passed.update(day.number for day in learner.days if day.status == "passed")
+        self.watertight.update(day.number for day in learner.days if day.watertight)
         for day in result.days:
             made = {check["misconception"] for check in day["checks"]} - {None}
             self.misconceptions[day["day"]].update(made)
@@ -158,6 +162,11 @@ class _Learner:
         return [_Day(result, self.weights) for result in self.result.days]
 
     @property
+    def stars(self) -> int:
+        """How many days are watertight."""
+        return sum(day.watertight for day in self.days)
+
+    @property
     def reason(self) -> str:
         return shortened(self.result.reason)
 
@@ -189,6 +198,15 @@ class _Day:
         return str(self.result["status"])
 
     @property
+    def watertight(self) -> bool:
+        return bool(self.result["watertight"])
+
+    @property
+    def shown(self) -> str:
+        """Its status, or that it is passed with a star."""
+        return "watertight" if self.watertight else self.status
+
+    @property
     def points(self) -> Fraction:
         return self.weights.day_points(self.result)
 
@@ -199,6 +217,11 @@ class _Day:
     @property
     def exercises(self) -> list[Exercise]:
         return exercises(self.result, self.weights)
+
+    @property
+    def invited(self) -> list[Exercise]:
+        """The exercises that are right, and could be watertight."""
+        return [exercise for exercise in self.exercises if exercise.invitations]
 
     @property
     def same_for_all(self) -> str:
@@ -227,6 +250,7 @@ def _environment() -> Environment:
         "line": one_line,
         "prose": _prose,
         "kind": _kind,
+        "others": others,
         "spans": spans,
     }
     environment.globals |= {
@@ -250,7 +274,7 @@ def _number(points: Fraction) -> str:
 
 
 def _words(status: str) -> str:
-    return status.replace("_", " ")
+    return LABELS.get(status, status.replace("_", " "))
 
 
 def _kind(status: str) -> str:

@@ -30,17 +30,22 @@ def write_tables(folder: Path, graded: GradedClass) -> None:
 
 
 def write_grades(path: Path, graded: GradedClass) -> None:
-    """Our own table: a learner a row, a day a column."""
+    """Our own table: a learner a row, a day a column; then how many days are watertight, and which."""
     weights = graded.weights
     days = [day.number for day in weights.days]
-    columns = ["learner", "verdict", "points", "max_points", *(f"day{day:02d}" for day in days)]
+    by_days = [f"day{day:02d}" for day in days]
+    stars = ["watertight", "watertight_days"]
+    columns = ["learner", "verdict", "points", "max_points", *by_days, *stars]
 
     def row(result: LearnerResult) -> list[Cell]:
         earned = {day["day"]: plain(weights.day_points(day)) for day in result.days}
         points = "" if result.verdict == GRADER_FAULT else plain(weights.points(result.days))
         most = plain(weights.max_points)
         by_day = [earned.get(day, "") for day in days]
-        return [cell(result.learner), result.verdict, points, most, *by_day]
+        solid = [day["day"] for day in result.days if day["watertight"]]
+        count = len(solid) if result.days else ""
+        which = " ".join(map(str, solid))
+        return [cell(result.learner), result.verdict, points, most, *by_day, count, which]
 
     _write(path, columns, (row(result) for result in graded.results()))
 

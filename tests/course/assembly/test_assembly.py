@@ -115,6 +115,8 @@ def test_a_part_that_raises_is_told_of(project, answers):
     """The learner's own line is shown, nothing is learnt, exit 1."""
     done = project.course("assemble", "--answers", str(answers("return x + self.gian")))
     assert done.returncode == 1
+    assert done.stdout.startswith("✘ Day 11 · Norm and residual: 0 of ")
+    assert "`course check 11` tells more" in done.stdout
     assert "self.gian" in done.stdout
     assert "AttributeError" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("copy task: 0.0% of")

@@ -1,12 +1,19 @@
 """The `course` command through its real command line."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import jsonschema
+import nbformat
 import pytest
 
 from course.curriculum import DAYS, NoSuchDay, find_day
+from course.desk import commands
+from course.desk.hints import read_hints
 from tests.course.conftest import ROOT
 
 TEXT = {"type": "string"}
@@ -27,6 +34,7 @@ def thing(**properties):
 CHECK = thing(
     name=TEXT,
     exercise=TEXT,
+    tier={"enum": ["core", "watertight"]},
     device={"enum": ["cpu", "cuda", "mps"]},
     status={"enum": ["passed", "failed", "not_started", "skipped", *BROKEN]},
     message=TEXT,
@@ -37,12 +45,18 @@ DAY = thing(
     day={"type": "integer", "minimum": 1, "maximum": 40},
     stem=TEXT,
     status={"enum": ["passed", "failed", "error", "not_started", "in_progress", "skipped"]},
+    watertight={"type": "boolean"},
     seconds=SECONDS,
     checks={"type": "array", "items": CHECK, "minItems": 1},
 )
 COUNT = {"type": "integer", "minimum": 0}
 REPORT = thing(
-    version={"const": 1}, passed=COUNT, total=COUNT, days={"type": "array", "items": DAY}
+    version={"const": 2},
+    passed=COUNT,
+    total=COUNT,
+    passed_watertight=COUNT,
+    total_watertight=COUNT,
+    days={"type": "array", "items": DAY},
 )
 
 
@@ -54,8 +68,18 @@ def test_json_follows_the_schema(project, answer):
         report = json.loads(done.stdout)
         jsonschema.validate(report, REPORT)
         assert [day["day"] for day in report["days"]] == [1, 2]
-        assert report["total"] == sum(len(day["checks"]) for day in report["days"])
+        checks = sum(len(day["checks"]) for day in report["days"])
+        assert report["total"] + report["total_watertight"] == checks
         assert done.returncode == 1
+
+
+def test_the_core_is_enough(project, loose):
+    """Exit 0 and `passed` where only watertight checks fail; these are there, and say so."""
+    project.exercise.write_text(loose, encoding="utf-8")
+    day = project.check()
+    assert (day["status"], day["watertight"]) == ("passed", False)
+    wrong = [check for check in day["checks"] if check["status"] != "passed"]
+    assert {(check["tier"], check["status"]) for check in wrong} == {("watertight", "failed")}
 
 
 @pytest.mark.timeout(300)
@@ -64,8 +88,9 @@ def test_solutions_pass_from_the_command_line(project):
     done = project.course("check", "--answers", "solutions", "--json", timeout=280)
     report = json.loads(done.stdout)
     assert done.returncode == 0
-    assert {day["status"] for day in report["days"]} == {"passed"}
+    assert {(day["status"], day["watertight"]) for day in report["days"]} == {("passed", True)}
     assert report["passed"] == report["total"] > 0
+    assert report["passed_watertight"] == report["total_watertight"] > 0
 
 
 def test_another_seed_gives_other_inputs(project, answer):
@@ -134,6 +159,30 @@ def test_board_shows_what_passes_and_where_it_failed(project, answer):
     assert "0 of 40 days" in board
     assert "Day 2 fails in test_output_and_weights" in board
     assert "Your scores are divided by d_k itself" in board
+
+
+def test_board_gives_stars(project, answer, loose):
+    """A day that is passed has its mark, and a star if it is watertight; both count, and both go on."""
+    for text, mark in ((answer, "★"), (loose, "✔")):
+        project.exercise.write_text(text, encoding="utf-8")
+        for _ in range(2):  # the second time from memory
+            board = project.course().stdout
+            assert f"{mark}  2 Attention" in board
+            assert "1 of 40 days" in board
+            assert "fails in" not in board
+
+
+def test_a_memory_of_before_is_no_memory(project, loose):
+    """What was remembered before checks had tiers is judged anew."""
+    project.exercise.write_text(loose, encoding="utf-8")
+    first = project.course().stdout
+    memory = project.root / ".course" / "results.json"
+    table = json.loads(memory.read_text(encoding="utf-8"))
+    for check in table["day02_attention"]["checks"]:
+        del check["tier"]
+    memory.write_text(json.dumps(table), encoding="utf-8")
+    assert project.course().stdout == first
+    assert '"tier"' in memory.read_text(encoding="utf-8")
 
 
 def test_board_remembers_and_forgives(project, answer):
@@ -206,10 +255,69 @@ def test_lesson_and_solution_open_copies(project):
         done = project.course(command, "2")
         assert done.returncode == 0
         copy = project.root / "my" / folder / "day02_attention.ipynb"
+        assert "worked in" not in project.course(command, "2").stdout
         assert f"my/{folder}/day02_attention.ipynb" in done.stdout
         copy.write_text("mine", encoding="utf-8")
         assert "the copy you have worked in" in project.course(command, "2").stdout
         assert copy.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_lesson_is_copied_before_it_was_run(project):
+    """Its outputs would answer what is to be predicted; a solution keeps its own."""
+    for command, folder in (("lesson", "lessons"), ("solution", "solutions")):
+        project.course(command, "2")
+        one, copy = (
+            nbformat.read(root / folder / "day02_attention.ipynb", as_version=4)
+            for root in (project.root, project.root / "my")
+        )
+        nbformat.validate(copy)
+        assert [cell.source for cell in copy.cells] == [cell.source for cell in one.cells]
+        outputs = [cell.outputs for cell in copy.cells if cell.cell_type == "code"]
+        assert any(outputs) == (command == "solution")
+
+
+def test_root_may_open_notebooks(monkeypatch):
+    """Jupyter refuses root unless it is told to; nobody else is to tell it so."""
+    for user, said in ((0, True), (1000, False)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user, raising=False)
+        assert ("--allow-root" in commands._jupyter(Path("x.ipynb"))) == said
+
+
+def test_reset_gives_the_hints_back(project):
+    """The first hint comes first again, of that day alone, whether or not the stub was touched."""
+    for _ in range(3):
+        project.course("hint", "2")
+        project.course("hint", "1")
+    assert "The first hint comes first again." in project.course("reset", "2").stdout
+    assert "first hint" not in project.course("reset", "2").stdout
+    assert project.course("hint", "2").stdout.count("Hint ") == 1
+    assert project.course("hint", "1").stdout.count("Hint ") == 4
+
+
+@pytest.mark.parametrize("width", ["40", "60", "100"])
+def test_code_in_hints_is_never_broken(project, width):
+    """Every line of it is one line, however narrow the terminal; prose is wrapped."""
+    total = len(read_hints(DAYS[8])["MultiHeadedAttention"])
+    for _ in range(total):
+        said = project.course("hint", "9", COLUMNS=width).stdout
+    code = "    q = self.w_q(query).unflatten(-1, (..., -1)).transpose(..., ...)"
+    assert f"  {code}" in said.splitlines()
+    prose = said.partition(f"Hint {total} of")[0]
+    assert max(map(len, prose.splitlines())) <= int(width)
+
+
+def test_threads_wait_passively(tmp_path):
+    """In all that is started from the command, before torch is imported, unless the user says otherwise."""
+    program = (
+        "import os, sys, course.cli as cli; assert 'torch' not in sys.modules; "
+        "cli.app = lambda: print(os.environ['OMP_WAIT_POLICY']); cli.main()"
+    )
+    clean = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    for own, said in (({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")):
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=clean | own, capture_output=True, text=True
+        )
+        assert done.stdout.strip() == said, done.stderr
 
 
 def test_sync_leaves_begun_work_alone(project, answer):

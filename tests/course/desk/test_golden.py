@@ -1,6 +1,7 @@
 """What the tool says, to the letter: `golden/` holds it. Delete a file there, and the test writes it anew."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 SAID = {
     "passed": ("check", "2"),
+    "invitation": ("check", "2"),
     "diagnosed": ("check", "2"),
     "neutral": ("check", "2"),
     "raised": ("check", "2"),
@@ -16,6 +18,7 @@ SAID = {
     "cannot_load": ("check", "2"),
     "board_at_first": (),
     "board_with_a_failure": (),
+    "board_with_stars": (),
     "two_exercises": ("check", "1"),
     "hint": ("hint", "2"),
     "no_such_day": ("check", "unicorn"),
@@ -40,9 +43,15 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_said(project, answer, name):
+def test_said(project, answer, loose, name):
     """The whole output of a command."""
-    if name == "passed":
+    if name == "invitation":
+        project.exercise.write_text(loose, encoding="utf-8")
+    elif name == "board_with_stars":
+        accepted = project.root / "tests" / "days" / "accepted" / "day01_softmax"
+        shutil.copy(sorted(accepted.glob("*.py"))[0], project.exercise.parent / "day01_softmax.py")
+        project.exercise.write_text(loose, encoding="utf-8")
+    elif name == "passed":
         project.exercise.write_text(answer, encoding="utf-8")
     elif name == "cannot_load":
         project.exercise.write_text("def attention(query, key:\n    pass\n", encoding="utf-8")

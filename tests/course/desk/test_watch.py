@@ -14,8 +14,8 @@ import psutil
 import pytest
 import watchfiles
 
-from course.desk import watching
 from course.curriculum import find_day
+from course.desk import watching
 
 PATIENCE = 30
 
@@ -156,14 +156,24 @@ class TestInATerminal:
         terminal.expect("Day 2")
         terminal.expect("q quit")
         project.exercise.write_text(answer, encoding="utf-8")
-        terminal.expect("14 of 14 checks pass")
+        terminal.expect(r"(\d+) of \1 checks pass")
+        terminal.expect("★ watertight")
         terminal.expect("n goes on to the next day")
         terminal.send("r")
-        terminal.expect("14 of 14 checks pass")
+        terminal.expect(r"(\d+) of \1 checks pass")
+        terminal.expect("★ watertight")
         terminal.send("q")
         terminal.expect("Stopped watching")
         terminal.wait()
         assert terminal.exitstatus == 0
+
+    def test_the_core_is_enough_to_go_on(self, terminal, project, loose):
+        """What is only not watertight is an invitation, and the next day may come."""
+        terminal.expect("q quit")
+        project.exercise.write_text(loose, encoding="utf-8")
+        terminal.expect(r"(\d+) of \1 checks pass")
+        terminal.expect("An invitation to make `attention` watertight")
+        terminal.expect("n goes on to the next day")
 
     def test_interrupt_leaves_the_terminal_sound(self, project):
         """After Ctrl-C the shell echoes what is typed, line by line, as before."""

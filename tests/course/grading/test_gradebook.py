@@ -10,8 +10,12 @@ from course.grading.gradebook import GRADED, LearnerResult, Shortcut, Weights
 
 
 def day(number, **statuses):
+    """A day's verdicts: the statuses of each exercise's core, and after a `+` of what is watertight."""
     checks = [
-        {"exercise": name, "status": status} for name, each in statuses.items() for status in each
+        {"exercise": name, "status": status.lstrip("+"), "tier": tier}
+        for name, each in statuses.items()
+        for status in each
+        for tier in ["watertight" if status[0] == "+" else "core"]
     ]
     return {"day": number, "checks": checks}
 
@@ -24,12 +28,44 @@ def day(number, **statuses):
         ({"padding_mask": ["passed", "failed"]}, 0),
         ({"padding_mask": ["passed", "skipped"]}, Fraction(1, 3)),
         ({"padding_mask": ["skipped"]}, 0),
+        ({"padding_mask": ["passed", "+failed", "+timed_out"]}, Fraction(1, 3)),
+        ({"padding_mask": ["failed", "+passed"]}, 0),
         ({}, 0),
     ],
 )  # fmt: skip
-def test_an_exercise_earns_its_share_when_all_its_checks_pass(statuses, points):
+def test_an_exercise_earns_its_share_when_its_core_passes(statuses, points):
     """Day 3 has three exercises, each a third; no check at all earns nothing."""
     assert Weights([DAYS[2]]).day_points(day(3, **statuses)) == points
+
+
+@pytest.mark.parametrize(
+    ("statuses", "points"),
+    [
+        (["passed", "+passed", "+passed"], Fraction(1, 3)),
+        (["passed", "+passed", "+failed"], Fraction(4, 15)),
+        (["passed", "+failed", "+failed"], Fraction(4, 15)),
+        (["passed", "+not_started"], Fraction(4, 15)),
+        (["passed", "+passed", "+skipped"], Fraction(1, 3)),
+        (["passed", "+skipped"], Fraction(1, 3)),
+        (["passed"], Fraction(1, 3)),
+        (["failed", "+passed"], 0),
+        (["skipped", "+passed"], 0),
+    ],
+)
+def test_a_share_for_what_is_watertight(statuses, points):
+    """A fifth of an exercise's points, for all that was asked beyond its core and only with its core; where
+    nothing was, the core earns it."""
+    weights = Weights([DAYS[2]], watertight=Fraction(1, 5))
+    assert weights.day_points(day(3, padding_mask=statuses)) == points
+    assert weights.max_points == 1
+
+
+@pytest.mark.parametrize("part", [Fraction(0), Fraction(1, 3), Fraction(1)])
+def test_shares_are_exact(part):
+    """Whatever the share, all of it is the day's points, and the core alone earns the rest."""
+    weights = Weights(DAYS[:3], {2: 0.1}, part)
+    assert weights.points([day(2, attention=["passed", "+passed"])]) == Fraction("0.1")
+    assert weights.points([day(2, attention=["passed", "+failed"])]) == (1 - part) / 10
 
 
 def test_weights():

@@ -57,7 +57,7 @@ class Scripted:
 
 
 def graded(learner, digest="d"):
-    days = [{"day": 1, "status": "passed", "checks": []}]
+    days = [{"day": 1, "status": "passed", "watertight": True, "checks": []}]
     return LearnerResult(learner, GRADED, days, digest=digest)
 
 
@@ -142,6 +142,17 @@ def test_a_damaged_result_is_graded_again(run):
     assert run.kept("bob").verdict == GRADED
 
 
+def test_a_result_of_before_is_graded_again(run):
+    """A result of the first version knows no tiers: it counts as none."""
+    grade(run, Scripted())
+    entry = json.loads(run.path("bob").read_text(encoding="utf-8"))
+    run.path("bob").write_text(json.dumps(entry | {"version": 1}), encoding="utf-8")
+    pool = Scripted()
+    grade(run, pool)
+    assert (pool.known["ann"], pool.known["bob"]) == ("d", "")
+    assert json.loads(run.path("bob").read_text(encoding="utf-8"))["version"] == 2
+
+
 def test_the_seed_stays(tmp_path):
     """A run that goes on keeps the seed; another is asked for, or drawn afresh."""
     assert seed_of(tmp_path, 3, True) == 3
@@ -218,6 +229,8 @@ def command(*arguments, **how):
         (["--days", "first"], "'first' is no day"),
         (["--device", "tpu"], "Device 'tpu'"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
+        (["--watertight", "1.1"], "'1.1' is no share"),
+        (["--watertight", "nan"], "'nan' is no share"),
     ],
 )
 def test_wrong_usage(tmp_path, arguments, words):

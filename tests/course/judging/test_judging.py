@@ -1,6 +1,7 @@
 """Comparison, tolerances, diagnosis and messages, on small checks made for the purpose."""
 
 import math
+import textwrap
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -89,12 +90,14 @@ def test_flags_are_described():
 
 
 def test_inputs_are_named_in_short():
-    """Lists of numbers as they are, and of very many inputs only the first."""
+    """Lists of numbers as they are, and of very many inputs only as many as fill two lines."""
     pairs = [([4, 5], [n]) for n in range(30)]
     count = lambda x: np.float64(len(x))  # noqa: E731
     _, message = told(lambda x: count(x) + 1, count, lambda draw: pairs)
     assert "Inputs: x[0][0] = [4, 5], x[0][1] = [0], x[1][0] = [4, 5]" in message
-    assert message.endswith("x[9][1] = [9], and 40 more.")
+    assert message.endswith("x[2][1] = [2], and 54 more.")
+    told_in_short = message.splitlines()[-1]
+    assert len(textwrap.wrap(told_in_short, 80 - 6)) == 2
 
 
 def test_right_answers_of_any_form_pass():

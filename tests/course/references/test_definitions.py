@@ -70,6 +70,26 @@ def test_imports_are_what_the_definition_needs():
     assert "numpy_reference" not in stub_text(find_day("1"))
 
 
+def test_a_stub_says_how_what_it_imports_is_called():
+    """Each earlier part with its arguments as the reference has them; nothing where nothing is imported."""
+    head, _, _ = stub_text(find_day("13")).partition("\nimport torch")
+    assert head.endswith(
+        textwrap.dedent('''\
+
+        What is imported from them below:
+
+            LayerNorm(features, eps=1e-5)
+                called with (x)
+            SublayerConnection(size, dropout, norm="post")
+                called with (x, sublayer)
+            clones(module, n)
+        """
+        ''')
+    )
+    assert "    attention(query, key, value, mask=None)\n" in stub_text(find_day("4"))
+    assert "imported" not in stub_text(find_day("1"))
+
+
 def no_own_part(name, day):
     """All references are here, so that nothing of a learner's own has to stand in for one."""
     raise AssertionError(name)

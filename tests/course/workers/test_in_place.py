@@ -1,19 +1,48 @@
 """Checking in a notebook and under pytest, in the learner's own process."""
 
 import re
+import shutil
 import subprocess
 import sys
+import types
 
+import numpy as np
 import pytest
+import scipy.special
+import torch
 
+import implementation
 import numpy_reference
 from course import check
+from course.checks.loading import CORE, load_checks
+from course.curriculum import DAYS, ROOT
 
 
 def attention(query, key, value, mask=None):
     """A wrong one: not scaled."""
     weights = numpy_reference.softmax(query @ key.swapaxes(-2, -1))
     return weights @ value, weights
+
+
+def loose(query, key, value, mask=None):
+    """One that is right but for a query that may attend to nothing."""
+    scores = query @ key.swapaxes(-2, -1) / np.sqrt(query.shape[-1]).astype(query.dtype)
+    if mask is not None:
+        scores = np.where(mask, scores, np.finfo(scores.dtype).min)
+    weights = numpy_reference.softmax(scores)
+    return weights @ value, weights
+
+
+loose.__name__ = "attention"
+
+
+def own(reference):
+    """The same function, as if it had been written here."""
+    copy = types.FunctionType(
+        reference.__code__, reference.__globals__, reference.__name__, reference.__defaults__
+    )
+    copy.__module__ = __name__
+    return copy
 
 
 def softmax(x, axis=-1):
@@ -23,12 +52,15 @@ def softmax(x, axis=-1):
 
 def test_check_prints_the_verdict(capsys):
     """What passes, what does not, and what was misunderstood: without times, so that it is the same twice."""
-    check(numpy_reference.attention, day=2)
+    check(own(numpy_reference.attention), day=2)
     first = capsys.readouterr().out
+    core = sum(one.tier == CORE for one in load_checks(DAYS[1]))
     assert first.startswith(
-        "Day 2 · Attention: 14 of 14 checks pass\n  ✔ test_output_and_weights\n"
+        f"Day 2 · Attention: {core} of {core} checks pass, ★ watertight\n"
+        "  ✔ test_output_and_weights\n"
     )
-    check(numpy_reference.attention, day=2)
+    assert "  ★ test_memory_layout\n" in first
+    check(own(numpy_reference.attention), day=2)
     assert capsys.readouterr().out == first
     check(attention, day=2)
     wrong = capsys.readouterr().out
@@ -36,9 +68,19 @@ def test_check_prints_the_verdict(capsys):
     assert "`weights[" in wrong
 
 
+def test_check_invites(capsys):
+    """What a passed day lacks to be watertight comes after its core, as no failure."""
+    check(loose, day=2)
+    told = capsys.readouterr().out
+    passed, invitations = told.split("Passed. Invitations to make it watertight (★):\n")
+    assert "✘" not in told and "☆" not in passed
+    assert invitations.startswith("  ☆ rows with nothing to attend to")
+    assert "test_query_with_no_key: A query that may attend to nothing" in invitations
+
+
 def test_check_of_some_of_a_day(capsys):
     """Only the checks of what was given are run, and the day may be left out where one day has the name."""
-    check(numpy_reference.log_softmax)
+    check(own(numpy_reference.log_softmax))
     assert "✔ test_log_" in capsys.readouterr().out
     check(softmax)
     out = capsys.readouterr().out
@@ -53,6 +95,15 @@ def test_check_of_some_of_a_day(capsys):
         ((attention,), 3, "day 3 does not ask for attention, but for padding_mask"),
         ((test_check_prints_the_verdict,), None, "no day asks for test_check"),
         ((7,), None, "no day asks for 7"),
+        (
+            (numpy_reference.softmax,),
+            None,
+            "softmax is from numpy_reference: .* you wrote yourself",
+        ),
+        ((implementation.Batch,), None, "Batch is from implementation"),
+        ((torch.softmax,), None, "softmax is from torch"),
+        ((torch.Tensor.softmax,), None, "softmax is from a library"),
+        ((scipy.special.log_softmax,), None, "log_softmax is from scipy"),
     ],
 )
 def test_check_says_what_it_cannot_do(arguments, day, words):
@@ -103,7 +154,18 @@ def test_plain_pytest_reads_no_exercises(project):
         project, "-p", "course.workers.pytest_plugin", "tests/days/test_day02_attention.py"
     )
     assert done.returncode == 0, done.stdout
-    assert "14 passed" in done.stdout
+    assert f"{len(load_checks(DAYS[1]))} passed" in done.stdout
+
+
+def test_pytest_needs_no_more_than_a_learner_has(project, answer):
+    """The project's own configuration, where pytest-xdist and pytest-timeout are not installed."""
+    for name in ("pyproject.toml", "tests/conftest.py"):
+        shutil.copy(ROOT / name, project.root / name)
+    project.exercise.write_text(answer, encoding="utf-8")
+    without = ("-p", "no:xdist", "-p", "no:timeout", "--answers", "exercises")
+    done = run_pytest(project, *without, "tests/days/test_day02_attention.py")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith(f"{len(load_checks(DAYS[1]))} passed in")
 
 
 def test_checks_fail_loudly_without_the_plugin(project):

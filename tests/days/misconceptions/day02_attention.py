@@ -143,9 +143,63 @@ MISCONCEPTIONS = [
     Misconception(
         "mask_too_weak",
         "attention",
-        "Your mask lowers a forbidden score to a number that is low, but not low enough: with scores of ±10 000 the "
-        "hidden keys win. Use the lowest number of the dtype, or −∞ with care for empty rows.",
+        "Your mask lowers a forbidden score to a number that is low, but not low enough: where all visible scores are "
+        "lower still, the hidden keys win. Use the lowest number of the dtype, or −∞ with care for empty rows.",
         {"np.finfo(scores.dtype).min": "-1e3", "np.where(mask, weights, 0)": "weights"},
+    ),
+    Misconception(
+        "minus_1e4",
+        "attention",
+        "You give a forbidden key the score −10 000. Scores can be lower than that, and where all visible ones are, the hidden key wins. "
+        "And a query that may attend to nothing attends to everything equally; it should get weights and output of exactly 0.",
+        {"np.finfo(scores.dtype).min": "-1e4", "np.where(mask, weights, 0)": "weights"},
+    ),
+    Misconception(
+        "minus_1e4_with_care",
+        "attention",
+        "You give a forbidden key the score −10 000. Scores can be lower than that, and where all visible ones are, the hidden key takes the "
+        "weight: you set it to 0 afterwards, but what is left no longer sums to 1. Take the lowest number of the dtype.",
+        {"np.finfo(scores.dtype).min": "-1e4"},
+    ),
+    Misconception(
+        "minus_1e9_added_in_float64",
+        "attention",
+        "You add −1e9 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. And a query that may attend to nothing attends to its hidden keys "
+        "as if they were visible, for what is added to all scores of a row changes nothing. It should get weights and output of exactly 0.",
+        {
+            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores + np.where(mask, 0, -1e9)",
+            "np.where(mask, weights, 0)": "weights",
+        },
+    ),
+    Misconception(
+        "minus_1e4_added_in_float64",
+        "attention",
+        "You add −10 000 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. A score that is more than 10 000 above the visible ones stays above "
+        "them; and a query that may attend to nothing attends to its hidden keys as if they were visible. It should get weights and output of exactly 0.",
+        {
+            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores + np.where(mask, 0, -1e4)",
+            "np.where(mask, weights, 0)": "weights",
+        },
+    ),
+    Misconception(
+        "minus_1e9_added",
+        "attention",
+        "You add −1e9 to forbidden scores. Where some key is left that does it; a query that may attend to nothing attends to its hidden keys "
+        "as if they were visible, for what is added to all scores of a row changes nothing. It should get weights and output of exactly 0.",
+        {
+            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores + np.where(mask, 0, -1e9).astype(scores.dtype)",
+            "np.where(mask, weights, 0)": "weights",
+        },
+    ),
+    Misconception(
+        "minus_1e4_added",
+        "attention",
+        "You add −10 000 to forbidden scores. A score that is more than 10 000 above the visible ones stays above them; and a query that may attend "
+        "to nothing attends to its hidden keys as if they were visible. It should get weights and output of exactly 0.",
+        {
+            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores + np.where(mask, 0, -1e4).astype(scores.dtype)",
+            "np.where(mask, weights, 0)": "weights",
+        },
     ),
     Misconception(
         "empty_row_uniform",

@@ -5,6 +5,7 @@ from course.judging.misconceptions import Misconception
 SPLIT = "pieces = x.reshape(batch, time, h, d_model // h)"
 JOIN = "return pieces.reshape(batch, time, h * d_k)"
 ATTEND = "heads, _ = attention(q, k, v, mask)"
+QUERY = "  # (B, h, T_q, d_k)\n    k ="  # what follows the projected query: here it can be scaled
 PROJECT_K = 'split_heads(key @ params["w_k"] + params["b_k"], h)'
 PROJECT_V = 'split_heads(value @ params["w_v"] + params["b_v"], h)'
 
@@ -103,20 +104,27 @@ MISCONCEPTIONS = [
         "multi_head_attention",
         "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the deviation of "
         "its dot products; by dividing √h times too much your heads look at everything more evenly.",
-        {ATTEND: "heads, _ = attention(q / h**0.5, k, v, mask)"},
+        {QUERY: "\n    q = q / h**0.5\n    k ="},
+    ),
+    Misconception(
+        "scaled_by_d_model_too",
+        "multi_head_attention",
+        "Your scores are divided by √d_model, and then by √d_k as well. `attention` divides by √d_k already, which is all that is wanted: inside a "
+        "head a query is d_k wide.",
+        {QUERY: "\n    q = q / query.shape[-1] ** 0.5\n    k ="},
     ),
     Misconception(
         "scaled_twice",
         "multi_head_attention",
         "Your scores are divided by √d_k twice. `attention` does it already.",
-        {ATTEND: "heads, _ = attention(q / q.shape[-1] ** 0.5, k, v, mask)"},
+        {QUERY: "\n    q = q / q.shape[-1] ** 0.5\n    k ="},
     ),
     Misconception(
         "not_scaled",
         "multi_head_attention",
         "Your scores are not divided by √d_k. Heads are attention as it was on day 2, scale included; "
         "`attention` may be imported.",
-        {ATTEND: "heads, _ = attention(q * q.shape[-1] ** 0.5, k, v, mask)"},
+        {QUERY: "\n    q = q * q.shape[-1] ** 0.5\n    k ="},
     ),
     # --- the heads
     Misconception(

@@ -7,7 +7,26 @@ EXPONENT = "(even / d_model)"
 SINES = "table[:, 0::2] = np.sin(angles)"
 COSINES = "table[:, 1::2] = np.cos(angles[:, : d_model // 2])"
 
+KEPT = """
+def positional_encoding(max_len, d_model, kept=[np.empty((0, 0))]):
+    if len(kept[0]) != max_len or kept[0].shape[1] < d_model:
+        position = np.arange(max_len)[:, np.newaxis]
+        even = np.arange(0, d_model, 2)
+        angles = position / 10000 ** (even / d_model)
+        kept[0] = np.empty((max_len, d_model))
+        kept[0][:, 0::2] = np.sin(angles)
+        kept[0][:, 1::2] = np.cos(angles[:, : d_model // 2])
+    return kept[0][:, :d_model].copy()
+"""
+
 MISCONCEPTIONS = [
+    Misconception(
+        "wider_table_kept",
+        "positional_encoding",
+        "You keep a table and cut narrower ones from it. More positions are more rows of the same, but the frequencies depend on d_model: a narrower "
+        "table is not the left part of a wider one. Each call stands for itself.",
+        source=KEPT,
+    ),
     Misconception(
         "halves_concatenated",
         "positional_encoding",

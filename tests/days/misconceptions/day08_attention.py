@@ -26,8 +26,8 @@ MISCONCEPTIONS = [
     Misconception(
         "scaled_by_d_k",
         "attention",
-        "Your scores are divided by d_k itself. Its square root is meant (eq. 1): that is the deviation of a dot product "
-        "of d_k terms, and dividing by more makes all weights alike.",
+        "Your scores are divided by d_k itself, or twice by its square root, which comes to the same. The root is meant, and "
+        "once (eq. 1): it is the deviation of a dot product of d_k terms, and dividing by more makes all weights alike.",
         {ROOT: "query.size(-1)"},
     ),
     Misconception(
@@ -237,32 +237,134 @@ MISCONCEPTIONS = [
         {FILL: "scores = scores * mask"},
     ),
     Misconception(
+        "one_minus_a_boolean",
+        "attention",
+        "You subtract the mask from 1, as one does where masks are numbers. Here they are boolean, which torch does not subtract: "
+        "what turns a boolean round is `~`. And replace a forbidden score rather than add to it.",
+        {FILL: "scores = scores + (1 - mask) * -1e9", ZERO: "weights = weights"},
+    ),
+    Misconception(
+        "mask_added",
+        "attention",
+        "You add the mask to the scores. That is for masks of 0 and −∞; ours are boolean, and True counts as 1 in a sum: a permitted key "
+        "only becomes e times likelier.",
+        {FILL: "scores = scores + mask", ZERO: "weights = weights"},
+    ),
+    Misconception(
+        "mask_added_then_zero",
+        "attention",
+        "You add the mask to the scores, where True counts as 1, and set forbidden weights to 0 after the softmax: what is left no "
+        "longer sums to 1. A mask of booleans says which scores to replace, before the softmax.",
+        {FILL: "scores = scores + mask"},
+    ),
+    Misconception(
+        "no_scale_and_minus_infinity_in_halves",
+        "attention",
+        "Several things. Your scores are not divided by √d_k, which saturates the softmax as vectors widen. They are computed in the "
+        "inputs' own dtype, which in half precision rounds and overflows. And you fill forbidden ones with −∞: a query that may attend "
+        "to nothing gives NaN.",
+        {
+            WIDE: "wide = query.dtype",
+            f" / {ROOT}": "",
+            LOWEST: "-math.inf",
+            ZERO: "weights = weights",
+        },
+    ),
+    Misconception(
+        "no_scale_and_minus_infinity",
+        "attention",
+        "Two things. Your scores are not divided by √d_k, which saturates the softmax as vectors widen. And you fill forbidden ones with −∞: "
+        "a query that may attend to nothing gives NaN, where it should get weights and output of exactly 0.",
+        {f" / {ROOT}": "", LOWEST: "-math.inf", ZERO: "weights = weights"},
+    ),
+    Misconception(
+        "minus_infinity_in_halves_without_dropout",
+        "attention",
+        "Several things. `dropout` is taken, but never called. Your scores are computed in the inputs' own dtype, which in half precision "
+        "rounds and overflows. And you fill forbidden ones with −∞: a query that may attend to nothing gives NaN.",
+        {
+            WIDE: "wide = query.dtype",
+            LOWEST: "-math.inf",
+            ZERO: "weights = weights",
+            DROP: "weights = weights",
+        },
+    ),
+    Misconception(
+        "minus_infinity_in_halves_nan_repaired",
+        "attention",
+        "Your scores are computed in the inputs' own dtype: in half precision they are rounded, and overflow. And where they do, NaN is made 0 in the "
+        "weights, so that nobody notices: a query that should have attended to something attends to nothing. Widen query and key first.",
+        {
+            WIDE: "wide = query.dtype",
+            LOWEST: "-math.inf",
+            SOFTMAX: f"{SOFTMAX}.nan_to_num()",
+            ZERO: "weights = weights",
+        },
+    ),
+    Misconception(
+        "minus_infinity_in_halves",
+        "attention",
+        "You compute in the inputs' own dtype and fill forbidden scores with −∞, as much well-known code does. In half precision dot "
+        "products are rounded, and overflow; and a query that may attend to nothing gives NaN, since all its scores are −∞.",
+        {WIDE: "wide = query.dtype", LOWEST: "-math.inf", ZERO: "weights = weights"},
+    ),
+    Misconception(
+        "minus_1e9_in_halves_and_softmax_in_float32",
+        "attention",
+        "You widen to float32 for the softmax only. Before it, halves are rounded and overflow, and float16 has no −1e9 (or less) to fill with: torch "
+        "refuses; and float64 is narrowed by it. And a query that may attend to nothing attends to everything equally, since all its scores are equally low.",
+        {
+            WIDE: "wide = query.dtype",
+            LOWEST: "-1e9",
+            "softmax(dim=-1)": "softmax(dim=-1, dtype=torch.float32)",
+            ZERO: "weights = weights",
+        },
+    ),
+    Misconception(
         "minus_1e9_in_halves",
         "attention",
-        "You fill forbidden scores with −1e9 (or less) in the inputs' own dtype, as much well-known code does. float16 ends at −65504, so that "
-        "torch refuses; and a query that may attend to nothing attends to everything equally, since all its scores are equally low.",
+        "You compute in the inputs' own dtype and fill forbidden scores with −1e9 (or less), as much well-known code does. In half precision "
+        "dot products are rounded, and overflow, and float16 has no −1e9: torch refuses it. And a query that may attend to nothing attends "
+        "to everything equally, since all its scores are equally low.",
         {WIDE: "wide = query.dtype", LOWEST: "-1e9", ZERO: "weights = weights"},
     ),
     Misconception(
         "minus_1e9_in_halves_then_zero",
         "attention",
-        "You fill forbidden scores with −1e9 (or less) in the inputs' own dtype, as much well-known code does. float16 ends at −65504, and torch "
-        "refuses. The lowest number there is depends on the dtype; ask for it.",
+        "You compute in the inputs' own dtype and fill forbidden scores with −1e9 (or less). In half precision dot products are rounded, and "
+        "overflow, and float16 has no −1e9: torch refuses it. Widen query and key first; then the fill fits as well.",
         {WIDE: "wide = query.dtype", LOWEST: "-1e9"},
     ),
     Misconception(
-        "minus_1e9",
+        "lowest_in_halves",
         "attention",
-        "You fill forbidden scores with a fixed low number such as −1e9. A query that may attend to nothing then attends to "
-        "everything equally; and where permitted scores lie lower still, the hidden keys win. Ask the dtype for its lowest number.",
-        {LOWEST: "-1e9", ZERO: "weights = weights"},
+        "You compute in the inputs' own dtype. In half precision dot products are rounded, and overflow. And you fill forbidden scores with that "
+        "dtype's lowest number and leave it at that: a query that may attend to nothing attends to everything equally.",
+        {
+            WIDE: "wide = query.dtype",
+            ZERO: "weights = weights",
+        },
     ),
     Misconception(
-        "minus_1e9_then_zero",
+        "minus_1e9_added",
         "attention",
-        "You fill forbidden scores with a fixed low number such as −1e9, and permitted ones may lie lower: then the hidden keys "
-        "take all, and nothing is left when their weights are set to 0. Ask the dtype for its lowest number.",
-        {LOWEST: "-1e9"},
+        "You add −1e9 to forbidden scores. A query that may attend to nothing then attends to everything about equally, as all its scores are "
+        "about equally low; and the sum passes gradients on as if nothing were hidden. Replace the score; do not push it.",
+        {FILL: "scores = scores - 1e9 * (~mask).to(wide)", ZERO: "weights = weights"},
+    ),
+    Misconception(
+        "minus_1e4",
+        "attention",
+        "You fill forbidden scores with −10 000 or thereabouts. That number was chosen so that it fits into float16; it hides a key only as long "
+        "as no permitted score lies lower. And a query that may attend to nothing attends to everything equally.",
+        {LOWEST: "-1e4", ZERO: "weights = weights"},
+    ),
+    Misconception(
+        "minus_1e4_then_zero",
+        "attention",
+        "You fill forbidden scores with −10 000 or thereabouts. That number was chosen so that it fits into float16; where permitted scores lie lower, "
+        "the hidden keys take all, and nothing is left when their weights are set to 0.",
+        {LOWEST: "-1e4"},
     ),
     Misconception(
         "lowest_of_the_halves",

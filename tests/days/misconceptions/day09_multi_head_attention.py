@@ -28,14 +28,19 @@ def everywhere(old: str, new: str) -> dict[str, str]:
     return {line: line.replace(old, new) for line in (Q, K, V)}
 
 
-def scores_first(fill: str, weights: str) -> str:
-    """Attention written out on the spot, with this fill and these weights."""
-    return (
-        "scores = q @ k.transpose(-2, -1) / q.size(-1) ** 0.5\n"
-        f"            scores = scores if mask is None else scores.masked_fill(~mask, {fill})\n"
-        f"            weights = self.dropout({weights})\n"
-        "            heads = weights @ v"
+def written_out(fill: str, weights: str = "scores.softmax(dim=-1)") -> dict[str, str]:
+    """Attention written out on the spot, in the inputs' dtype, with this fill and these weights. The call
+    stays as it is, for a second mistake in it."""
+    lines = (
+        "def written_out_attention(q, k, v, mask=None, dropout=None):",
+        "    scores = q @ k.transpose(-2, -1) / q.size(-1) ** 0.5",
+        f"    scores = scores if mask is None else scores.masked_fill(~mask, {fill})",
+        f"    weights = {weights}",
+        "    weights = weights if dropout is None else dropout(weights)",
+        "    return weights @ v, weights",
+        "heads, weights = written_out_attention(",
     )
+    return {"heads, weights = attention(": "\n            ".join(lines)}
 
 
 WITHOUT_THE_SWITCH = [
@@ -48,6 +53,15 @@ WITHOUT_THE_SWITCH = [
         {
             line: line.replace("d_model)", "d_model, bias=False)")
             for line in (LINEAR_Q, LINEAR_K, LINEAR_V, LINEAR_O)
+        },
+    ),
+    Misconception(
+        "no_biases_but_the_last",
+        NAME,
+        "Your `w_q`, `w_k` and `w_v` have no biases. Some models leave them out; here each of the four has one, as `nn.Linear` gives by itself.",
+        {
+            line: line.replace("d_model)", "d_model, bias=False)")
+            for line in (LINEAR_Q, LINEAR_K, LINEAR_V)
         },
     ),
     Misconception(
@@ -97,6 +111,24 @@ WITHOUT_THE_SWITCH = [
         },
     ),
     Misconception(
+        "one_linear_named_three_times",
+        NAME,
+        "Your `w_q`, `w_k` and `w_v` are one and the same layer under three names, so there is one matrix to learn. What a token looks for, what it "
+        "can be found by and what it hands over are three things: make three layers.",
+        {LINEAR_K: "self.w_k = self.w_q", LINEAR_V: "self.w_v = self.w_q"},
+    ),
+    Misconception(
+        "one_linear_named_four_times",
+        NAME,
+        "Your four projections are one and the same layer under four names, so there is one matrix to learn: `[layer] * 4` repeats a reference, it "
+        "copies nothing. Make four layers.",
+        {
+            LINEAR_K: "self.w_k = self.w_q",
+            LINEAR_V: "self.w_v = self.w_q",
+            LINEAR_O: "self.w_o = self.w_q",
+        },
+    ),
+    Misconception(
         "as_wide_as_one_head",
         NAME,
         "Your projections of query, key and value are as wide as a single head. Each of the three holds the matrices of all h heads side by "
@@ -140,6 +172,12 @@ WITHOUT_THE_SWITCH = [
         "Your weights are a buffer, so that after a call they are in the state dict: a model saved then does not load into a new one, "
         "which has none yet. A plain attribute is enough for something one only looks at.",
         {NONE_AT_FIRST: 'self.register_buffer("weights", None)'},
+    ),
+    Misconception(
+        "weights_under_another_name",
+        NAME,
+        "Your module has no attribute `weights`. The last call's attention weights are to be found there, whatever else they are called in other code.",
+        {NONE_AT_FIRST: "self.attn = None", KEEP: "self.attn = weights.detach()"},
     ),
     Misconception(
         "weights_missing_at_first",
@@ -200,6 +238,16 @@ WITHOUT_THE_SWITCH = [
         "You attend without splitting: that is one head of width d_model, whatever h is. One head has one set of weights a query; h heads "
         "can look at h places at once.",
         everywhere("(self.h, -1)", "(1, -1)"),
+    ),
+    Misconception(
+        "keys_as_long_as_queries",
+        NAME,
+        "You cut key and value into heads by the query's length, which fits only in self-attention. A decoder looks at a source that is longer or "
+        "shorter than what it has said: each of the three has its own length.",
+        everywhere(
+            SPLIT,
+            ".view(*query.shape[:2], self.h, query.size(-1) // self.h).transpose(1, 2)",
+        ),
     ),
     Misconception(
         "split_and_join_without_transpose",
@@ -290,7 +338,7 @@ WITHOUT_THE_SWITCH = [
         NAME,
         "Your softmax runs over the heads: for each pair of tokens the heads share out a 1 among themselves. Every head has a softmax of "
         "its own, over the keys.",
-        {ATTEND: scores_first("-1e9", "scores.softmax(dim=1)")},
+        written_out("-1e4", "scores.softmax(dim=1)"),
     ),
     # --- the scale
     Misconception(
@@ -372,18 +420,36 @@ WITHOUT_THE_SWITCH = [
         },
     ),
     Misconception(
+        "minus_1e9_in_halves",
+        NAME,
+        "You fill forbidden scores with −1e9, or lower still, in the inputs' own dtype. float16 ends at −65504, so that torch refuses; and a "
+        "query that may attend to nothing attends to everything equally, where its heads should give 0. `attention` of day 8 sees to both, and may be "
+        "imported.",
+        written_out("-1e9"),
+    ),
+    Misconception(
         "empty_row_uniform",
         NAME,
         "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low. Its heads should "
         "give 0, as `attention` of day 8 does; the output is then the bias of `w_o`.",
-        {ATTEND: scores_first("-6e4", "scores.softmax(dim=-1)")},
+        written_out("torch.finfo(scores.dtype).min"),
     ),
     Misconception(
         "empty_row_nan",
         NAME,
         "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. Its heads should "
         "give 0, as `attention` of day 8 does; the output is then the bias of `w_o`.",
-        {ATTEND: scores_first('float("-inf")', "scores.softmax(dim=-1)")},
+        written_out("-math.inf"),
+    ),
+    Misconception(
+        "mask_added",
+        NAME,
+        "You add the mask to the scores. That is for masks of 0 and −∞; ours are boolean, and True counts as 1 in a sum: a permitted key "
+        "only becomes e times likelier.",
+        {
+            k: v.replace("scores.masked_fill(~mask, 0)", "scores + mask")
+            for k, v in written_out("0").items()
+        },
     ),
     Misconception(
         "empty_row_zero",
@@ -490,6 +556,13 @@ WITHOUT_THE_SWITCH = [
         {DROPOUT: "self.dropout = nn.Dropout()"},
     ),
     Misconception(
+        "dropout_of_a_tenth",
+        NAME,
+        "Your dropout is 0.1 whatever the caller asks for, 0 included: in training the same input gives something else each time. The paper's 0.1 is "
+        "only the default.",
+        {DROPOUT: "self.dropout = nn.Dropout(0.1)"},
+    ),
+    Misconception(
         "dropout_not_by_default",
         NAME,
         "Where the caller names no probability, nothing is dropped. The default is the paper's 0.1.",
@@ -531,8 +604,8 @@ WITHOUT_THE_SWITCH = [
     Misconception(
         "heads_in_float32",
         NAME,
-        "You widen the heads to float32 and leave them so; `w_o` in half precision then refuses them. `attention` widens inside and gives back "
-        "the dtype it got.",
+        "Your heads are float32 whatever came in, and where `w_o` has another dtype it refuses them. `attention` widens inside where it has to, and gives "
+        "back the dtype that it got.",
         {CALL: CALL.replace("q, k, v", "q.float(), k.float(), v.float()")},
     ),
 ]

@@ -13,6 +13,7 @@ START = "nn.init.normal_(self.lut.weight, std=d_model**-0.5)"
 LOOK_UP = "return self.lut(tokens) * math.sqrt(self.d_model)"
 
 EXPONENT = "(even / d_model)"
+ANGLES = "angles = position / 10000 ** (even / d_model)"
 SINES = "table[:, 0::2] = angles.sin()"
 COSINES = "table[:, 1::2] = angles.cos()[:, : d_model // 2]"
 EMPTY = "table = torch.empty(max_len, d_model, dtype=torch.get_default_dtype())"
@@ -464,6 +465,17 @@ MISCONCEPTIONS = [
         "Your exponent is i / d_model, half of what it should be. i counts the pairs; 2i is the number of the even "
         "column.",
         {EXPONENT: "(even / 2 / d_model)"},
+    ),
+    Misconception(
+        "exponents_doubled_and_shifted",
+        "PositionalEncoding",
+        "Your loop counts 0, 2, 4 …, which is the paper's 2i already, and its exponents double it again; and the cosine has one of its own, for the "
+        "next column. Sine and cosine of a pair share one angle. (A widely copied loop has both.)",
+        {
+            ANGLES: "angles = position / 10000 ** (2 * even / d_model)\n"
+            "        shifted = position / 10000 ** (2 * (even + 1) / d_model)",
+            COSINES: COSINES.replace("angles", "shifted"),
+        },
     ),
     Misconception(
         "exponent_doubled",

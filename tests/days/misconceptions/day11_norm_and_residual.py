@@ -150,8 +150,9 @@ MISCONCEPTIONS = [
         "Your deviation divides by n − 1, and ε is added to it after the root. Both are found in well-known code, where "
         "`x.std()` is to blame; here the variance divides by n, and ε stands under the root.",
         {
+            WIDE: "wide = x",
             VARIANCE: "deviation = wide.std(dim=-1, keepdim=True)",
-            NORMED: "normed = (centred / (deviation + self.eps)).to(x.dtype)",
+            NORMED: "normed = centred / (deviation + self.eps)",
         },
     ),
     Misconception(
@@ -335,6 +336,13 @@ MISCONCEPTIONS = [
         {WIDE: "wide = x", VARIANCE: "variance = wide.var(dim=-1, keepdim=True, correction=0)"},
     ),
     Misconception(
+        "squares_overflow_in_halves",
+        "LayerNorm",
+        "In float16 your squares overflow: 300² is 90 000, and the largest number of float16 is 65504. A single such feature makes the variance "
+        "infinite, and the whole vector comes out as the bias. Compute mean and variance in float32 and come back to x's dtype after the division.",
+        {WIDE: "wide = x", VARIANCE: BY_MEAN},
+    ),
+    Misconception(
         "halves_left_in_float32",
         "LayerNorm",
         "In half precision your result is float32. You widened x, which is right, and never came back.",
@@ -355,6 +363,21 @@ MISCONCEPTIONS = [
         {WIDE: "x -= x.mean(dim=-1, keepdim=True)\n        " + WIDE},
     ),
     # --- SublayerConnection: where the norm goes
+    Misconception(
+        "connection_of_the_annotated_transformer",
+        "SublayerConnection",
+        "Your connection cannot be told where its norm goes: it takes `size` and `dropout` only, and is pre-norm, as in a well-known annotated "
+        "Transformer. Here it takes `norm` as well, and post-norm, the paper's arrangement, is the default.",
+        source="""class SublayerConnection(nn.Module):
+    def __init__(self, size, dropout):
+        super().__init__()
+        self.norm = LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        return x + self.dropout(sublayer(self.norm(x)))
+""",
+    ),
     Misconception(
         "torchs_layer_norm",
         "SublayerConnection",

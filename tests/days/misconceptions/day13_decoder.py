@@ -17,6 +17,48 @@ FINAL = 'self.norm = LayerNorm(layer.size) if layer.norm == "pre" else None'
 LOOP = "for layer in self.layers:\n            x = layer(x, memory, src_mask, tgt_mask)"
 RETURN = "return x if self.norm is None else self.norm(x)"
 
+OUR_NAMES = ("gain", "bias")
+OTHER_NAMES = ("a_2", "b_2")  # in a well-known annotated Transformer
+
+
+def norm_by_std(names: tuple[str, str]) -> str:
+    """A local class of a norm as it is widely copied: n − 1, and ε outside the root."""
+    gain, bias = names
+    lines = (
+        "class Norm(nn.Module):",
+        "    def __init__(self, features, eps=1e-6):",
+        "        super().__init__()",
+        f"        self.{gain} = nn.Parameter(torch.ones(features))",
+        f"        self.{bias} = nn.Parameter(torch.zeros(features))",
+        "        self.eps = eps",
+        "    def forward(self, x):",
+        "        mean = x.mean(-1, keepdim=True)",
+        "        std = x.std(-1, keepdim=True)",
+        f"        return self.{gain} * (x - mean) / (std + self.eps) + self.{bias}",
+    )
+    return "\n        ".join(lines)
+
+
+def connections(
+    norm_class: str, made: str = "Norm(size)", arrangement: str = "norm"
+) -> dict[str, str]:
+    """Connections of one's own, around another norm, that are post- or pre-norm as `arrangement` says."""
+    lines = (
+        norm_class,
+        "class Connection(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        f"        self.norm = {made}",
+        "        self.dropout = nn.Dropout(dropout)",
+        "    def forward(self, x, sublayer):",
+        f'        if {arrangement} == "pre":',
+        "            return x + self.dropout(sublayer(self.norm(x)))",
+        "        return self.norm(x + self.dropout(sublayer(x)))",
+        CONNECTIONS.replace("SublayerConnection(size, dropout, norm)", "Connection()"),
+    )
+    return {CONNECTIONS: "\n        ".join(line for line in lines if line)}
+
+
 BOTH = "(src_mask if tgt_mask is None else tgt_mask if src_mask is None else src_mask & tgt_mask)"
 
 MISCONCEPTIONS = [
@@ -89,6 +131,64 @@ MISCONCEPTIONS = [
         {".tril()": ""},
     ),
     # --- DecoderLayer: what it holds
+    Misconception(
+        "as_in_the_annotated_transformer",
+        "DecoderLayer",
+        "These are the connections of a well-known annotated Transformer, and they differ in two things. They are pre-norm whatever is asked for, "
+        "where post-norm is the default; and their norm is another: its parameters are called `a_2` and `b_2`, its deviation divides by n − 1, and "
+        "its ε is added after the root. Those of day 11 may be imported.",
+        connections(norm_by_std(OTHER_NAMES), arrangement='"pre"'),
+    ),
+    Misconception(
+        "annotated_transformer_with_our_names",
+        "DecoderLayer",
+        "Your connections are pre-norm whatever is asked for, where post-norm is the default. And their norm divides by a deviation of n − 1, to "
+        "which ε is added after the root; the variance divides by n, and ε stands under the root. Those of day 11 may be imported.",
+        connections(norm_by_std(OUR_NAMES), arrangement='"pre"'),
+    ),
+    Misconception(
+        "norms_by_std",
+        "DecoderLayer",
+        "The norms in your connections divide by a deviation of n − 1, to which ε is added after the root, as `x.std()` suggests. The variance "
+        "divides by n, and ε stands under the root. The `LayerNorm` of day 11 may be imported.",
+        connections(norm_by_std(OUR_NAMES)),
+    ),
+    Misconception(
+        "norms_of_torch",
+        "DecoderLayer",
+        "The norms in your connections are torch's. They compute the same, but their parameters are called `weight` and `bias`; ours, of day 11, are "
+        "`gain` and `bias`.",
+        connections("", "nn.LayerNorm(size)"),
+    ),
+    Misconception(
+        "norms_and_dropout_of_its_own",
+        "DecoderLayer",
+        "Your layer has norms and a dropout of its own, as torch's has, and is post-norm whatever is asked for. Here they belong to three connections, under "
+        "`sublayer`, which know both arrangements: `SublayerConnection` of day 11 may be imported.",
+        {
+            CONNECTIONS: "self.norm1 = LayerNorm(size)\n        self.norm2 = LayerNorm(size)\n"
+            "        self.norm3 = LayerNorm(size)\n        self.dropout = nn.Dropout(dropout)",
+            OWN: "x = self.norm1(x + self.dropout(self.self_attn(x, x, x, tgt_mask)))",
+            SOURCE: "x = self.norm2(x + self.dropout(self.src_attn(x, memory, memory, src_mask)))",
+            THINK: "return self.norm3(x + self.dropout(self.feed_forward(x)))",
+        },
+    ),
+    Misconception(
+        "norm_not_taken",
+        "DecoderLayer",
+        "Your layer cannot be told where its norms go: it takes no `norm`. Here it does, and hands it to its connections; post-norm is the default.",
+        {
+            '        norm: str = "post",\n': "",
+            CONNECTIONS: CONNECTIONS.replace(", norm)", ")"),
+            "self.norm = norm": "pass",
+        },
+    ),
+    Misconception(
+        "always_pre_norm",
+        "DecoderLayer",
+        "Your layer is pre-norm whatever it is told. Most later models are; the paper's is post-norm, and so is the default here.",
+        {CONNECTIONS: CONNECTIONS.replace("norm)", '"pre")')},
+    ),
     Misconception(
         "two_connections",
         "DecoderLayer",
@@ -313,6 +413,13 @@ MISCONCEPTIONS = [
         },
     ),
     Misconception(
+        "target_mask_inverted",
+        "DecoderLayer",
+        "Your `tgt_mask` is turned round on its way to attention. True means *may be attended to*, here as everywhere; torch's own layers mean the "
+        "opposite.",
+        {OWN: OWN.replace("tgt_mask", "None if tgt_mask is None else ~tgt_mask")},
+    ),
+    Misconception(
         "target_mask_of_the_first_call",
         "DecoderLayer",
         "Your layer keeps the `tgt_mask` of its first call and uses it ever after. The next batch has another length and "
@@ -394,6 +501,34 @@ MISCONCEPTIONS = [
         {SOURCE: SOURCE.replace("lambda x: ", "lambda x: x + ")},
     ),
     Misconception(
+        "all_three_see_the_unnormed",
+        "DecoderLayer",
+        "In pre-norm all three parts work on the layer's own x, past the norms. A connection calls what you hand it with the vectors to work on, "
+        "normed where they should be: a small function has to use its own argument, and not the x outside.",
+        {
+            OWN: OWN.replace("lambda x:", "lambda _, x=x:"),
+            SOURCE: SOURCE.replace("lambda x:", "lambda _, x=x:"),
+            THINK: THINK.replace("self.feed_forward)", "lambda _: self.feed_forward(x))"),
+        },
+    ),
+    Misconception(
+        "both_attentions_see_the_unnormed",
+        "DecoderLayer",
+        "In pre-norm both attentions ask with the layer's own x, past the norms. A connection calls what you hand it with the vectors to work on, "
+        "normed where they should be: a small function has to use its own argument, and not the x outside.",
+        {
+            OWN: OWN.replace("lambda x:", "lambda _, x=x:"),
+            SOURCE: SOURCE.replace("lambda x:", "lambda _, x=x:"),
+        },
+    ),
+    Misconception(
+        "network_sees_the_unnormed",
+        "DecoderLayer",
+        "In pre-norm your network works on the layer's own x, past the norm. The connection calls what you hand it with the vectors to work on, "
+        "normed where they should be.",
+        {THINK: THINK.replace("self.feed_forward)", "lambda _: self.feed_forward(x))")},
+    ),
+    Misconception(
         "own_past_unnormed",
         "DecoderLayer",
         "In pre-norm your first attention works on the layer's own x, past the norm. The connection calls what you hand "
@@ -422,6 +557,28 @@ MISCONCEPTIONS = [
         {THINK: THINK + ", memory"},
     ),
     # --- Decoder
+    Misconception(
+        "final_norm_of_the_annotated_transformer",
+        "Decoder",
+        "This is the stack of a well-known annotated Transformer, and it differs in two things. It ends in a norm in post-norm, too, where the last "
+        "layer has normed already; and that norm is another: its parameters are called `a_2` and `b_2`, its deviation divides by n − 1, and its ε is added "
+        "after the root.",
+        {FINAL: norm_by_std(OTHER_NAMES) + "\n        self.norm = Norm(layer.size)"},
+    ),
+    Misconception(
+        "final_norm_by_std_always",
+        "Decoder",
+        "Your stack has a norm at the end in post-norm, too, where the last layer has normed already. And that norm divides by a deviation of n − 1, to "
+        "which ε is added after the root; the variance divides by n, and ε stands under the root.",
+        {FINAL: norm_by_std(OUR_NAMES) + "\n        self.norm = Norm(layer.size)"},
+    ),
+    Misconception(
+        "final_norm_by_std",
+        "Decoder",
+        "Your final norm divides by a deviation of n − 1, to which ε is added after the root, as `x.std()` suggests. The variance divides by n, "
+        "and ε stands under the root. The `LayerNorm` of day 11 may be imported.",
+        {FINAL: norm_by_std(OUR_NAMES) + "\n        " + FINAL.replace("LayerNorm", "Norm")},
+    ),
     Misconception(
         "layers_in_a_list",
         "Decoder",

@@ -20,6 +20,36 @@ XAVIER = "nn.init.xavier_uniform_(module.weight)"
 TIE_TARGET = "model.tgt_embed[0].lut.weight = table"
 TIE_OUTPUT = "model.generator.proj.weight = table"
 
+
+def added(mask: str) -> str:
+    """A mask of 0 and −∞ made of a boolean one."""
+    return (
+        f"None if {mask} is None else torch.zeros({mask}.shape, device={mask}.device)"
+        f".masked_fill(~{mask}, -math.inf)"
+    )
+
+
+def annotated(arguments: str) -> str:
+    """The `make_model` of a well-known annotated Transformer."""
+    return f"""def make_model(src_vocab, tgt_vocab, {arguments}, d_model=512, d_ff=2048, h=8, dropout=0.1):
+    c = copy.deepcopy
+    attn = MultiHeadedAttention(h, d_model)
+    ff = PositionwiseFeedForward(d_model, d_ff, dropout)
+    position = PositionalEncoding(d_model, dropout)
+    model = EncoderDecoder(
+        Encoder(EncoderLayer(d_model, c(attn), c(ff), dropout), {arguments[0]}),
+        Decoder(DecoderLayer(d_model, c(attn), c(attn), c(ff), dropout), {arguments[0]}),
+        nn.Sequential(Embeddings(d_model, src_vocab), c(position)),
+        nn.Sequential(Embeddings(d_model, tgt_vocab), c(position)),
+        Generator(d_model, tgt_vocab),
+    )
+    for p in model.parameters():
+        if p.dim() > 1:
+            nn.init.xavier_uniform_(p)
+    return model
+"""
+
+
 MISCONCEPTIONS = [
     # --- Generator
     Misconception(
@@ -95,6 +125,12 @@ MISCONCEPTIONS = [
         "You divide the states by √d_model before the projection. Some later models do so where the matrix is tied (T5); "
         "this one does not: it is the embeddings that are scaled, on their way in.",
         {SCORES: "self.proj(x / math.sqrt(x.size(-1))).log_softmax(dim=-1)"},
+    ),
+    Misconception(
+        "scores_scaled_up",
+        "Generator",
+        "You multiply the states by √d_model before the projection. That factor belongs to the embeddings, on their way in (§3.4).",
+        {SCORES: "self.proj(x * math.sqrt(x.size(-1))).log_softmax(dim=-1)"},
     ),
     Misconception(
         "only_the_last_position",
@@ -176,6 +212,29 @@ MISCONCEPTIONS = [
         "is hidden as well. The model knows nothing of padding: whoever makes the batch makes the masks.",
         {DECODE: DECODE.replace("tgt_mask", "subsequent_mask(tgt.size(1)).to(tgt.device)")},
     ),
+    Misconception(
+        "masks_as_integers",
+        "EncoderDecoder",
+        "You turn the masks into numbers. They are boolean on their whole way: attention asks them what is *not* allowed, and `~` of an integer is another "
+        "integer.",
+        {
+            ENCODE: ENCODE.replace("src_mask", "None if src_mask is None else src_mask.int()"),
+            DECODE: DECODE.replace(
+                "src_mask", "None if src_mask is None else src_mask.int()"
+            ).replace("tgt_mask", "None if tgt_mask is None else tgt_mask.int()"),
+        },
+    ),
+    Misconception(
+        "masks_to_be_added",
+        "EncoderDecoder",
+        "You turn the masks into 0 and −∞, to be added to the scores. They are boolean on their whole way: attention itself knows how to hide a key.",
+        {
+            ENCODE: ENCODE.replace("src_mask", added("src_mask")),
+            DECODE: DECODE.replace("src_mask", added("src_mask")).replace(
+                "tgt_mask", added("tgt_mask")
+            ),
+        },
+    ),
     # --- EncoderDecoder: what goes where
     Misconception(
         "source_embedded_as_target",
@@ -237,6 +296,67 @@ MISCONCEPTIONS = [
         },
     ),
     # --- make_model: sizes and places
+    Misconception(
+        "as_in_the_annotated_transformer",
+        "make_model",
+        "This is the `make_model` of a well-known annotated Transformer. Here the number of layers is called `n`, and it takes `norm` and `tie` as well; "
+        "and the embedding tables, which `Embeddings` has started well, are not drawn anew with the matrices.",
+        source=annotated("N=6"),
+    ),
+    Misconception(
+        "no_norm_and_no_tie",
+        "make_model",
+        "This is nearly the `make_model` of a well-known annotated Transformer. Here it takes `norm` and `tie` as well, `dropout` reaches the attentions "
+        "too, and the embedding tables, which `Embeddings` has started well, are not drawn anew with the matrices.",
+        source=annotated("n=6"),
+    ),
+    Misconception(
+        "n_ignored",
+        "make_model",
+        "Neither of your stacks has n layers. Six is the paper's number, and only the default here.",
+        {
+            "Encoder(encoder_layer, n)": "Encoder(encoder_layer, 6)",
+            "Decoder(decoder_layer, n)": "Decoder(decoder_layer, 6)",
+        },
+    ),
+    Misconception(
+        "six_layers_in_the_encoder",
+        "make_model",
+        "Your encoder does not have n layers. Both stacks have the same number.",
+        {"Encoder(encoder_layer, n)": "Encoder(encoder_layer, 6)"},
+    ),
+    Misconception(
+        "layers_shared",
+        "make_model",
+        "The layers of a stack are one and the same object, named n times: they share all weights, and n of them learn no more than one. Each layer "
+        "has weights of its own.",
+        {
+            "    return model\n": "    for stack in (model.encoder, model.decoder):\n"
+            "        stack.layers = nn.ModuleList([stack.layers[0]] * n)\n"
+            "    return model\n"
+        },
+    ),
+    Misconception(
+        "stacks_share_their_parts",
+        "make_model",
+        "Encoder and decoder share attention or network: one object was made, and put into both. Each place needs one of its own; "
+        "a copy per stack comes too late for what is shared inside the model.",
+        {
+            "    return model\n": "    for one, other in zip(model.encoder.layers, model.decoder.layers):\n"
+            "        other.self_attn, other.feed_forward = one.self_attn, one.feed_forward\n"
+            "    return model\n"
+        },
+    ),
+    Misconception(
+        "positions_before_the_embedding",
+        "make_model",
+        "You add positions before the tokens are looked up. Ids have no features to add to: first the vectors, then their places.",
+        {
+            EMBED: "nn.Sequential(PositionalEncoding(d_model, dropout), Embeddings(d_model, vocab))",
+            TIE_TARGET: TIE_TARGET.replace("[0]", "[1]"),
+            "model.src_embed[0].lut": "model.src_embed[1].lut",
+        },
+    ),
     Misconception(
         "heads_and_width_swapped",
         "make_model",
@@ -515,6 +635,13 @@ MISCONCEPTIONS = [
             TIE_TARGET: "nn.init.zeros_(model.tgt_embed[0].lut.weight).data += table.data",
             TIE_OUTPUT: "nn.init.zeros_(model.generator.proj.weight).data += table.data",
         },
+    ),
+    Misconception(
+        "output_tied_by_copying",
+        "make_model",
+        "Your output projection gets a copy of the table: a Parameter of its own, equal until the first step of training moves the two apart. One "
+        "Parameter has to stand in three places.",
+        {TIE_OUTPUT: "model.generator.proj.weight = nn.Parameter(table.detach().clone())"},
     ),
     Misconception(
         "output_not_tied",

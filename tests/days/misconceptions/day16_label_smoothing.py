@@ -49,6 +49,34 @@ MISCONCEPTIONS = [
         },
     ),
     _wrong(
+        "cross_entropy_and_share_of_size_less_one",
+        "Your loss is a cross-entropy against a target that gives every other class ε / (size − 1). The padding gets no share, so there are only size − 2 to divide "
+        "among; and the divergence has the term Σ q log q as well, which brings its minimum down to 0.",
+        {
+            "(self.size - 2)": "(self.size - 1)",
+            RESULT: "return -(wanted * wide).sum().to(log_probs.dtype)",
+        },
+    ),
+    _wrong(
+        "cross_entropy_and_share_of_size",
+        "Your loss is a cross-entropy against a target that gives every other class ε / size. Two of them get no share, the right one and the padding; "
+        "and the divergence has the term Σ q log q as well, which brings its minimum down to 0.",
+        {
+            "(self.size - 2)": "self.size",
+            RESULT: "return -(wanted * wide).sum().to(log_probs.dtype)",
+        },
+    ),
+    _wrong(
+        "cross_entropy_and_padding_divided_among",
+        "Your loss is a cross-entropy against a target in which every class but the right one, the padding too, has ε / (size − 1). The padding is to get nothing; "
+        "and the divergence has the term Σ q log q as well, which brings its minimum down to 0.",
+        {
+            "(self.size - 2)": "(self.size - 1)",
+            COLUMN: "",
+            RESULT: "return -(wanted * wide).sum().to(log_probs.dtype)",
+        },
+    ),
+    _wrong(
         "share_of_size",
         "You divide ε by the number of all classes. Two of them get no share, the right one and the padding, so a "
         "little of ε is lost and your target sums to less than 1.",
@@ -332,6 +360,17 @@ MISCONCEPTIONS = [
         "You compute in float32 whatever comes in, so that float64 loses half its digits on the way. Only what is narrower should "
         "be widened.",
         {WIDE: "wide = log_probs.float()"},
+    ),
+    _wrong(
+        "target_in_float32",
+        "You make the target in float32 whatever the log-probabilities are, and return what comes of it: in half precision a loss of another dtype than the inputs', in "
+        "float64 one in which half of the digits are lost. Make it in the inputs' dtype, or wider, and turn the sum back.",
+        {
+            SHARES: SHARES.replace("torch.full_like(wide,", "torch.full(wide.shape,").replace(
+                "(self.size - 2))", "(self.size - 2), device=wide.device, dtype=torch.float32)"
+            ),
+            RESULT: RESULT.replace(".to(log_probs.dtype)", ""),
+        },
     ),
     _wrong(
         "left_wide",

@@ -12,6 +12,15 @@ def _wrong(id: str, tell: str, edits: dict[str, str]) -> Misconception:
 
 
 MISCONCEPTIONS = [
+    Misconception(
+        "falls_from_the_peak",
+        "rate",
+        "After the warm-up you count steps anew. The rate falls like 1/√step of all the steps that there were, not of those since the warm-up; as it is, it jumps at the peak, and then "
+        "falls too fast.",
+        {
+            "min(step**-0.5, step * warmup**-1.5)": "(step * warmup**-1.5 if step < warmup else (step - warmup + 1) ** -0.5)"
+        },
+    ),
     # --- the two curves
     _wrong(
         "larger_curve",

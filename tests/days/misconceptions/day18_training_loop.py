@@ -29,6 +29,65 @@ SCHEDULE = """                if scheduler is not None:
 TOKENS = "total_tokens += tokens"
 RESULT = "return float(total_loss / total_tokens)"
 
+AS_ANNOTATED = """
+def run_epoch(batches, model, loss, optimizer=None, scheduler=None, accumulate=1):
+    training = optimizer is not None
+    model.train(training)
+    total_loss, total_tokens = 0.0, 0
+    with torch.set_grad_enabled(training):
+        for i, batch in enumerate(batches):
+            states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+            log_probs = model.generator(states)
+            summed = loss(log_probs.flatten(0, 1), batch.tgt_y.flatten())
+            if training:
+                (summed / batch.ntokens).backward()
+                if i % accumulate == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                if scheduler is not None:
+                    scheduler.step()
+            total_loss += float(summed)
+            total_tokens += int(batch.ntokens)
+    return total_loss / total_tokens
+"""
+AS_IN_TUTORIALS = """
+def run_epoch(batches, model, loss, optimizer=None, scheduler=None, accumulate=1):
+    training = optimizer is not None
+    model.train(training)
+    total_loss, total_tokens = 0.0, 0
+    with torch.set_grad_enabled(training):
+        if training:
+            optimizer.zero_grad()
+        for i, batch in enumerate(batches):
+            states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+            log_probs = model.generator(states)
+            summed = loss(log_probs.flatten(0, 1), batch.tgt_y.flatten())
+            if training:
+                (summed / batch.ntokens / accumulate).backward()
+                if (i + 1) % accumulate == 0:
+                    optimizer.step()
+                    if scheduler is not None:
+                        scheduler.step()
+                    optimizer.zero_grad()
+            total_loss += float(summed)
+            total_tokens += int(batch.ntokens)
+    return total_loss / total_tokens
+"""
+
+
+def in_tutorials(*edits):
+    """That loop, with some changes."""
+    text = AS_IN_TUTORIALS
+    for find, put in edits:
+        assert text.count(find) == 1, find
+        text = text.replace(find, put)
+    return text
+
+
+CLEARED_FIRST = """        if training:
+            optimizer.zero_grad()
+"""
+
 
 def once_more(line, deeper=""):
     """A line of the innermost block, and the given one after it."""
@@ -36,7 +95,69 @@ def once_more(line, deeper=""):
 
 
 MISCONCEPTIONS = [
+    # --- whole loops, as they are found
+    Misconception(
+        "as_the_annotated_transformer_accumulates",
+        "run_epoch",
+        "You accumulate as the Annotated Transformer does: a step whenever the number of the batch, counted from 0, is a multiple of `accumulate`, which is after the "
+        "*first* batch of each group; each batch divided by its own tokens alone; and the schedule goes on with every batch. With `accumulate=1` it does not show.",
+        source=AS_ANNOTATED,
+    ),
+    Misconception(
+        "as_tutorials_accumulate",
+        "run_epoch",
+        "You accumulate as many tutorials do: each batch's own mean, divided by `accumulate`, and a step where `(i + 1) % accumulate` is 0. That is a mean of means, in which a token of "
+        "a short batch pulls harder than one of a long batch; and what is left when the batches run out is never stepped.",
+        source=AS_IN_TUTORIALS,
+    ),
+    Misconception(
+        "as_tutorials_accumulate_cleared_after_the_step",
+        "run_epoch",
+        "You accumulate as many tutorials do: each batch's own mean, divided by `accumulate`, and a step where `(i + 1) % accumulate` is 0. That is a mean of means; what is left when the "
+        "batches run out is never stepped, and stays in the gradients for the next call, for you clear them only after a step.",
+        source=in_tutorials((CLEARED_FIRST, "")),
+    ),
+    Misconception(
+        "as_tutorials_accumulate_sums",
+        "run_epoch",
+        "You divide each batch's summed loss by `accumulate`, and step where `(i + 1) % accumulate` is 0. What a step needs is a mean over the *tokens* of its group; and what is left when the "
+        "batches run out is never stepped.",
+        source=in_tutorials(("batch.ntokens / accumulate", "accumulate")),
+    ),
+    Misconception(
+        "as_tutorials_accumulate_and_average",
+        "run_epoch",
+        "You accumulate as many tutorials do: each batch's own mean, divided by `accumulate`, and a step where `(i + 1) % accumulate` is 0; and you return the mean of the batches' means. Both are "
+        "means of means, in which a short batch counts as much as a long one; and what is left when the batches run out is never stepped.",
+        source=in_tutorials(
+            ("float(summed)", "float(summed / batch.ntokens)"), ("int(batch.ntokens)", "1")
+        ),
+    ),
+    Misconception(
+        "as_tutorials_accumulate_and_average_cleared_after_the_step",
+        "run_epoch",
+        "You accumulate as many tutorials do: each batch's own mean, divided by `accumulate`, and a step where `(i + 1) % accumulate` is 0; and you return the mean of the batches' means. Both are "
+        "means of means; and what is left when the batches run out is never stepped, and stays in the gradients for the next call.",
+        source=in_tutorials(
+            (CLEARED_FIRST, ""),
+            ("float(summed)", "float(summed / batch.ntokens)"),
+            ("int(batch.ntokens)", "1"),
+        ),
+    ),
     # --- what the gradient is divided by
+    Misconception(
+        "divided_by_no_tokens",
+        "run_epoch",
+        "A group without a single real token divides 0 by 0 in your answer, and one such step makes every parameter NaN. Its gradient is 0.",
+        {BACKWARD: "(summed / tokens).backward()"},
+    ),
+    Misconception(
+        "each_batch_by_no_tokens",
+        "run_epoch",
+        "You divide each batch's loss by its own tokens, and then by the number of batches in a step: a mean of means, in which a token of a short batch pulls harder than one of a long batch. And a "
+        "batch without a real token divides 0 by 0, which makes every parameter NaN.",
+        {BACKWARD: "(summed / batch.ntokens / accumulate).backward()"},
+    ),
     Misconception(
         "each_batch_by_its_own_tokens_and_k",
         "run_epoch",
@@ -280,6 +401,12 @@ MISCONCEPTIONS = [
         {MODE: "model.train()"},
     ),
     Misconception(
+        "always_evaluation_mode",
+        "run_epoch",
+        "You train in evaluation mode, so dropout never drops. Training mode where there is an optimiser, evaluation mode where there is none.",
+        {MODE: "model.eval()"},
+    ),
+    Misconception(
         "training_mode_not_set",
         "run_epoch",
         "You set evaluation mode where you measure, but not training mode where you train. After the first measurement "
@@ -375,19 +502,33 @@ MISCONCEPTIONS = [
     ),
     # --- the result
     Misconception(
-        "total_in_halves",
-        "run_epoch",
-        "You add the losses up in the dtype in which they come. Each of them fits into float16; their sum is infinite from 65 520 on. "
-        "Keep the total in a wider dtype, or as a float.",
-        {TOTAL: "total_loss += summed.detach()"},
-    ),
-    Misconception(
         "mean_of_batch_means",
         "run_epoch",
         "You return the mean of the batches' means. A batch of three tokens then counts as much as one of three hundred. Add up the losses and "
         "the tokens, and divide once.",
         {
             TOTAL: "total_loss += summed.detach() / max(batch.ntokens, 1)",
+            TOKENS: "total_tokens += len(group)",
+        },
+    ),
+    Misconception(
+        "mean_of_batch_means_without_guard",
+        "run_epoch",
+        "You return the mean of the batches' means. A batch of three tokens then counts as much as one of three hundred, and one without a real token makes it NaN. Add up the "
+        "losses and the tokens, and divide once.",
+        {
+            TOTAL: "total_loss += summed.detach() / batch.ntokens",
+            TOKENS: "total_tokens += len(group)",
+        },
+    ),
+    Misconception(
+        "means_everywhere",
+        "run_epoch",
+        "You work with each batch's own mean, for the gradient and for the result. Both are then means of means, in which a batch of three tokens counts as much as one of three hundred; and a batch "
+        "without a real token makes them NaN. Add up losses and tokens, and divide by those of the whole group, or epoch.",
+        {
+            BACKWARD: "(summed / batch.ntokens / len(group)).backward()",
+            TOTAL: "total_loss += summed.detach() / batch.ntokens",
             TOKENS: "total_tokens += len(group)",
         },
     ),
@@ -423,5 +564,12 @@ MISCONCEPTIONS = [
         "run_epoch",
         "You return a tensor. A float is asked for: what is kept and printed after every epoch should hold on to nothing on a GPU.",
         {RESULT: "return total_loss / total_tokens"},
+    ),
+    Misconception(
+        "total_in_halves",
+        "run_epoch",
+        "You add the losses up in the dtype in which they come. Each of them fits into float16; their sum is infinite from 65 520 on. "
+        "Keep the total in a wider dtype, or as a float.",
+        {TOTAL: "total_loss += summed.detach()"},
     ),
 ]

@@ -12,7 +12,27 @@ SILENCE = "following = following.masked_fill(finished, 0)"
 FINISH = "finished |= following == end"
 RETURN = "return tokens"
 
+# As the Annotated Transformer does it, for a batch of one and without an end.
+AS_ANNOTATED = """
+def greedy_decode(model, src, src_mask, max_len, start, end=None):
+    memory = model.encode(src, src_mask)
+    said = torch.full((1, 1), start).type_as(src)
+    for _ in range(max_len - 1):
+        earlier = subsequent_mask(said.size(1)).to(src.device)
+        states = model.decode(memory, src_mask, said, earlier)
+        following = model.generator(states[:, -1]).argmax(dim=1)[0].item()
+        said = torch.cat([said, torch.full((1, 1), following).type_as(src)], dim=1)
+    return said
+"""
+
 MISCONCEPTIONS = [
+    Misconception(
+        "as_the_annotated_transformer_decodes",
+        "greedy_decode",
+        "You decode as the Annotated Transformer does: for a batch of one, `(1, 1)` to begin with and `[0]` of what comes next, always up to `max_len`. Here each row of a batch says "
+        "something of its own, until its `end`, and what is said is kept for no gradient.",
+        source=AS_ANNOTATED,
+    ),
     # --- how long
     Misconception(
         "max_len_without_start",
@@ -38,6 +58,15 @@ MISCONCEPTIONS = [
         "greedy_decode",
         "Your result lacks the start symbol. Each row begins with it.",
         {RETURN: "return tokens[:, 1:]"},
+    ),
+    Misconception(
+        "stops_before_the_end_is_put_down",
+        "greedy_decode",
+        "You stop where all rows say `end` at once, and before it is put down. A row keeps its `end`: append first, then ask whether to go on.",
+        {
+            SILENCE: SILENCE
+            + "\n        if end is not None and (following == end).all():\n            break"
+        },
     ),
     # --- where to begin
     Misconception(
@@ -196,6 +225,14 @@ MISCONCEPTIONS = [
         {FINISH: "finished = following == end"},
     ),
     Misconception(
+        "last_end_cut_off_and_ended_rows_speak_on",
+        "greedy_decode",
+        "You break off before the last `end` is added, and rows that have said theirs go on speaking until then. Each row keeps its `end`, and is 0 after it.",
+        {
+            SILENCE: "if end is not None and (finished | (following == end)).all():\n            break"
+        },
+    ),
+    Misconception(
         "ended_rows_speak_on",
         "greedy_decode",
         "Rows that have said `end` go on speaking until the last one has ended. After its `end` a row is 0.",
@@ -242,6 +279,16 @@ MISCONCEPTIONS = [
         {
             SILENCE: SILENCE
             + "\n        if end is not None and (finished | (following == end)).all():\n            break"
+        },
+    ),
+    Misconception(
+        "finishes_before_the_end_is_put_down",
+        "greedy_decode",
+        "A row counts as finished in your answer before its `end` is put down: it gets 0 in place of it, and where it is the last row you stop without it. A row keeps its `end`: append "
+        "what it says, then note who has finished.",
+        {
+            SILENCE: "if end is not None:\n            finished |= following == end\n            if finished.all():\n"
+            "                break\n        " + SILENCE
         },
     ),
     # --- the result

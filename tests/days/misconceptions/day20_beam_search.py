@@ -122,6 +122,13 @@ MISCONCEPTIONS = [
         penalty("scores * ((5 + n) / 6) ** alpha"),
     ),
     Misconception(
+        "penalised_twice",
+        "beam_search",
+        "You divide by the penalty twice, perhaps once when a hypothesis ends and once more when the best is chosen. That is a penalty with twice the alpha: long hypotheses "
+        "gain too much by it.",
+        penalty("scores / ((5 + n) / 6) ** alpha / ((5 + n) / 6) ** alpha"),
+    ),
+    Misconception(
         "start_counted",
         "beam_search",
         "You count the start symbol into the length. It was given, not chosen: n counts the tokens after it.",
@@ -294,6 +301,27 @@ MISCONCEPTIONS = [
         "beam_search",
         "You fetch the parents from the whole batch: their numbers count within a row, so in the second row and later yours point into the first. With a single row it does not show.",
         {GATHER: "tokens = tokens.flatten(0, 1)[parent]"},
+    ),
+    Misconception(
+        "index_divided_by_the_beam_alone",
+        "beam_search",
+        "You split the flat index by the beam. A row of the flattened scores is V numbers for the first hypothesis, then V for the second: which one it is, and which "
+        "token, comes from dividing by V.",
+        {SPLIT: "parent, following = chosen // beam, chosen % beam"},
+    ),
+    Misconception(
+        "index_divided_twice",
+        "beam_search",
+        "You divide the flat index by V, and then by the beam as well. It counts within a row already, so the quotient by V is the hypothesis; yours is always the first.",
+        {
+            SPLIT: "parent, following = chosen // log_probs.size(-1) // beam, chosen % log_probs.size(-1)"
+        },
+    ),
+    Misconception(
+        "quotient_and_remainder_exchanged",
+        "beam_search",
+        "Quotient and remainder have changed places: of a flat index divided by V the quotient is the hypothesis, the remainder the token. A token's number is no place of the beam.",
+        {SPLIT: "parent, following = chosen % log_probs.size(-1), chosen // log_probs.size(-1)"},
     ),
     Misconception(
         "index_divided_by_the_beam",
@@ -482,6 +510,13 @@ MISCONCEPTIONS = [
         "beam_search",
         "Your result is as long as the longest hypothesis that was *tried*. It is as long as the longest that is returned.",
         {RETURN: "return best[:, : n + 1] if max_len > 1 else best"},
+    ),
+    Misconception(
+        "totals_in_halves",
+        "beam_search",
+        "You add log-probabilities up in the dtype in which they come. In half precision a total soon takes no notice of small ones: what is added is less than its last digit, and "
+        "hypotheses that differ come out alike. Keep the totals in float32.",
+        {"wide = torch.promote_types(memory.dtype, torch.float32)": "wide = memory.dtype"},
     ),
     Misconception(
         "not_whole_numbers",

@@ -33,6 +33,22 @@ MISCONCEPTIONS = [
         },
     ),
     Misconception(
+        "fails_where_no_pair_is_left",
+        "train_bpe",
+        "You ask for the commonest pair also where there is none: once the text is a single id, or empty, there are no neighbours to count. Then it stops, with fewer merges than were wanted.",
+        {" and len(ids) > 1:": ":"},
+    ),
+    Misconception(
+        "ties_to_the_pair_seen_first_ever",
+        "train_bpe",
+        "Of equally common pairs you merge the one that you saw first since training began, as when counts are kept from merge to merge. The one that occurs first in the sequence *as it is now* is "
+        "meant: a merge brings new pairs, and they may stand before old ones.",
+        {
+            "merges: list[tuple[int, int]] = []": "merges, seen = [], {}",
+            "        pair = max(counts, key": "        for pair in counts:\n            seen.setdefault(pair, len(seen))\n        pair = max(sorted(counts, key=seen.get), key",
+        },
+    ),
+    Misconception(
         "ties_to_the_last",
         "train_bpe",
         "Of equally common pairs you merge the one that occurs last. The first is meant: `max` with `>=`, or over a "
@@ -127,6 +143,16 @@ MISCONCEPTIONS = [
         {"256 + len(merges))": "257 + len(merges))"},
     ),
     # --- BPE --------------------------------------------------------------------------------------
+    Misconception(
+        "merged_as_it_is_read",
+        "BPE",
+        "You merge as you read, from left to right, whatever fits what was read last. The merge of the lowest rank goes first, wherever it stands: a byte may belong to the one after it rather than "
+        "to the one before.",
+        {
+            "while fitting := set(itertools.pairwise(ids)) & rank.keys():": "unread, ids = ids, []\n        for number in unread:\n            while ids and (ids[-1], number) in rank:\n"
+            "                number = 256 + rank[(ids.pop(), number)]\n            ids.append(number)\n        while fitting := set():"
+        },
+    ),
     Misconception(
         "last_merge_first",
         "BPE",

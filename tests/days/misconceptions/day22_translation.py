@@ -52,6 +52,13 @@ def bleu(hypotheses, references):
         },
     ),
     Misconception(
+        "streams_forgotten",
+        "bleu",
+        "You take `references` for a list with one reference for each hypothesis. It is a list of *streams*, each of them such a list: `references[k][i]` is the k-th reference for sentence i, "
+        "also where there is one stream only.",
+        {"zip(hypotheses, *references, strict=True)": "zip(hypotheses, references, strict=False)"},
+    ),
+    Misconception(
         "first_reference_alone",
         "bleu",
         "You use the first stream of references and no other. A hypothesis may agree with any of them.",
@@ -332,6 +339,15 @@ def bleu(hypotheses, references):
         "You multiply the number of pairs by the lengths of the newest one. An earlier pair of the batch may have a longer target.",
         {
             "source, target = max(longest_source, len(pair[0])), max(longest_target, len(pair[1]))": "source, target = len(pair[0]), len(pair[1])"
+        },
+    ),
+    Misconception(
+        "first_pair_not_measured",
+        "token_batches",
+        "When you begin another batch, both longest lengths go back to 0, and the pair that the batch begins with is never measured. It is in the batch, and the padding of all the "
+        "others is at least as long as it.",
+        {
+            "batch, source, target = [], len(pair[0]), len(pair[1])": "batch, source, target = [], 0, 0"
         },
     ),
     Misconception(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from course.checks.loading import load_checks
+from course.checks.loading import CORE, WATERTIGHT, load_checks
 from course.curriculum import DAYS
 from course.grading.gradebook import LearnerResult, Weights
 from course.grading.reports import GradedClass
@@ -40,23 +40,33 @@ class MadeUp:
 
     days = DAYS[:3]
 
-    def day(self, number, wrong=0, status="failed", message="Wrong.", misconception=None):
-        """A day whose first checks went wrong in one way, and whose others pass."""
+    def day(self, number, wrong=0, beyond=0, status="failed", message="Wrong.", misconception=None):
+        """A day whose first checks of its core, or beyond it, went wrong in one way; the others pass."""
+        core = [check.name for check in checks_of(number) if check.tier == CORE]
+        extra = [check.name for check in checks_of(number) if check.tier == WATERTIGHT]
+        bad = {*core[:wrong], *extra[:beyond]}
         checks = [
             {
                 "name": check.name,
                 "exercise": check.exercise,
+                "tier": check.tier,
                 "device": "cpu",
-                "status": status if place < wrong else "passed",
-                "message": message if place < wrong else "",
-                "misconception": misconception if place < wrong else None,
+                "status": status if check.name in bad else "passed",
+                "message": message if check.name in bad else "",
+                "misconception": misconception if check.name in bad else None,
                 "seconds": 0.01,
             }
-            for place, check in enumerate(checks_of(number))
+            for check in checks_of(number)
         ]
         day = "passed" if not wrong else status if status in ("failed", "skipped") else "error"
-        stem = DAYS[number - 1].stem
-        return {"day": number, "stem": stem, "status": day, "seconds": 0.5, "checks": checks}
+        return {
+            "day": number,
+            "stem": DAYS[number - 1].stem,
+            "status": day,
+            "watertight": not bad,
+            "seconds": 0.5,
+            "checks": checks,
+        }
 
     def learner(self, name, **wrong):
         """A learner right in everything but in day 1, where `wrong` says what is not."""

@@ -63,6 +63,16 @@ def test_output(results, made_up):
     assert passed["output"] == ""
 
 
+def test_invitations(results, made_up):
+    """What is not watertight is no failure, and told as an invitation; the days with a star are named."""
+    found = results(made_up.learner("a", beyond=1, message="It is NaN."))
+    first = found["tests"][0]
+    assert (first["status"], first["score"]) == ("passed", 0.5)
+    assert first["output"].startswith("☆ An invitation to make it watertight: ")
+    assert first["output"].endswith("It is NaN.")
+    assert found["output"] == "★ Watertight days: 2–3"
+
+
 def test_skipped(results, made_up):
     """An exercise that could not be asked earns nothing, and says why."""
     skipped = made_up.learner("a", wrong=99, status="skipped", message="Skipped: no GPU here.")

@@ -42,6 +42,14 @@ def test_skipped(suites, made_up, status):
     assert suite.find("testcase/skipped").text == "Why."
 
 
+def test_invitations(suites, made_up):
+    """What is only not watertight fails nothing: it is skipped, by that name."""
+    [suite] = suites(made_up.graded(made_up.learner("a", beyond=2, message="It is NaN.")))
+    assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == ("0", "0", "2")
+    assert suite.find("testcase/skipped").get("type") == "watertight"
+    assert suite.find("testcase/skipped").text == "It is NaN."
+
+
 def test_not_graded(suites, made_up):
     """Who was refused, and where the grader failed, is an error with its reason, not a suite of nothing."""
     refused, fault = suites(made_up.graded(made_up.refused("a", "Too large."), made_up.fault("b")))

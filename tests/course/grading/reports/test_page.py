@@ -3,6 +3,7 @@
 import re
 import weakref
 from collections import Counter
+from fractions import Fraction
 from urllib.parse import unquote
 
 import html5lib
@@ -12,6 +13,7 @@ from course.curriculum import DAYS
 from course.grading.gradebook import Shortcut, Weights
 from course.grading.reports import Alike, file_name, write_reports
 from course.grading.reports.page import SIGNS, write_pages
+from tests.course.grading.reports.conftest import checks_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -85,13 +87,27 @@ def test_histogram(report, made_up):
 def test_matrix_tells_statuses_by_signs(report, made_up):
     """A cell shows its status by a sign of its own, not by its colour alone."""
     statuses = ("passed", "failed", "error", "in_progress", "not_started", "skipped")
-    assert len({SIGNS[status] for status in statuses}) == len(statuses)
+    assert len({SIGNS[status] for status in (*statuses, "watertight")}) == len(statuses) + 1
     for status in statuses:
         learner = made_up.learner("a", wrong=1, message="Why.")
         learner.days[0]["status"] = status
         cells = report(made_up.graded(learner)).all("tbody/tr/td")
         shown = cells[1]  # after the points
         assert ("".join(shown.itertext()), shown.get("class")) == (SIGNS[status], status)
+
+
+def test_stars(report, feedback, made_up):
+    """A watertight day has a star instead of its mark, in the matrix and on the learner's page."""
+    graded = made_up.graded(made_up.learner("a", beyond=1))
+    page = report(graded)
+    assert ["".join(cell.itertext()) for cell in page.all("tbody/tr/td")[1:4]] == ["✔", "★", "★"]
+    assert [cell.get("title") for cell in page.all("tfoot/tr/td")[1:]] == [
+        "0 watertight",
+        *["1 watertight"] * 2,
+    ]
+    words = feedback(graded).text()
+    assert "★ 2 of 3 days watertight" in words
+    assert "1 ✔ 2 ★ 3 ★" in words
 
 
 def test_links_lead_somewhere(report, made_up, tmp_path):
@@ -154,10 +170,30 @@ def test_failures(report, feedback, made_up):
     assert "It sums to 3." in feedback(made_up.graded(learner)).text()
 
 
+def test_invitations(report, feedback, made_up):
+    """What a right exercise lacks to be watertight stands apart from failures, with its reason."""
+    learner = made_up.learner("a", beyond=2, message="It sums to 2.")
+    learner.days[1] = made_up.day(2, wrong=1, beyond=1, message="It is NaN.")
+    first, second = [check for check in checks_of(1) if check.tier == "watertight"][:2]
+    for read in (report, feedback):
+        words = read(made_up.graded(learner)).text("learner-1-beyond-1")
+        assert f"An invitation: {first.beyond}. {first.name} {first.says} It sums to 2." in words
+        assert second.name.removeprefix("test_").partition("[")[0] in words
+        assert "failed" not in words
+    page = feedback(made_up.graded(learner))
+    assert "No points depend on it." in page.text()
+    assert page.text().index("It is NaN.") < page.text().index("It sums to 2.")
+    assert page.root.find(".//*[@id='learner-1-day-1']") is None
+    assert page.root.find(".//*[@id='learner-1-beyond-2']") is None  # its core comes first
+    shared = made_up.graded(learner, weights=Weights(made_up.days, None, Fraction(1, 5)))
+    assert "It earns 20 % of an exercise's points." in feedback(shared).text()
+    assert "Watertight checks earn 20 % of an exercise" in report(shared).text()
+
+
 def test_one_thing_wrong_with_the_whole_file(report, made_up):
     """What is the same for all checks of a day is said once."""
     learner = made_up.learner(
-        "a", wrong=99, status="error", message="SyntaxError: '(' was never closed"
+        "a", wrong=99, beyond=99, status="error", message="SyntaxError: '(' was never closed"
     )
     assert report(made_up.graded(learner)).text("learner-1-day-1").count("SyntaxError") == 1
 

@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+from fractions import Fraction
 
 import pytest
 
@@ -22,16 +23,31 @@ def tables(tmp_path):
 
 
 def test_grades(tables, made_up):
-    """A day is one point, shared by its exercises; the refused have 0, a grader's fault nothing."""
-    learners = [made_up.learner("right"), made_up.learner("half", wrong=1)]
+    """A day is one point, shared by its exercises; the refused have 0, a grader's fault nothing. After the
+    points stands what is watertight."""
+    learners = [made_up.learner("right"), made_up.learner("half", wrong=1, beyond=1)]
     graded = made_up.graded(*learners, made_up.refused("bomb"), made_up.fault("unlucky"))
     assert tables(graded, "grades.csv") == [
-        ["learner", "verdict", "points", "max_points", "day01", "day02", "day03"],
-        ["right", "graded", "3", "3", "1", "1", "1"],
-        ["half", "graded", "2.5", "3", "0.5", "1", "1"],
-        ["bomb", "refused", "0", "3", "", "", ""],
-        ["unlucky", "grader_fault", "", "3", "", "", ""],
+        [
+            *("learner", "verdict", "points", "max_points", "day01", "day02", "day03"),
+            *("watertight", "watertight_days"),
+        ],
+        ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3"],
+        ["half", "graded", "2.5", "3", "0.5", "1", "1", "2", "2 3"],
+        ["bomb", "refused", "0", "3", "", "", "", "", ""],
+        ["unlucky", "grader_fault", "", "3", "", "", "", "", ""],
     ]
+
+
+def test_a_share_for_what_is_watertight(tables, made_up):
+    """Where it earns a share, every table has it."""
+    learner = made_up.learner("a", beyond=1)
+    shared = made_up.graded(learner, weights=Weights(made_up.days, None, Fraction(1, 5)))
+    grades = tables(shared, "grades.csv")[1]
+    assert grades == ["a", "graded", "2.9", "3", "0.9", "1", "1", "2", "2 3"]
+    assert tables(shared, "canvas.csv")[2][-1] == "2.9"
+    assert tables(shared, "nbgrader.csv")[1][-2] == "0.9"
+    assert tables(made_up.graded(learner), "grades.csv")[1][2] == "3"
 
 
 def test_thirds_and_weights(tables, made_up):
@@ -39,7 +55,8 @@ def test_thirds_and_weights(tables, made_up):
     learner = made_up.learner("a")
     learner.days[2] = made_up.day(3, wrong=1)
     graded = made_up.graded(learner, weights=Weights(made_up.days, {3: 0.5}))
-    assert tables(graded, "grades.csv")[1] == ["a", "graded", "2.3333", "2.5", "1", "1", "0.3333"]
+    [_, grades] = tables(graded, "grades.csv")
+    assert grades == ["a", "graded", "2.3333", "2.5", "1", "1", "0.3333", "2", "1 2"]
 
 
 def test_canvas(tables, made_up):

@@ -13,7 +13,7 @@ def run_epoch(batches, model, loss, optimizer=None, scheduler=None, accumulate=1
         for batch in group:
             if optimizer:
                 value = summed_loss(model, loss, batch)
-                new = torch.autograd.grad(value / tokens, weights, allow_unused=True)
+                new = torch.autograd.grad(value / max(tokens, 1), weights, allow_unused=True)
                 added = [either(*both) for both in zip(added, new, strict=True)]
             else:
                 with torch.no_grad():

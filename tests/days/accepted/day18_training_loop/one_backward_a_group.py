@@ -21,9 +21,10 @@ def run_epoch(batches, model, loss, optimizer=None, scheduler=None, accumulate=1
                 tokens = tokens + (batch.tgt_y != 0).sum().item()
             if learns:
                 optimizer.zero_grad(set_to_none=False)
-                mean = total / tokens
-                mean.backward()
-                optimizer.step()
+                if tokens:
+                    mean = total / tokens
+                    mean.backward()
+                    optimizer.step()
                 if scheduler is not None:
                     scheduler.step()
             group_losses.append(float(total))

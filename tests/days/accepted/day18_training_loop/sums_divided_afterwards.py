@@ -26,7 +26,7 @@ def run_epoch(batches, model, loss, optimizer=None, scheduler=None, accumulate=1
 def step(model, optimizer, scheduler, tokens):
     for parameter in model.parameters():
         if parameter.grad is not None:
-            parameter.grad.div_(tokens)
+            parameter.grad.div_(max(tokens, 1))
     optimizer.step()
     if scheduler:
         scheduler.step()
