@@ -27,10 +27,15 @@ HALVES = tuple(
     pytest.param(dtype, marks=pytest.mark.watertight("half precision, which needs care of its own"))
     for dtype in ("float16", "bfloat16")
 )
-DTYPES = ("float64", "float32", *HALVES)
+FLOAT64 = pytest.param(
+    "float64",
+    marks=pytest.mark.watertight("float64 keeps its sixteen digits only if no step is in float32"),
+)
+DTYPES = (FLOAT64, "float32", *HALVES)
 
 __all__ = [
     "DTYPES",
+    "FLOAT64",
     "HALVES",
     "backward",
     "gradients",

@@ -3,12 +3,8 @@
 import pytest
 import torch
 
-from course.checks.authoring import HALVES, backward, gradients, named, wanting_gradients
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, named, wanting_gradients
 
-FLOAT64 = pytest.param(
-    "float64",
-    marks=pytest.mark.watertight("float64 keeps its sixteen digits only if no step is in float32"),
-)
 EMPTY = (
     "a padded sentence of length 0 must not turn the whole batch into NaN, nor listen to padding"
 )

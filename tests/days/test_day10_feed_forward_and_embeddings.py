@@ -4,13 +4,7 @@ PositionalEncoding(d_model, dropout, max_len=5000)."""
 import pytest
 import torch
 
-from course.checks.authoring import HALVES, backward, gradients, wanting_gradients
-
-FLOAT64 = pytest.param(
-    "float64",
-    marks=pytest.mark.watertight("float64 keeps its sixteen digits only if no step is in float32"),
-)
-DTYPES = [FLOAT64, "float32", *HALVES]
+from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
 
 
 def shapes(module):

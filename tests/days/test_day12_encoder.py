@@ -4,14 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from course.checks.authoring import HALVES, backward, gradients, wanting_gradients
+from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
 from implementation import attention
 
-FLOAT64 = pytest.param(
-    "float64",
-    marks=pytest.mark.watertight("float64 keeps its sixteen digits only if no step is in float32"),
-)
-DTYPES = [FLOAT64, "float32", *HALVES]
 SINGLE = "a sentence of one token, or a stack of one layer, is how one begins to look for a mistake"
 NORMS = ["post", "pre"]
 

@@ -10,19 +10,13 @@ import torch
 from torch import nn
 
 from course.checks.authoring import (
-    HALVES,
+    DTYPES,
     backward,
     gradients,
     named_parameters,
     wanting_gradients,
 )
 from implementation import Decoder, Encoder, attention
-
-FLOAT64 = pytest.param(
-    "float64",
-    marks=pytest.mark.watertight("float64 keeps its sixteen digits only if no step is in float32"),
-)
-DTYPES = [FLOAT64, "float32", *HALVES]
 
 DEFAULTS = ["n", "d_model", "d_ff", "h", "dropout", "norm", "tie"]
 
