@@ -160,7 +160,7 @@ class Watch:
         self._console.print(verdict(result))
         if search is not None and not search.done:
             self._console.print(Text(f"\n{LOOKING}", "quiet"))
-        elif result.status in ("failed", "error") and not self._is_known():
+        elif search is not None and search.wanted and not self._is_known():
             self._console.print(Text(f"\n{UNKNOWN}", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"

@@ -60,7 +60,12 @@ class Search:
         """What was misunderstood in each exercise so far; empty where nobody knows."""
         self.partly: dict[str, tuple[Misconception, set[str]]] = {}
         """Where nobody knows: a known mistake that is one of several things, and the checks it explains."""
-        self.done = not wrong
+        self.wanted = any(
+            all(seen[check.name] is not None for check in checks if check.exercise == exercise)
+            for exercise in wrong
+        )
+        """Whether there is anything to look for: something is wrong, and all of it could be seen."""
+        self.done = not self.wanted
         """Whether there is nothing left to look for."""
         self._day = day
         self._checks = checks

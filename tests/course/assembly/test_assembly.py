@@ -3,9 +3,12 @@
 import re
 import sys
 
+import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import implementation
+from course.assembly import graduation
 from course.assembly.copying import HELD_OUT
 from course.assembly.parts import part_days, put_together
 from course.curriculum import ROOT
@@ -115,7 +118,7 @@ def test_a_part_that_raises_is_told_of(project, answers):
     """The learner's own line is shown, nothing is learnt, exit 1."""
     done = project.course("assemble", "--answers", str(answers("return x + self.gian")))
     assert done.returncode == 1
-    assert done.stdout.startswith("✘ Day 11 · Norm and residual: 0 of ")
+    assert done.stdout.startswith("✘ Day 11 · Norm and residual: ")
     assert "`course check 11` tells more" in done.stdout
     assert "self.gian" in done.stdout
     assert "AttributeError" in done.stdout
@@ -133,3 +136,12 @@ def test_all_exercises_of_the_second_part_are_parts():
     """Days 8 to 22 are what is put together."""
     assert [day.number for day in part_days()] == list(range(8, 23))
     assert (ROOT / "implementation.py").exists()
+
+
+def test_positions_in_the_picture_are_whole(tmp_path, monkeypatch):
+    """No token is at 2.5."""
+    figures = []
+    monkeypatch.setattr(pyplot, "close", figures.append)
+    graduation.draw([np.full((1, 9, 9), 1 / 9)], tmp_path / "picture.png")
+    plot = figures[0].axes[0]
+    assert all(float(tick).is_integer() for tick in [*plot.get_xticks(), *plot.get_yticks()])
