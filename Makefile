@@ -50,14 +50,14 @@ $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -m venv .venv
 	@echo "2 of 4  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
 	@$(PIP) $$(grep '^torch==' requirements.txt)
-	@echo "3 of 4  Jupyter, Matplotlib and the other packages: 0.2 GB to fetch, 0.6 GB on disk"
+	@echo "3 of 4  Jupyter, Matplotlib and the other packages: 0.7 GB on disk"
 	@$(PIP) -r requirements.txt
 	@echo "4 of 4  the course command"
 	@$(PIP) --no-deps --editable .
 	@touch $@
 
 .venv/.ready-test: $(READY) requirements-test.txt
-	@echo "What the tests need: 0.1 GB to fetch, 0.3 GB on disk"
+	@echo "What the tests need: 0.3 GB on disk"
 	@$(PIP) -r requirements-test.txt
 	@touch $@
 
