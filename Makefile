@@ -11,7 +11,7 @@ start: $(READY)  ## set up, check day 1, show the board
 	@echo "Day 1, which is yours to write, checked:"
 	@$(BIN)/course check 1 || true
 	@echo
-	@echo "The board; all days are checked for it, the first time in some ten seconds:"
+	@echo "The board:"
 	@$(BIN)/course
 	@echo
 	@echo "To have the course command in this terminal:  source $(BIN)/activate"
