@@ -51,7 +51,7 @@ def say(found, expression, setup=""):
         result = check_answer(Judge(SOFTMAX), answer, seat)
     finally:
         seat.worker.end()
-    return result.checks[0].message
+    return result.verdict.checks[0].message
 
 
 def test_what_is_there(found):
