@@ -53,11 +53,6 @@ def find(file: File, data_dir: Path | None, console: Console) -> Path:
     Raises:
         Refused: it cannot be had; its text says why, and what helps.
     """
-    if data_dir is not None and not data_dir.is_dir():
-        raise Refused(
-            f"The data were in the folder {data_dir}, which is gone: --data-dir DIR says where they "
-            "are now, or may be fetched to"
-        )
     target = (data_dir or _cache()) / file.name
     try:
         if found := _at_hand(file, data_dir, target):

@@ -83,7 +83,6 @@ def load(
     Raises:
         Refused: data that cannot be had, or that nothing can be learnt from.
     """
-    data_dir = Path(settings.data_dir) if settings.data_dir else None
     match settings.task:
         case "copy":
             return Copy(settings)
@@ -92,14 +91,32 @@ def load(
         case "arithmetic":
             return Arithmetic(settings)
         case "shakespeare":
-            return Text(settings, read_text(find(TINY_SHAKESPEARE, data_dir, console)), languages)
+            return Text(
+                settings, read_text(find(TINY_SHAKESPEARE, _data_dir(settings), console)), languages
+            )
         case "text":
             if not settings.data:
                 raise Refused("The task `text` learns from a file of yours: --data FILE")
             return Text(settings, read_text(Path(settings.data)), languages)
         case _:
-            pairs = parallel(settings.data, settings.source, settings.target, data_dir, console)
+            languages_asked = settings.data, settings.source, settings.target
+            pairs = parallel(*languages_asked, _data_dir(settings), console)
             return Translation(settings, pairs, languages)
+
+
+def _data_dir(settings: Settings) -> Path | None:
+    """The folder in which the files of others lie, if one was named.
+
+    Raises:
+        Refused: it is gone.
+    """
+    folder = Path(settings.data_dir) if settings.data_dir else None
+    if folder is not None and not folder.is_dir():
+        raise Refused(
+            f"The data were in the folder {folder}, which is gone: --data-dir DIR says where they "
+            "are now, or may be fetched to"
+        )
+    return folder
 
 
 # --- Tasks that are drawn -------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def rank_against_place(draw):
     """The pair that comes second in the text has the lower rank."""
     a, b, c, d = some_letters(draw, 4)
     merges = [(ord(b), ord(c)), (ord(a), ord(b)), (ord(a), 256), (ord(c), ord(d))]
-    first = draw.size(1, 3)
+    first = draw.size(2, 3)  # the merge that stands first in the text among them
     return {"merges": merges[:first] + merges[3:], "text": f"{a}{b}{c}{d}{a}{b}" * draw.size(1, 4)}
 
 
