@@ -100,6 +100,7 @@ class Kept:
                 Path(draft.name).unlink(missing_ok=True)
                 raise
         self._close()
+        Path(draft.name).chmod(0o644)  # an edition is read by others
         Path(draft.name).replace(path)
 
     def _stored_but(self, others: Iterable[str]) -> dict[str, bytes]:

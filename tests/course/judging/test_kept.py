@@ -53,6 +53,12 @@ def test_what_is_written_is_read(path):
     assert later.read("b") is None
 
 
+def test_others_may_read_it(path):
+    """A recording is part of an edition that is handed out."""
+    written(path, a=SEEN)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
 def test_two_who_write_lose_nothing(path):
     """What another has added since the file was read stays."""
     one, other = Kept(path), Kept(path)
