@@ -1,62 +1,104 @@
-"""The `course` command: what the rooms offer, joined."""
+"""The `course` command: what the rooms offer, joined.
+
+A room is entered when one of its commands is asked for, as each takes a while to import.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from course.desk import commands as desk
-from course.desk.doctor import examine
-from course.desk.standing import failing
 from course.references.editions import WHOLE
 from course.terminal.arguments import EXERCISES, Answers
 
-PROGRAM = None
-if WHOLE:
-    from course.assembly import command as assembly
-    from course.assembly import runs
-    from course.edition.command import bundle
-    from course.grading import sandbox
-    from course.grading.command import grade
-    from course.references.command import sync
-    from course.terminal import display
-    from training import commands as training
-    from training.program import Program
+DESK = "course.desk.commands"
+TRAINING = "training.commands"
 
-    PROGRAM = Program("course.cli", display.console, display.safe, runs)
+COMMANDS = {  # and where they are, in the order of the help
+    **{"check": DESK, "watch": DESK, "assemble": __name__},
+    **{"hint": DESK, "reset": DESK, "lesson": DESK, "solution": DESK, "doctor": __name__},
+    "bundle": "course.edition.command",
+    "sync": "course.references.command",
+    "grade": "course.grading.command",
+    **{"train": TRAINING, "translate": TRAINING, "generate": TRAINING},
+    **{"evaluate": TRAINING, "attention": TRAINING},
+}
+IN_AN_EDITION = ("check", "watch", "hint", "reset", "lesson", "solution", "doctor")
+
+
+class Commands(TyperGroup):
+    """Commands that are imported when they are asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(COMMANDS if WHOLE else IN_AN_EDITION)  # type: ignore[assignment]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command of that name, or None. One that an edition lacks is refused in a sentence."""
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            ctx.fail(
+                f"'{cmd_name}' is not in the student edition: it needs the references of all days."
+            )
+        module = COMMANDS[cmd_name]
+        one = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        settings = {"obj": _program()} if module == TRAINING else {}
+        one.command(context_settings=settings)(getattr(importlib.import_module(module), cmd_name))
+        return typer.main.get_command(one)
+
 
 app = typer.Typer(
+    cls=Commands,
     help="Forty days from a softmax to a Transformer. Without a command: the board.",
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"obj": PROGRAM},
 )
+
+
+@app.callback(invoke_without_command=True)
+def board(context: typer.Context) -> None:
+    """Forty days from a softmax to a Transformer. Without a command: the board."""
+    if context.invoked_subcommand is None:
+        from course.desk.commands import board
+
+        board()
 
 
 def assemble(answers: Answers = EXERCISES) -> None:
     """A Transformer of your own parts, trained to copy. Exit 0 if it copies all that it never saw."""
-    assembly.assemble(answers, failing)
+    from course.assembly.command import assemble
+    from course.desk.standing import failing
+
+    assemble(answers, failing)
 
 
 def doctor() -> None:
     """What this machine has, and what would be missing."""
-    complete = examine(sandbox.in_words() if WHOLE else ())
-    raise typer.Exit(0 if complete else 1)
+    from course.desk.doctor import examine
+
+    walls: Iterable[str] = ()
+    if WHOLE:
+        from course.grading import sandbox
+
+        walls = sandbox.in_words()
+    raise typer.Exit(0 if examine(walls) else 1)
 
 
-app.callback(invoke_without_command=True)(desk.board)
-for command in (
-    *(desk.check, desk.watch),
-    *((assemble,) if WHOLE else ()),
-    *(desk.hint, desk.reset, desk.lesson, desk.solution, doctor),
-    *((bundle, sync, grade) if WHOLE else ()),
-    *((training.train, training.translate, training.generate) if WHOLE else ()),
-    *((training.evaluate, training.attention) if WHOLE else ()),
-):
-    app.command()(command)
+def _program() -> Any:
+    """What the commands of training are joined to."""
+    from course.assembly import runs
+    from course.terminal import display
+    from training.program import Program
+
+    return Program("course.cli", display.console, display.safe, runs)
 
 
 def _wait_passively() -> None:

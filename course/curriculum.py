@@ -221,6 +221,21 @@ def find_day(asked: str) -> Day:
     )
 
 
+def find_days(asked: str) -> list[Day]:
+    """The days meant by a day, or by a range such as `8-14`.
+
+    Raises:
+        NoSuchDay: as for one day; or the range ends before it begins.
+    """
+    ends = re.fullmatch(r"((?:day)?\d{1,9})-((?:day)?\d{1,9})", asked.strip().lower())
+    if not ends:
+        return [find_day(asked)]
+    first, last = find_day(ends[1]), find_day(ends[2])
+    if first.number > last.number:
+        raise NoSuchDay(f"'{asked}' ends before it begins: did you mean {ends[2]}-{ends[1]}?")
+    return list(DAYS[first.number - 1 : last.number])
+
+
 def day_of_definition(file: str, name: str) -> Day | None:
     """The day that has the definition `name` of the reference `file` as an exercise, if one has."""
     return next((day for day in DAYS if file in day.references and name in day.exercises), None)

@@ -19,7 +19,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from course.checks.seeing import see
 from course.curriculum import DAYS, Day, find_day
 from course.judging.judge import Judge
 from course.references.changed import reference_module
@@ -400,7 +399,7 @@ def survives(mutant: Mutant) -> bool:
     signal.alarm(SECONDS)
     try:
         module = reference_module(mutant.day, {mutant.definition: mutant.source})
-        return all(judge.passes(check, see(check, module, judge.seed)) for check in judge.checks)
+        return all(judge.passes(check, judge.see(check, module)) for check in judge.checks)
     except Exception:  # it does not even load, or ran out of time
         return False
     finally:

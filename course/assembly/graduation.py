@@ -83,7 +83,7 @@ def report(result: Assembled) -> RenderableType:
     if result.printed.strip():
         lines += printed(result.printed)
     if result.problem is not None:
-        lines += ["", safe(describe_raised(result.problem, {}))]
+        lines += ["", safe(describe_raised(result.problem))]
         lines.append(Text("`course check` tells which part is wrong.", "quiet"))
     if result.attention:
         lines += ["", *_attention(result.attention)]

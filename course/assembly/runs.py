@@ -111,12 +111,12 @@ def described(error: BaseException, answers: str) -> str:
     file = next((name for name in reversed(names) if Path(name).stem in numbers), None)
     found = raised(error, file)
     if file is None:
-        return f"{describe_raised(found, {})}\n{_more(answers)}"
+        return f"{describe_raised(found)}\n{_more(answers)}"
     if found.not_started:
         exercise = found.frames[-1][1].partition(".")[0]
         words = not_started(exercise, found, [exercise])
     else:
-        words = describe_raised(found, {})
+        words = describe_raised(found)
     return f"{words}\n{Path(file).name}: {_more(answers, numbers[Path(file).stem])}"
 
 

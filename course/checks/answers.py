@@ -39,20 +39,31 @@ def read_answer(path: Path) -> str:
             raise Unreadable(
                 f"{path.name} is larger than {LARGEST_FILE // 1_000_000} MB: is it the right file?"
             )
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(
-            f"{path.name} is not UTF-8: byte {error.start} cannot be read. Save it with the encoding UTF-8."
-        ) from error
+        data = path.read_bytes()
     except OSError as error:
         raise Unreadable(f"{path.name} cannot be read: {error.strerror or error}.") from error
+    return source_in(data, path.name)
+
+
+def source_in(data: bytes, name: str) -> str:
+    """The same of a file's bytes, given its name.
+
+    Raises:
+        Unreadable: not UTF-8, or not a notebook.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            f"{name} is not UTF-8: byte {error.start} cannot be read. Save it with the encoding UTF-8."
+        ) from error
     if "\0" in text:
         raise Unreadable(
-            f"{path.name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8."
+            f"{name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8."
         )
-    source = _tagged_cells(text, path.name) if path.suffix == ".ipynb" else text
+    source = _tagged_cells(text, name) if name.endswith(".ipynb") else text
     if not source.strip():
-        raise Unreadable(f"{path.name} is empty. `course reset` gives the stub again.")
+        raise Unreadable(f"{name} is empty. `course reset` gives the stub again.")
     return source
 
 

@@ -11,7 +11,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import ModuleType
 from typing import Any
 
@@ -23,20 +23,15 @@ CORE, WATERTIGHT = "core", "watertight"
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
-    """One check with its parameters fixed."""
+class Outline:
+    """What is told of a check, and can be known without reading its file."""
 
     name: str
     exercise: str
     uses: frozenset[str]
     """The definitions of the answer that it touches."""
-    function: Callable[..., Any]
-    parameters: dict[str, Any]
-    module: ModuleType
-    tensors: bool = False
-    """Whether its fixtures draw tensors."""
-    constant: dict[str, str] = field(default_factory=dict)
-    """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
+    says: str = ""
+    """What it checks, in a sentence: its docstring."""
     beyond: str = ""
     """Why it asks more than the day is about (declared by `@pytest.mark.watertight`); empty for core."""
 
@@ -45,10 +40,26 @@ class Check:
         """`core`, without which a day is not passed, or `watertight`."""
         return WATERTIGHT if self.beyond else CORE
 
-    @property
-    def says(self) -> str:
-        """What it checks, in a sentence: its docstring."""
-        return " ".join((self.function.__doc__ or "").split())
+    def as_json(self) -> dict[str, Any]:
+        names = [one.name for one in fields(Outline)]
+        return {name: getattr(self, name) for name in names} | {"uses": sorted(self.uses)}
+
+    @classmethod
+    def from_json(cls, entry: dict[str, Any]) -> Outline:
+        return Outline(**entry | {"uses": frozenset(entry["uses"])})
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Check(Outline):
+    """One check with its parameters fixed, which can be run."""
+
+    function: Callable[..., Any]
+    parameters: dict[str, Any]
+    module: ModuleType
+    tensors: bool = False
+    """Whether its fixtures draw tensors."""
+    constant: dict[str, str] = field(default_factory=dict)
+    """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
 
 
 def load_checks(day: Day) -> list[Check]:
@@ -76,12 +87,13 @@ def load_checks(day: Day) -> list[Check]:
                         name + suffix,
                         exercise,
                         uses,
-                        function,
-                        parameters,
-                        module,
-                        day.uses_torch,
-                        constant,
+                        " ".join((function.__doc__ or "").split()),
                         next(iter([*beyond, *reasons]), ""),
+                        function=function,
+                        parameters=parameters,
+                        module=module,
+                        tensors=day.uses_torch,
+                        constant=constant,
                     )
                 )
     return checks

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -29,24 +30,33 @@ from course.judging.results import DayResult, report_json
 from course.references.editions import stub_of
 from course.references.written import is_untouched
 from course.terminal import display
-from course.terminal.arguments import EXERCISES, Answers, AsJson, Device, OneDay, Seed, day_argument
+from course.terminal.arguments import (
+    EXERCISES,
+    Answers,
+    AsJson,
+    Days,
+    Device,
+    OneDay,
+    Seed,
+    day_argument,
+    days_argument,
+)
 from course.workers.checking import check_days
 
 
-def board(context: typer.Context) -> None:
-    """Forty days from a softmax to a Transformer. Without a command: the board."""
-    if context.invoked_subcommand is None:
-        console = display.console()
-        console.print(board_(all_results(), console))
+def board() -> None:
+    """Show what passes of the forty days, and what is next."""
+    console = display.console()
+    console.print(board_(all_results(), console))
 
 
 def check(
     days: Annotated[
-        list[Day] | None,
+        list[Days] | None,
         typer.Argument(
-            parser=day_argument,
+            parser=days_argument,
             metavar="[DAY]...",
-            help="8, day08 or a topic such as decoder; all if left out",
+            help="8, day08, 8-14 or a topic such as decoder; all if left out",
         ),
     ] = None,
     answers: Answers = EXERCISES,
@@ -55,7 +65,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check days once. Exit 0 if all that was asked for passes, 1 if not, 2 if it could not be asked."""
-    wanted = days or [day for day in DAYS if day.ready]
+    wanted = list(chain(*days)) if days else [day for day in DAYS if day.ready]
     console = display.console(stderr=as_json)
     marks = {day: fingerprint(day, find_answer(day, answers)) for day in wanted}
     results: list[DayResult] = []

@@ -15,12 +15,17 @@ from course.checks.loading import CORE
 from course.curriculum import Day
 from course.desk.prose import Prose
 from course.judging.results import CheckResult, DayResult
-from course.terminal.display import MARKS, printed, safe
+from course.terminal.display import MARKS, MOST_PRINTED_LINES, printed, safe
 
 
-def verdict(result: DayResult) -> RenderableType:
+def verdict(result: DayResult, most_printed: int = MOST_PRINTED_LINES) -> RenderableType:
     """A day: each exercise with its core checks, the first failure of all in full, and once there is none,
-    what would make the day watertight."""
+    what would make the day watertight.
+
+    Args:
+        result: the day's.
+        most_printed: lines that are shown of what the learner's code printed.
+    """
     day = result.day
     count = f"   {result.passed} of {result.total} checks pass"
     head = Text.assemble(
@@ -39,7 +44,7 @@ def verdict(result: DayResult) -> RenderableType:
             told = told or any(check.went_wrong for check in checks if check.tier == CORE)
         lines += _invitation(result.invitations)
     if result.printed.strip():
-        lines += printed(result.printed)
+        lines += printed(result.printed, most_printed)
     return Group(*lines)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import watchfiles
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from course.checks.answers import find_answer
@@ -21,7 +21,8 @@ from course.desk.keyboard import CTRL_C, keys_to
 from course.desk.state import belongs_on_board, fingerprint, keep_result
 from course.desk.verdicts import diagnoses, hint, verdict
 from course.judging.judge import Judge
-from course.judging.results import report_json
+from course.judging.results import DayResult, report_json
+from course.terminal.display import MOST_PRINTED_LINES
 from course.workers.checking import Checked, check_first
 from course.workers.pool import Pool
 
@@ -42,6 +43,8 @@ AGAIN = "r\n\r"
 
 LOOKING = "Looking for what was misunderstood …"
 UNKNOWN = "No known mistake explains all of this."
+
+ROWS_BELOW = 6  # a blank row and a sentence twice, the keys, and the row of the cursor
 
 Signature = tuple[int, int, int] | None
 
@@ -157,7 +160,7 @@ class Watch:
         result, search = self._checked.result, self._checked.search
         if self._console.is_terminal:
             self._console.clear()
-        self._console.print(verdict(result))
+        self._console.print(self._fitting(result))
         if search is not None and not search.done:
             self._console.print(Text(f"\n{LOOKING}", "quiet"))
         elif search is not None and search.wanted and not self._is_known():
@@ -171,6 +174,15 @@ class Watch:
         )
         if self._has_keys:
             self._console.print(Text(KEYS, "quiet"))
+
+    def _fitting(self, result: DayResult) -> RenderableType:
+        """The verdict; what the learner's code printed gives way where the title would leave the screen."""
+        whole = verdict(result)
+        rows = len(self._console.render_lines(whole, pad=False))
+        excess = rows - (self._console.height - ROWS_BELOW)
+        if excess <= 0 or not self._console.is_terminal:
+            return whole
+        return verdict(result, max(0, MOST_PRINTED_LINES - excess))
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""

@@ -21,12 +21,23 @@ from course.references.written import digest
 ROOMS = ("terminal", "references", "checks", "judging", "workers", "desk")
 FILES = Path(__file__).parent / "files"
 
+# Where an edition is put together, in its own folder, so that it is there whole or not at all.
+UNFINISHED = ".unfinished"
+
+RECORDED = """Of each day that is not released: what its checks see, of right answers and of wrong ones.
+
+This folder marks a student edition, and stays when it is empty but for this file.
+"""
+
 FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
 
 
 def bundle(out: Path, through: int, report: Callable[[Day], None]) -> None:
-    """Write the edition into a folder that is not there yet, or empty.
+    """Write the edition into a folder that is not there yet, or empty, or was left unfinished.
+
+    What the reference and the known wrong answers see is kept as it is observed, whatever becomes of
+    the edition: one that was stopped is put together from the start, and observes only what it had not.
 
     Args:
         out: the folder.
@@ -34,11 +45,21 @@ def bundle(out: Path, through: int, report: Callable[[Day], None]) -> None:
         report: is told of each day before it is recorded, which takes some seconds.
 
     Raises:
-        FileExistsError: there is something in the folder.
+        FileExistsError: there is something else in the folder.
     """
-    if out.exists() and any(out.iterdir()):
+    draft = out / UNFINISHED
+    if out.exists() and any(path != draft for path in out.iterdir()):
         raise FileExistsError(f"{out} is not empty")
-    out.mkdir(parents=True, exist_ok=True)
+    if draft.exists():
+        shutil.rmtree(draft)  # it may hold what was released then and is not now
+    draft.mkdir(parents=True)
+    _write_edition(draft, through, report)
+    for path in list(draft.iterdir()):
+        path.rename(out / path.name)
+    draft.rmdir()
+
+
+def _write_edition(out: Path, through: int, report: Callable[[Day], None]) -> None:
     ready = [day for day in DAYS if day.ready]
     for day in ready:
         _copy(day.lesson, out)
@@ -96,6 +117,7 @@ def _write_tool(out: Path, through: int) -> None:
     text = (FILES / "README.md").read_text(encoding="utf-8")
     _write(out / "README.md", text.replace("{released}", released))
     shutil.copyfile(FILES / "Makefile", out / "Makefile")
+    _write(out / editions.FOLDER.relative_to(ROOT) / "README.md", RECORDED)
     _write(out / "pyproject.toml", _project())
 
 

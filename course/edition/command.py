@@ -14,7 +14,10 @@ from course.terminal import display
 
 def bundle(
     out: Annotated[
-        Path, typer.Option(file_okay=False, metavar="DIR", help="A folder that is not there yet.")
+        Path,
+        typer.Option(
+            file_okay=False, metavar="DIR", help="A folder that is not there yet, or empty."
+        ),
     ],
     through: Annotated[
         int,
@@ -29,4 +32,7 @@ def bundle(
         write(out, through, lambda day: console.print(f"Recording day {day.number}"))
     except OSError as error:
         raise typer.BadParameter(f"{error}", param_hint="--out") from error
+    except KeyboardInterrupt:
+        console.print("Stopped. What is recorded is kept: the same command goes on from here.")
+        raise typer.Exit(1) from None
     console.print(f"The student edition is in {out}: released through day {through}.")

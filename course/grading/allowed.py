@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import stat
+from dataclasses import dataclass
 
-from course.checks.answers import ENDINGS
-from course.curriculum import DAYS
+from course.grading.names import meaning
 
 MOST_ENTRIES = 5_000  # of a submission, folders counted
 MOST_UNPACKED = 100_000_000  # bytes that an archive may hold
 LARGEST_ARCHIVE = 50_000_000  # bytes that it may have itself
+MOST_ARCHIVES = 50  # one for each day, and some
 DEEPEST = 32  # folders within folders
-
-ANSWERS = {day.stem + ending for day in DAYS for ending in ENDINGS}
 
 
 class Refused(Exception):
@@ -25,9 +24,14 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
 
 
-def is_answer(path: str) -> bool:
-    *folders, name = path.split("/")
-    return name in ANSWERS and not any(map(is_hidden, folders))
+def is_seen(path: str) -> bool:
+    """Whether nothing on the way to a file is hidden."""
+    return not any(map(is_hidden, path.split("/")))
+
+
+def may_be_answer(path: str) -> bool:
+    """Whether it is a day's file by its name, or nearly."""
+    return is_seen(path) and meaning(path.rpartition("/")[2]) is not None
 
 
 def inside(name: str) -> str:
@@ -51,6 +55,27 @@ def inside(name: str) -> str:
 def demand_shallow(name: str) -> None:
     if name.count("/") > DEEPEST:
         raise Refused(f"{shown(name)} lies too deep: {DEEPEST} folders within folders are allowed.")
+
+
+@dataclass
+class Used:
+    """How much of what one submission may hold its earlier archives have used up.
+
+    Attributes:
+        entries: files and folders.
+        unpacked: bytes.
+        packed: bytes of the archives themselves.
+    """
+
+    entries: int = 0
+    unpacked: int = 0
+    packed: int = 0
+
+    def demand_few(self, entries: int) -> None:
+        demand_few(self.entries + entries)
+
+    def demand_small(self, size: int) -> None:
+        demand_small(self.unpacked + size)
 
 
 def demand_few(entries: int) -> None:

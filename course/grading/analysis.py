@@ -1,4 +1,5 @@
-"""What can be told of an answer without running it: shortcuts that it takes, and what it resembles.
+"""What can be told of an answer without running it: shortcuts that it takes, what it resembles, and
+which lines of a notebook without tags are the answer.
 
 This runs behind the walls, before anything of the learner's has run there: to parse a file is already
 to let its author choose what a parser does.
@@ -7,12 +8,18 @@ to let its author choose what a parser does.
 from __future__ import annotations
 
 import ast
+import bisect
+import contextlib
 import hashlib
 import io
 import keyword
+import re
+import symtable
 import token
 import tokenize
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,26 +62,29 @@ TAMPERING = """
     sys.modules sys.setprofile sys.settrace threading.Thread __import__ compile eval exec open
 """
 
+REFERENCES = ("implementation", "numpy_reference", "variants")
+
 TOKENS = 10  # in a row that are compared
 WINDOW = 6  # of such rows, one is kept
 
 
-def serve(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
-    """Look through files, and send what was found in each."""
-    for name, (number, path) in request["analyse"].items():
+# What a parser makes of text that is no Python, or that is out to break it.
+UNPARSED = (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError)
+
+Send = Callable[[dict[str, Any]], None]
+
+
+def serve(request: dict[str, Any], send: Send) -> None:
+    """Look through files and send what was found in each; or through the cells of a notebook."""
+    for name, (number, path) in request.get("analyse", {}).items():
         try:
             source = read_answer(Path(path))
             found = sorted(set(shortcuts(source, number)))
             send({"file": name, "shortcuts": found, "fingerprints": fingerprints(source)})
-        except (
-            Unreadable,
-            SyntaxError,
-            ValueError,
-            RecursionError,
-            MemoryError,
-            tokenize.TokenError,
-        ):
+        except (Unreadable, *UNPARSED):
             send({"file": name, "shortcuts": [], "fingerprints": []})
+    if "gather" in request:
+        send({"spans": gather(request["gather"], request["exercises"])})
 
 
 # --- Shortcuts ------------------------------------------------------------------------------------
@@ -84,11 +94,33 @@ def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
     """The lines on which an answer uses what does the exercise's work, or what could fool a check."""
     tree = ast.parse(source)
     meant = dict(_imported(tree))
-    forbidden = {name for name, days in SHORTCUTS.items() if day in days} | set(TAMPERING.split())
+    ready_made = {name for name, days in SHORTCUTS.items() if day in days}
+    forbidden = ready_made | set(TAMPERING.split())
+    # By another way to it, such as `x = nn; x.Transformer`, a name is still called what it is.
+    telling = {name.rpartition(".")[2] for name in ready_made if name.startswith("torch.")}
     for line, name in _uses(tree, meant):
         parts = name.split(".")
-        if any(".".join(parts[:end]) in forbidden for end in range(1, len(parts) + 1)):
+        if (
+            any(".".join(parts[:end]) in forbidden for end in range(1, len(parts) + 1))
+            or (len(parts) > 1 and parts[0] not in REFERENCES and parts[-1] in telling)
+            or (parts[-1] == "*" and any(one.startswith(name[:-1]) for one in ready_made))
+        ):
             yield line, name
+
+
+def listened_for(day: int) -> tuple[str, ...]:
+    """The functions of torch at which every way to a ready-made answer to a day ends."""
+    behind = {
+        "torch.nn.functional.scaled_dot_product_attention": (8, *range(10, 15)),
+        "torch.nn.functional.multi_head_attention_forward": range(8, 15),
+        "torch._native_multi_head_attention": range(8, 15),
+        "torch._transformer_encoder_layer_fwd": range(8, 15),
+        "torch.nn.functional.layer_norm": range(11, 15),
+        "torch.layer_norm": range(11, 15),
+        "torch.native_layer_norm": range(11, 15),
+        "torch.nn.functional.cross_entropy": (16,),
+    }
+    return tuple(name for name, days in behind.items() if day in days)
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -116,13 +148,13 @@ def _uses(tree: ast.AST, meant: dict[str, str]) -> Iterator[tuple[int, str]]:
 
 
 def _dotted(node: ast.expr, meant: dict[str, str]) -> str:
-    """`F.softmax` as `torch.nn.functional.softmax`; nothing for what hangs on no name."""
+    """`F.softmax` as `torch.nn.functional.softmax`; `.softmax` for what hangs on no name."""
     attributes: list[str] = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)
         node = node.value
     if not isinstance(node, ast.Name):
-        return ""
+        return ".".join(["", *reversed(attributes)])
     return ".".join([meant.get(node.id, node.id), *reversed(attributes)])
 
 
@@ -155,3 +187,119 @@ def _tokens(source: str) -> Iterator[str]:
         elif one.type == token.OP:
             yield one.string
         after_dot = one.string == "."
+
+
+# --- Notebooks without tags -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """A statement at the top level of a cell.
+
+    Attributes:
+        span: its cell, and the half-open range of its lines.
+        binds: the names to which it gives a meaning there.
+        uses: the names whose meaning it needs from elsewhere.
+        kind: `import`, or `future` or `star`, which are needed in any case; nothing for what is no import.
+    """
+
+    span: tuple[int, int, int]
+    binds: set[str]
+    uses: set[str]
+    kind: str
+
+
+def gather(cells: Sequence[str], exercises: Sequence[str]) -> list[tuple[int, int, int]]:
+    """The lines that define a day's exercises, with the imports and helpers that these need.
+
+    Of several definitions the last counts, as it does in a notebook that was run from top to bottom. What
+    stands in the cells beside it, such as examples, is left out.
+
+    Returns:
+        cells and half-open ranges of lines, in their order; none if no exercise is defined.
+    """
+    statements = [one for number, cell in enumerate(cells) for one in _statements(number, cell)]
+    where = defaultdict(list)
+    defined = {}
+    for position, statement in enumerate(statements):
+        for name in statement.binds:
+            where[name].append(position)
+            if not statement.kind:
+                defined[name] = position
+    wanted = [defined[name] for name in exercises if name in defined]
+    if not wanted:
+        return []
+    needed = _needed(statements, where, wanted)
+    needed |= {at for at, one in enumerate(statements) if one.kind in ("future", "star")}
+    ordered = sorted(needed, key=lambda at: (statements[at].kind != "future", at))
+    return list(dict.fromkeys(statements[at].span for at in ordered))  # two may share a line
+
+
+def _needed(
+    statements: Sequence[_Statement], where: dict[str, list[int]], first: Iterable[int]
+) -> set[int]:
+    """The statements that these need: of a name the meaning that it had there, and the last one."""
+    needed: set[int] = set()
+    waiting = list(first)
+    while waiting:
+        at = waiting.pop()
+        if at in needed:
+            continue
+        needed.add(at)
+        for name in statements[at].uses:
+            if bindings := where.get(name):
+                before = bisect.bisect_left(bindings, at)
+                waiting += {bindings[-1], bindings[max(0, before - 1)]}
+    return needed
+
+
+MAGIC = re.compile(r"\s*[%!?]|.*\?\s*$")  # lines for Jupyter, or for a shell
+PYTHON_MAGIC = (
+    "%%time",
+    "%%capture",
+    "%%prun",
+)  # what follows is Python; after others it may be anything
+
+
+def _statements(number: int, cell: str) -> list[_Statement]:
+    """The statements of a cell; none of one that is no Python."""
+    if cell.startswith("%%") and not cell.startswith(PYTHON_MAGIC):
+        return []
+    plain = "\n".join("#" if MAGIC.match(line) else line for line in cell.split("\n"))
+    for text in (cell, plain):
+        with contextlib.suppress(*UNPARSED):
+            lines = text.split("\n")
+            return [_statement(number, node, lines) for node in ast.parse(text).body]
+    return []
+
+
+def _statement(number: int, node: ast.stmt, lines: list[str]) -> _Statement:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(one.lineno for one in decorators)]) - 1
+    last = node.end_lineno or node.lineno
+    table = symtable.symtable("\n".join(lines[first:last]), "cell", "exec")
+    binds = {
+        one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()
+    }
+    uses = set(_outside(table))
+    if isinstance(node, ast.AugAssign):
+        uses |= binds
+    return _Statement((number, first, last), binds, uses, _kind(node))
+
+
+def _outside(table: symtable.SymbolTable) -> Iterator[str]:
+    """The names that a stretch of code takes from the top level, and those that are used there."""
+    top = table.get_type() == "module"
+    for one in table.get_symbols():
+        if one.is_referenced() and (top or one.is_global()):
+            yield one.get_name()
+    for inner in table.get_children():
+        yield from _outside(inner)
+
+
+def _kind(node: ast.stmt) -> str:
+    if isinstance(node, ast.ImportFrom):
+        if node.module == "__future__":
+            return "future"
+        return "star" if any(alias.name == "*" for alias in node.names) else "import"
+    return "import" if isinstance(node, ast.Import) else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import calendar
 import contextlib
 import functools
 import io
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tarfile import TarInfo
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from course.checks.answers import LARGEST_FILE
@@ -22,11 +23,12 @@ from course.grading.allowed import (
     MOST_ENTRIES,
     MOST_UNPACKED,
     Refused,
-    demand_few,
+    Used,
     demand_plain,
     demand_small,
     inside,
-    is_answer,
+    is_seen,
+    may_be_answer,
     not_plain,
     shown,
 )
@@ -39,17 +41,37 @@ DIRECTORY = 2_500_000
 CLASS_DIRECTORY = 16_000_000
 
 
-def unpack(name: str, data: bytes) -> dict[str, bytes]:
-    """The answers in an archive, by their paths in it; what is larger than LARGEST_FILE is cut.
+class Entry(NamedTuple):
+    """A file in an archive that is not hidden.
+
+    Attributes:
+        path: where in the archive it lies.
+        time: when it was last changed, in seconds, as the archive has it; None where it does not say.
+        data: its bytes, cut to one more than LARGEST_FILE; None of what cannot be an answer.
+    """
+
+    path: str
+    time: float | None
+    data: bytes | None
+
+
+def unpack(name: str, data: bytes, used: Used) -> list[Entry]:
+    """The files in an archive.
+
+    Args:
+        name: what it is called.
+        data: its bytes, one more than LARGEST_ARCHIVE if there are more.
+        used: what archives of the same submission have used up; this one is added.
 
     Raises:
         Refused: it is unsafe, or broken, or no archive.
     """
-    if len(data) > LARGEST_ARCHIVE:
+    used.packed += len(data)
+    if used.packed > LARGEST_ARCHIVE:
         most = LARGEST_ARCHIVE // 10**6
         raise Refused(f"{shown(name)} is larger than {most} MB: hand in the exercises alone.")
     try:
-        return _unzip(data) if data.startswith(b"PK") else _untar(data)
+        return _unzip(data, used) if data.startswith(b"PK") else _untar(data, used)
     except Refused:
         raise
     except Exception as error:  # whatever broken bytes make zipfile, tarfile and zlib raise
@@ -94,34 +116,53 @@ def read_member(archive: ZipFile, entry: ZipInfo, most: int) -> bytes:
         raise Refused(f"{shown(entry.filename)} cannot be read: it is broken.") from error
 
 
-def _unzip(data: bytes) -> dict[str, bytes]:
-    """The answers in a zip, once all of it was looked through."""
-    answers = {}
+def _unzip(data: bytes, used: Used) -> list[Entry]:
+    """The files in a zip, once all of it was looked through."""
+    found: dict[str, Entry] = {}  # of two of one name the last counts, as for every program
     with ZipFile(_Sipped(io.BytesIO(data), DIRECTORY)) as archive:
         entries = archive.infolist()
-        demand_safe(entries)
+        demand_safe(entries, used)
         for entry in entries:
             path = inside(entry.filename)
             with archive.open(entry) as file:
-                if is_answer(path):
-                    answers[path] = b"".join(_sips(file, LARGEST_FILE + 1))
+                content = None
+                if may_be_answer(path):
+                    content = b"".join(_sips(file, LARGEST_FILE + 1))
                 for _ in _sips(file, MOST_UNPACKED):  # its checksum is compared at its end
                     pass
-    return answers
+            if is_seen(path) and not entry.is_dir():
+                found[path] = Entry(path, time_of(entry), content)
+    return list(found.values())
+
+
+NO_TIME = (1980, 1, 1)  # what stands in a zip's entry whose time nobody gave
+
+
+def time_of(entry: ZipInfo) -> float | None:
+    """When an entry of a zip was last changed, by the clock of the machine that packed it."""
+    if entry.date_time[:3] == NO_TIME:
+        return None
+    try:
+        return float(calendar.timegm((*entry.date_time, 0, 0, 0)))
+    except (ValueError, OverflowError):  # a month or day that there is not
+        return None
 
 
 ENCRYPTED = 0x0001 | 0x0040 | 0x2000  # flags of an entry: its content, strongly, its header
 LOCAL_HEADER = 30  # bytes before an entry's content, without its name
 
 
-def demand_safe(entries: Sequence[ZipInfo]) -> None:
+def demand_safe(entries: Sequence[ZipInfo], used: Used) -> None:
     """Look through the entries of a zip. Of none will zipfile give more than the size it claims.
 
     Raises:
         Refused: one of them is unsafe, or all together are too much.
     """
-    demand_few(len(entries))
-    demand_small(sum(entry.file_size for entry in entries))
+    size = sum(entry.file_size for entry in entries)
+    used.demand_few(len(entries))
+    used.demand_small(size)
+    used.entries += len(entries)
+    used.unpacked += size
     for entry in entries:
         name = entry.orig_filename
         inside(name)
@@ -151,25 +192,24 @@ TAR_KINDS = {
 }
 
 
-def _untar(data: bytes) -> dict[str, bytes]:
+def _untar(data: bytes, used: Used) -> list[Entry]:
     """The same of a tar. Only what reads 512 bytes of a header is tarfile's: the rest trusts sizes."""
-    answers = {}
-    tape = _Tape(_decompress(data))
-    count = 0
+    found: dict[str, Entry] = {}
+    tape = _Tape(_decompress(data, used))
     while entry := _next_entry(tape):
-        count += 1
-        demand_few(count)
+        used.entries += 1
+        used.demand_few(0)
         path = inside(entry.name)
         if entry.isdir():
             continue
         if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE):
             raise not_plain(entry.name, TAR_KINDS.get(entry.type, "of an unknown kind"))
-        if is_answer(path):
-            answers[path] = tape.content(entry.size, LARGEST_FILE + 1)
-        else:
-            tape.content(entry.size, 0)
+        wanted = may_be_answer(path)
+        content = tape.content(entry.size, LARGEST_FILE + 1 if wanted else 0)
+        if is_seen(path):
+            found[path] = Entry(path, float(entry.mtime) or None, content if wanted else None)
     tape.end()
-    return answers
+    return list(found.values())
 
 
 MOST_HEADERS = 4  # before an entry's own: of the archive, of the entry, a long name, a long link
@@ -269,8 +309,8 @@ MOST_STREAMS = 2_000  # compressed one after another in one file, as programs wi
 XZ_MEMORY = 80_000_000  # bytes; `xz -9` needs 65 MB
 
 
-def _decompress(data: bytes) -> Iterator[bytes]:
-    """A tar in small pieces, whether compressed or not, and no more than an archive may hold."""
+def _decompress(data: bytes, used: Used) -> Iterator[bytes]:
+    """A tar in small pieces, whether compressed or not, and no more than a submission may hold."""
     starts: dict[bytes, Callable[[], Any]] = {
         b"\x1f\x8b": _Gunzip,
         b"BZh": bz2.BZ2Decompressor,
@@ -279,9 +319,10 @@ def _decompress(data: bytes) -> Iterator[bytes]:
     packed = _sips(io.BytesIO(data), len(data))
     start = next((starts[magic] for magic in starts if data.startswith(magic)), None)
     if start is None:
+        used.unpacked += len(data)
+        used.demand_small(0)
         yield from packed
         return
-    count = 0
     rest = b""
     for _ in range(MOST_STREAMS):
         stream = start()
@@ -291,8 +332,8 @@ def _decompress(data: bytes) -> Iterator[bytes]:
             rest = b""
             piece = stream.decompress(food, CHUNK)
             if piece:
-                count += len(piece)
-                demand_small(count)
+                used.unpacked += len(piece)
+                used.demand_small(0)
                 yield piece
             elif hungry and not food:
                 raise EOFError

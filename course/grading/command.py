@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -16,14 +18,31 @@ from rich.text import Text
 
 from course.curriculum import DAYS, Day
 from course.grading.gradebook import LearnerResult, Weights
-from course.grading.job import Plan, edition
+from course.grading.job import Plan, edition, lacking_device
 from course.grading.pools import Cluster, Processes, closing, processes_that_fit
+from course.grading.reports import Returned
 from course.grading.run import InUse, Run, grade_all, read_weights, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, walls
 from course.grading.submissions import NothingHandedIn, find_sources
+from course.judging.messages import Feedback
 from course.terminal import display
 
-SAID = {"graded": "quiet", "refused": "in_progress", "grader_fault": "failed"}
+SAID = {
+    "graded": "quiet",
+    "nothing_found": "in_progress",
+    "refused": "in_progress",
+    "grader_fault": "failed",
+}
+MOST_NAMED = 10  # learners in a sentence
+DEVICES = ("cpu", "cuda", "mps")
+
+
+class Told(enum.StrEnum):
+    """How much learners are told (`Feedback` says what each means)."""
+
+    full = "full"
+    discreet = "discreet"
+    verdict = "verdict"
 
 
 def share(text: str) -> Fraction:
@@ -58,7 +77,7 @@ def grade(
         int | None,
         typer.Option(min=0, help="Where inputs come from; fresh and secret if left out."),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     resume: Annotated[
         bool, typer.Option(help="Whether what is graded already, with the same files, stands.")
     ] = True,
@@ -79,26 +98,32 @@ def grade(
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler; its machines grade.")
     ] = None,
+    feedback: Annotated[
+        Told,
+        typer.Option(
+            help="How much is told: with the checks' numbers, without them, or which checks pass."
+        ),
+    ] = Told.discreet,
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Without walls: only for work that you trust.")
     ] = False,
 ) -> None:
-    """Grade a class, in sandboxes. Exit 0 if all were graded or refused, 1 if not, 2 if not asked well."""
+    """Grade a class, in sandboxes. Exit 0; 1 if the grader itself failed somewhere; 2 if not asked well."""
     console = display.console()
     chosen = _days(days)
-    if device not in ("cpu", "cuda"):
-        raise typer.BadParameter(f"Device '{device}': cpu and cuda are there.")
+    _device(device, cluster)
     if out.resolve().is_relative_to(submissions.resolve()):
         raise typer.BadParameter("The reports cannot go into the folder of the submissions.")
     try:
         with sole_use(out):
             lacking = _walls(unsafe, console) if cluster is None else []
             points = _weights(chosen, weights, watertight)
-            run = _run(submissions, out, points, seed, device, resume, unsafe)
+            run = _run(submissions, out, points, seed, device, resume, unsafe, Feedback(feedback))
             remember(out, run.plan)
             with _pool(cluster, jobs, device) as pool, _shown(console, len(run.sources)) as done:
                 grade_all(run, pool, resume, done)
-            graded = run.report(lacking)
+            aside, gone = run.put_aside(datetime.now(UTC))
+            graded, returned = run.report(lacking)
     except InUse as error:
         raise typer.BadParameter(f"{error}.") from error
     except OSError as error:
@@ -108,6 +133,11 @@ def grade(
         raise typer.Exit(1) from None
     verdicts = Counter(result.verdict for result in graded.results())
     _conclude(console, out, verdicts)
+    _tell_returned(console, returned)
+    if gone:
+        who = "a learner" if gone == 1 else f"{gone} learners"
+        words = f"What an earlier run said of {who} no more in this class is now in {aside}."
+        console.print(Text(words, "in_progress"))
     raise typer.Exit(1 if verdicts["grader_fault"] else 0)
 
 
@@ -119,13 +149,14 @@ def _run(
     device: str,
     resume: bool,
     unsafe: bool,
+    feedback: Feedback,
 ) -> Run:
     try:
         sources = find_sources(submissions)
     except NothingHandedIn as error:
         raise typer.BadParameter(str(error)) from error
     numbers = tuple(day.number for day in weights.days)
-    plan = Plan(numbers, seed_of(out, seed, resume), device, unsafe, edition())
+    plan = Plan(numbers, seed_of(out, seed, resume), device, unsafe, edition(), feedback)
     return Run(out, plan, weights, sources)
 
 
@@ -156,6 +187,19 @@ def _days(asked: str | None) -> list[Day]:
         wrong = ", ".join(map(str, sorted(numbers - known))) or asked
         raise typer.BadParameter(f"There is no day {wrong}: days 1 to {max(known)} are there.")
     return [day for day in ready if day.number in numbers]
+
+
+def _device(device: str, cluster: str | None) -> None:
+    """Refuse a device that is not here: every check on it would be skipped, and earn nothing."""
+    if device not in DEVICES:
+        raise typer.BadParameter(f"Device '{device}': {', '.join(DEVICES)} are known.")
+    lacking = (
+        lacking_device(device) if cluster is None else None
+    )  # a cluster's machines have their own
+    if lacking:
+        raise typer.BadParameter(
+            f"Device '{device}': {lacking}. Nothing was graded, and nothing written."
+        )
 
 
 def _walls(unsafe: bool, console: Console) -> list[str]:
@@ -217,6 +261,7 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
     days = f"{passed} of {len(result.days)} days passed, {stars} watertight"
     words = {
         "graded": days + (", graded before" if kept else ""),
+        "nothing_found": "nothing found to grade: the page says what there is",
         "refused": f"refused: {result.reason}",
         "grader_fault": f"not graded, by a fault that is not the learner's: {result.reason}",
     }[result.verdict]
@@ -228,8 +273,22 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
 
 def _conclude(console: Console, out: Path, verdicts: Counter[str]) -> None:
     parts = [f"{verdicts['graded']} graded"]
+    nothing = verdicts["nothing_found"]
+    parts += [f"of {nothing} nothing was found to grade"] if nothing else []
     parts += [f"{verdicts['refused']} refused"] if verdicts["refused"] else []
     faults = verdicts["grader_fault"]
     parts += [f"{faults} not graded by a fault here: run it again"] if faults else []
     console.print(", ".join(parts) + ".")
     console.print(Text(f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}", "quiet"))
+
+
+def _tell_returned(console: Console, returned: Sequence[Returned]) -> None:
+    """Name the zips of pages to hand back, and for whom they have none."""
+    for path, without in returned:
+        console.print(Text(f"To hand back: {path}", "quiet"))
+        if without:
+            words = "It takes nothing back for " + ", ".join(without[:MOST_NAMED])
+            words += f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
+            console.print(
+                display.safe(words.replace("\n", " ") + ": their pages are in feedback/.")
+            )

@@ -9,8 +9,10 @@ from typing import Any
 
 from course.checks.loading import CORE
 from course.curriculum import DAYS, Day
+from course.grading.taking import Told
 
 GRADED = "graded"
+NOTHING_FOUND = "nothing_found"
 REFUSED = "refused"
 GRADER_FAULT = "grader_fault"
 
@@ -32,14 +34,19 @@ class LearnerResult:
 
     Attributes:
         learner: the name of the folder or archive that was handed in.
-        verdict: `graded`; `refused`, an archive that cannot be taken safely; or `grader_fault`, which
-            is never the learner's.
-        days: the verdicts, as `course check --json` has them; empty unless graded.
-        reason: why it was refused, or what went wrong here.
+        verdict: `graded`; `nothing_found`, where no file is one of the days'; `refused`, an archive that
+            cannot be taken safely; or `grader_fault`, which is never the learner's.
+        days: the verdicts, as `course check --json` has them, and whether each was `handed_in`; empty
+            unless graded.
+        reason: what was found instead of the days' files, why it was refused, or what went wrong here.
         review: what to look at by hand.
         fingerprints: for each file, hashes that similar files share.
         digest: of the files, the checks, the seed: the same digest, the same result.
         computed: seconds of CPU time that the learner's code took.
+        late: whether the download says that it was handed in late.
+        taken: the files that were taken.
+        ignored: the first of those that were not.
+        ignored_count: how many these are.
     """
 
     learner: str
@@ -50,6 +57,10 @@ class LearnerResult:
     fingerprints: dict[str, list[int]] = field(default_factory=dict)
     digest: str = ""
     computed: float = 0.0
+    late: bool = False
+    taken: list[Told] = field(default_factory=list)
+    ignored: list[Told] = field(default_factory=list)
+    ignored_count: int = 0
 
     def as_json(self, weights: Weights) -> dict[str, Any]:
         """The object that `results/<learner>.json` holds."""
@@ -65,6 +76,10 @@ class LearnerResult:
             "fingerprints": self.fingerprints,
             "digest": self.digest,
             "computed": round(self.computed, 3),
+            "late": self.late,
+            "taken": [asdict(one) for one in self.taken],
+            "ignored": [asdict(one) for one in self.ignored],
+            "ignored_count": self.ignored_count,
         }
 
     @classmethod
@@ -83,6 +98,10 @@ class LearnerResult:
             entry["fingerprints"],
             entry["digest"],
             entry["computed"],
+            entry["late"],
+            [Told(**one) for one in entry["taken"]],
+            [Told(**one) for one in entry["ignored"]],
+            entry["ignored_count"],
         )
 
 

@@ -14,9 +14,8 @@ import os
 import platform
 import tempfile
 import threading
-import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -25,18 +24,30 @@ from typing import Any
 from course.checks.answers import ENDINGS
 from course.curriculum import DAYS, ROOT, Day
 from course.grading.allowed import Refused
-from course.grading.gradebook import GRADED, GRADER_FAULT, REFUSED, LearnerResult, Shortcut
+from course.grading.analysis import listened_for
+from course.grading.gradebook import (
+    GRADED,
+    GRADER_FAULT,
+    NOTHING_FOUND,
+    REFUSED,
+    LearnerResult,
+    Shortcut,
+)
+from course.grading.notebooks import as_answer, untagged_cells
 from course.grading.sandbox import HOME, WalledWorker, walls
-from course.grading.submissions import Source, take
+from course.grading.submissions import Source
+from course.grading.taking import Taken, nothing_found, take
 from course.judging.judge import Judge
+from course.judging.messages import Feedback
 from course.judging.results import DayResult
-from course.workers.checking import Answer, as_leaves, check_answer, not_observed
+from course.judging.vocabulary import KNOWN_MESSAGES
+from course.workers.checking import Answer, as_leaves, check_seated, not_observed
+from course.workers.seat import WAITING, Seat
 from course.workers.worker import Worker, WorkerStopped, command
 
 COMPUTING = (
     20.0  # seconds of CPU time that a submission may take for a day, before no more days run
 )
-WAITING = 3.0  # times as long by the clock
 FINISHING = 600.0  # seconds beyond which the job itself must be at fault
 
 MOST_FINGERPRINTS = 20_000  # of a file; an honest one has some hundred
@@ -49,6 +60,7 @@ class Plan:
 
     Attributes:
         edition: a digest of checks, references and tool: with another, results may be others.
+        feedback: how much is told of what is wrong.
     """
 
     days: tuple[int, ...]
@@ -56,6 +68,7 @@ class Plan:
     device: str
     unsafe: bool
     edition: str
+    feedback: Feedback = Feedback.discreet
 
     @property
     def curriculum(self) -> list[Day]:
@@ -66,11 +79,19 @@ class Plan:
 
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> Plan:
-        return cls(**entry | {"days": tuple(entry["days"])})
+        return cls(
+            **entry | {"days": tuple(entry["days"]), "feedback": Feedback(entry["feedback"])}
+        )
 
-    def digest(self, files: dict[str, bytes]) -> str:
-        """What a result depends on, as one digest."""
-        whole = hashlib.sha256(repr((self.days, self.seed, self.device, self.edition)).encode())
+    def digest(self, files: dict[str, bytes], told: object = None) -> str:
+        """What a result depends on, as one digest.
+
+        Args:
+            files: those that were taken.
+            told: what the result says of the submission beside the verdicts.
+        """
+        run = (self.days, self.seed, self.device, self.feedback.value, self.edition, told)
+        whole = hashlib.sha256(repr(run).encode())
         for name, data in sorted(files.items()):
             whole.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())
         return whole.hexdigest()
@@ -98,74 +119,23 @@ def grade_as_json(task: str) -> str:
     return json.dumps(None if result is None else asdict(result))
 
 
-class Seat:
-    """The workers of one submission: one for all of it, or another where that one was stopped."""
-
-    def __init__(self, start: Callable[[], Worker], home: str) -> None:
-        """Nothing is started yet.
-
-        Args:
-            start: gives a worker that has served nobody.
-            home: the folder in which it may write.
-        """
-        self.used = False
-        """Whether the worker has served an earlier day."""
-        self.stopped = 0
-        """How many workers had to be stopped."""
-        self._start = start
-        self._home = home
-        self._worker: Worker | None = None
-        self._computed = 0.0
-        self._since = time.monotonic()
-
-    @property
-    def computed(self) -> float:
-        """Seconds of CPU time that the submission has had."""
-        return self._computed + (self._worker.computed if self._worker else 0.0)
-
-    def path(self, name: str) -> str:
-        """Where a worker finds a file that it is handed."""
-        return f"{self._home}/{name}"
-
-    def exhausted(self, seconds: float) -> bool:
-        """Whether it has computed as long, or taken several times as long by the clock."""
-        return self.computed > seconds or time.monotonic() - self._since > WAITING * seconds
-
-    def take(self, torch_on: str | None = None) -> Worker:
-        """The submission's worker. All are made ready for torch: some day will need it."""
-        if self._worker is None:
-            self._worker = self._start()
-            self.used = False
-        return self._worker
-
-    def give_back(self, worker: Worker) -> str:
-        """Keep it for the next day, unless it was stopped. What was printed is told to nobody."""
-        if worker.ended:
-            self.stopped += 1
-            self._computed += worker.computed
-            self._worker = None
-        return ""
-
-    def renew(self) -> None:
-        """Have another worker next."""
-        if self._worker is not None:
-            self._worker.end()
-            self.give_back(self._worker)
-
-    def __enter__(self) -> Seat:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.renew()
-
-
 def edition() -> str:
     """A digest of all that a verdict depends on, the submission aside."""
     whole = hashlib.sha256()
     folders = (ROOT / "course", ROOT / "tests" / "days", ROOT / "variants")
-    for path in sorted([*ROOT.glob("*.py"), *(one for f in folders for one in f.rglob("*.py"))]):
+    code = (one for folder in folders for one in folder.rglob("*.py"))
+    for path in sorted([*ROOT.glob("*.py"), *code, KNOWN_MESSAGES]):
         whole.update(hashlib.sha256(path.read_bytes()).digest())
     return whole.hexdigest()
+
+
+def lacking_device(device: str) -> str | None:
+    """Why this machine cannot grade on a device; None if it can."""
+    if device == "cpu":
+        return None
+    from course.checks.tensors import missing_device  # torch takes a second to import
+
+    return missing_device(device)
 
 
 @cache
@@ -173,13 +143,20 @@ def _grader(plan: Plan) -> Grader:
     """The grader of this process; what it has made ready serves every submission.
 
     Raises:
-        RuntimeError: this machine has other checks than the run was begun with.
+        RuntimeError: this machine has other checks than the run was begun with, or lacks its device.
     """
     if plan.edition != edition():
         raise RuntimeError(f"{platform.node()} has another edition of the course")
+    if lacking := lacking_device(plan.device):
+        raise RuntimeError(f"{platform.node()}: {lacking}")
     grader = Grader(plan)
     atexit.register(grader.close)
     return grader
+
+
+def _file_of(day: Day, files: Collection[str]) -> str | None:
+    """The day's file among these, if it is there: of a day there is one at most."""
+    return next((name for end in ENDINGS if (name := f"{day.stem}{end}") in files), None)
 
 
 class Grader:
@@ -188,20 +165,18 @@ class Grader:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._judges = [
-            Judge(day, plan.seed, plan.device, discreet=True) for day in plan.curriculum
+            Judge(day, plan.seed, plan.device, plan.feedback) for day in plan.curriculum
         ]
         self._kept = contextlib.ExitStack()
-        self._start: Callable[[], Worker]
+        self._start: Callable[[str | None], Worker]
         if plan.unsafe:
             folder = self._kept.enter_context(tempfile.TemporaryDirectory(prefix="course-unsafe-"))
-            self._home, self._start = (
-                folder,
-                partial(Worker, plan.device, command("course.grading.analysis")),
-            )
+            self._home = folder
+            self._start = partial(Worker, start=command("course.grading.analysis"))
         else:
             found = self._kept.enter_context(walls())
-            self._home, self._start = HOME, partial(WalledWorker, found, plan.device)
-        self._spare: Worker | None = None
+            self._home, self._start = HOME, partial(WalledWorker, found)
+        self._spares: dict[str | None, Worker] = {}
 
     def grade(self, source: Source, known: str = "") -> LearnerResult | None:
         """The result of a submission; None if its digest is known.
@@ -210,34 +185,94 @@ class Grader:
             NotStarted, NotEmpty, …: something failed here, for which no learner is to blame.
         """
         try:
-            files = take(source)
+            taken = take(source)
         except Refused as error:
-            return LearnerResult(source.learner, REFUSED, reason=str(error))
-        digest = self._plan.digest(files)
+            return LearnerResult(source.learner, REFUSED, reason=str(error), late=source.late)
+        digest = self._plan.digest(taken.files, (source.late, taken.taken, taken.ignored))
         if digest == known:
             return None
-        with Seat(self._next, self._home) as seat:
-            review, fingerprints = self._analyse(files, seat)
-            days = [self._day(judge, files, seat) for judge in self._judges]
+        with Seat(self._next, apart=True) as seat:
+            taken = self._gathered(taken, seat)
+            if not self._asked(taken):
+                return self._nothing(source, taken)
+            review, fingerprints = self._analyse(taken.files, seat)
+            days = [self._day(judge, taken.files, seat) for judge in self._judges]
+        review += [
+            Shortcut(day.day.number, 0, f"{name}, when it ran")
+            for day in days
+            for name in day.called
+        ]
         for judge in self._judges:
             judge.forget()
         return LearnerResult(
             source.learner,
             GRADED,
-            [day.as_json() for day in days],
+            [
+                day.as_json() | {"handed_in": bool(_file_of(judge.day, taken.files))}
+                for judge, day in zip(self._judges, days, strict=True)
+            ],
             review=review,
             fingerprints=fingerprints,
             digest=digest,
             computed=seat.computed,
+            late=source.late,
+            taken=taken.taken,
+            ignored=taken.ignored,
+            ignored_count=taken.ignored_count,
+        )
+
+    def _asked(self, taken: Taken) -> list[str]:
+        """The files of the days that are graded."""
+        return [name for judge in self._judges if (name := _file_of(judge.day, taken.files))]
+
+    def _nothing(self, source: Source, taken: Taken) -> LearnerResult:
+        return LearnerResult(
+            source.learner,
+            NOTHING_FOUND,
+            reason=nothing_found(taken, [judge.day for judge in self._judges]),
+            late=source.late,
+            taken=taken.taken,
+            ignored=taken.ignored,
+            ignored_count=taken.ignored_count,
         )
 
     def close(self) -> None:
         """End what stands ready, and keep what was observed, should the run be gone on with."""
         for judge in self._judges:
             judge.keep()
-        if self._spare is not None:
-            self._spare.end()
+        for spare in self._spares.values():
+            spare.end()
         self._kept.close()
+
+    def _gathered(self, taken: Taken, seat: Seat) -> Taken:
+        """The same, with an answer made of each notebook that has no tags; or without that notebook."""
+        for judge in self._judges:
+            name = f"{judge.day.stem}.ipynb"
+            cells = untagged_cells(taken.files[name]) if name in taken.files else None
+            if cells is None:
+                continue
+            if answer := self._gather(cells, judge.day, seat):
+                why = "no cell is tagged: the cells that define the exercises were taken"
+                taken = taken.with_answer(name, answer, why)
+            else:
+                exercises = " and ".join(f"`{one}`" for one in judge.day.exercises)
+                why = f"no cell has the tag `answer`, and none defines {exercises}"
+                taken = taken.without(name, why)
+        return taken
+
+    def _gather(self, cells: list[str], day: Day, seat: Seat) -> bytes:
+        """A notebook of the lines that define the exercises; nothing, if none do or no parser survives it."""
+        worker = seat.take(self._judges[0].torch_on)
+        try:
+            worker.ask({"gather": cells, "exercises": list(day.exercises)}, {})
+            message, _ = worker.hear()
+            spans = [(int(a), int(b), int(c)) for a, b, c in message["spans"]]
+            return as_answer(cells, spans) if spans else b""
+        except (WorkerStopped, KeyError, TypeError, ValueError, IndexError, OverflowError):
+            worker.end()
+            return b""
+        finally:
+            seat.give_back(worker)
 
     def _analyse(
         self, files: dict[str, bytes], seat: Seat
@@ -249,10 +284,10 @@ class Grader:
         fingerprints: dict[str, list[int]] = {}
         for name, data in asked.items():
             day = numbers[Path(name).stem]
-            worker = seat.take()
+            worker = seat.take(self._judges[0].torch_on)
             try:
-                request = {"analyse": {name: [day, seat.path(name)]}}
-                worker.ask(request, as_leaves({seat.path(name): data}))
+                request = {"analyse": {name: [day, self._path(name)]}}
+                worker.ask(request, as_leaves({self._path(name): data}))
                 message, _ = worker.hear()
                 found = message["shortcuts"][:MOST_SHORTCUTS]
                 review += [Shortcut(day, int(line), str(what)[:200]) for line, what in found]
@@ -266,8 +301,7 @@ class Grader:
 
     def _day(self, judge: Judge, files: dict[str, bytes], seat: Seat) -> DayResult:
         """The verdict on one day: what an earlier day has left behind in the process does not count."""
-        names = (f"{judge.day.stem}{ending}" for ending in ENDINGS)
-        name = next((name for name in names if name in files), None)
+        name = _file_of(judge.day, files)
         if name is None:
             return not_observed(judge, "not_started", f"{judge.day.stem}.py was not handed in.")
         if seat.exhausted(COMPUTING * len(self._judges)):
@@ -275,18 +309,18 @@ class Grader:
                 f"Not run: this submission's {COMPUTING * len(self._judges):g} seconds were spent."
             )
             return not_observed(judge, "timed_out", why)
-        answer = Answer(name, seat.path(name), files[name])
-        used, stopped = seat.used, seat.stopped
-        checked = check_answer(judge, answer, seat)
-        spoilt = not checked.verdict.as_new or (used and seat.stopped > stopped)
-        if spoilt and any(check.went_wrong for check in checked.verdict.checks):
-            seat.renew()
-            checked = check_answer(judge, answer, seat)
-        seat.used = True
+        answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
+        checked = check_seated(judge, answer, seat)
+        if self._plan.feedback == Feedback.verdict:
+            return checked.verdict.without_words()
         return checked.look_in_batch()
 
-    def _next(self) -> Worker:
+    def _path(self, name: str) -> str:
+        """Where a worker finds a file that it is handed."""
+        return f"{self._home}/{name}"
+
+    def _next(self, torch_on: str | None) -> Worker:
         """A worker that has had time to start; and the next begins to."""
-        worker = self._spare or self._start()
-        self._spare = self._start()
+        worker = self._spares.pop(torch_on, None) or self._start(torch_on)
+        self._spares[torch_on] = self._start(torch_on)
         return worker

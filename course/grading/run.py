@@ -19,12 +19,19 @@ from course.curriculum import Day
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
 from course.grading.job import Plan
 from course.grading.pools import Broken, Pool
-from course.grading.reports import GradedClass, file_name, write_reports
+from course.grading.reports import (
+    Download,
+    GradedClass,
+    Returned,
+    file_name,
+    write_reports,
+)
 from course.grading.reports.files import whole_file
-from course.grading.similarity import alike
+from course.grading.similarity import alike, like_what_is_given
 from course.grading.submissions import Source
 
 MOST_TRIES = 3
+OF_A_LEARNER = {"results": ".json", "feedback": ".html", "gradescope": ".json"}
 SEEDS = 2**31
 
 
@@ -70,8 +77,12 @@ class Run:
             if result is not None:
                 yield result
 
-    def report(self, lacking: list[str]) -> GradedClass:
-        """Write all that is made of the results."""
+    def report(self, lacking: list[str]) -> tuple[GradedClass, list[Returned]]:
+        """Write all that is made of the results.
+
+        Returns:
+            what the reports are made of, and the zips of pages to hand back.
+        """
         graded = GradedClass(
             self.results,
             self.weights,
@@ -80,9 +91,27 @@ class Run:
             datetime.now(UTC),
             lacking,
             alike(self.results, self.weights.days),
+            like_what_is_given(self.results, self.weights.days),
+            {source.learner: Download(source.system, source.back) for source in self.sources},
         )
-        write_reports(self.folder, graded)
-        return graded
+        return graded, write_reports(self.folder, graded)
+
+    def put_aside(self, when: datetime) -> tuple[Path, int]:
+        """Move what an earlier run has left of learners who are gone into a folder of its own.
+
+        Returns:
+            that folder, and how many learners these are.
+        """
+        here = {file_name(source.learner) for source in self.sources}
+        aside = self.folder / "gone" / when.strftime("%Y-%m-%dT%H-%M-%SZ")
+        gone = set()
+        for kind, ending in OF_A_LEARNER.items():
+            for path in sorted((self.folder / kind).glob(f"*{ending}")):
+                if path.name.removesuffix(ending) not in here:
+                    (aside / kind).mkdir(parents=True, exist_ok=True)
+                    path.replace(aside / kind / path.name)
+                    gone.add(path.name.removesuffix(ending))
+        return aside, len(gone)
 
 
 @dataclass

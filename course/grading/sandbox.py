@@ -11,6 +11,7 @@ import contextlib
 import errno
 import functools
 import glob
+import importlib.util
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,15 @@ MODULES = {
         *("__init__", "answers", "arrays", "authoring", "draw", "frames", "gradients", "loading"),
         *("observation", "own", "raising", "seeing", "tensors"),
     ),
-    "workers": ("__init__", "limits", "process", "traces"),
+    "workers": ("__init__", "limits", "listening", "process", "traces"),
     "grading": ("__init__", "analysis"),
 }
+
+# Packages in which some day's answer lies ready: they are not there behind the walls.
+READY_MADE = (
+    *("keras", "nltk", "sacrebleu", "scipy", "sentencepiece", "sklearn", "tiktoken", "tokenizers"),
+    *("torchtext", "transformers", "x_transformers"),
+)
 
 # Doors that no answer needs: into other processes, into the kernel's younger parts, out of the walls.
 FORBIDDEN_CALLS = """
@@ -88,14 +95,19 @@ class Walls:
     filter: Path | None
     missing: list[str] = field(default_factory=list)
 
-    def launch(self, group: Cgroup | None, device: str) -> tuple[list[str], int | None]:
-        """The command that starts a process behind the walls, and the file that it must inherit."""
+    def launch(self, group: Cgroup | None, device: str | None) -> tuple[list[str], int | None]:
+        """The command that starts a process behind the walls, and the file that it must inherit.
+
+        Args:
+            group: what counts for it.
+            device: where torch is to run; without one, there is no torch behind the walls.
+        """
         filter_file = None
         if self.filter is not None:
             filter_file = os.open(self.filter, os.O_RDONLY)
         spec = {
             "cgroups": [str(folder) for folder in group.distinct()] if group else [],
-            "limits": _limits(device, bool(group)),
+            "limits": _limits(device or "cpu", bool(group)),
             "drop_to": NOBODY if os.geteuid() == 0 else None,
             "shown": self.shown,
             "argv": [self.bubblewrap, *self._walls(filter_file, device)],
@@ -103,7 +115,7 @@ class Walls:
         launcher = Path(__file__).with_name("launch.py")
         return [sys.executable, "-I", "-S", str(launcher), json.dumps(spec)], filter_file
 
-    def _walls(self, filter_file: int | None, device: str) -> list[str]:
+    def _walls(self, filter_file: int | None, device: str | None) -> list[str]:
         """Bubblewrap's arguments, up to the program that it is to run."""
         argv = ["--unshare-all", "--unshare-user", "--disable-userns"]
         argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL"]
@@ -115,6 +127,8 @@ class Walls:
             argv += ["--size", str(ROOM), "--tmpfs", folder]
         for folder, place in self.shown.items():
             argv += ["--ro-bind", place if os.geteuid() == 0 else folder, folder]
+        for package in _packages(READY_MADE if device else (*READY_MADE, "torch")):
+            argv += ["--tmpfs", package, "--remount-ro", package]
         argv += _system_links()
         argv += ["--ro-bind", str(self.inside), INSIDE]
         argv += ["--proc", "/proc", "--dev", "/dev"]
@@ -215,7 +229,7 @@ def _try(found: Walls) -> None:
 class WalledWorker(Worker):
     """A worker behind walls. It is asked and heard like any other."""
 
-    def __init__(self, found: Walls, device: str) -> None:
+    def __init__(self, found: Walls, device: str | None) -> None:
         self._group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
         launch, filter_file = found.launch(self._group, device)
         code = program(INSIDE, "course.grading.analysis")
@@ -305,6 +319,12 @@ def _system_folders() -> tuple[str, ...]:
         if not any(other in folder.parents for other in folders) and folder not in _ours()
     ]
     return tuple(str(folder) for folder in kept)
+
+
+def _packages(names: Sequence[str]) -> list[str]:
+    """The folders of these packages, where they are installed."""
+    found = [importlib.util.find_spec(name) for name in names]
+    return [folder for one in found if one for folder in one.submodule_search_locations or ()]
 
 
 def _ours() -> list[Path]:

@@ -1,51 +1,22 @@
-"""What learners handed in: finding each one's submission, and taking the days' files from it safely.
-
-Everything in a submission is hostile: names, contents, and the archives themselves. Nothing is
-unpacked to the disk. A learner's archive is read into memory, looked through to its end, and refused
-if anything in it is unsafe; only the days' files come out of it, by their plain names.
-"""
+"""What learners handed in: finding each one's submission in a folder or a download. Nothing is opened."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import functools
 import itertools
 import os
 import re
-import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple, Self
-from zipfile import ZipFile
 
-from course.checks.answers import ENDINGS, LARGEST_FILE
-from course.grading.allowed import (
-    ANSWERS,
-    LARGEST_ARCHIVE,
-    Refused,
-    demand_few,
-    demand_plain,
-    demand_shallow,
-    is_answer,
-    is_hidden,
-    shown,
-)
-from course.grading.archives import (
-    ARCHIVES,
-    OTHER_ARCHIVES,
-    class_zip,
-    demand_safe,
-    read_member,
-    unpack,
-)
+from course.checks.answers import ENDINGS
+from course.grading.allowed import is_hidden, is_seen
+from course.grading.archives import ARCHIVES, OTHER_ARCHIVES, class_zip
+from course.grading.names import meaning
 
-NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # of what lies beside the course's `exercises`
-
-# Trouble of this machine, for which no learner is to blame.
-OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
+CANVAS, MOODLE = "Canvas", "Moodle"
 
 
 class NothingHandedIn(ValueError):
@@ -61,12 +32,23 @@ class Source:
         paths: a folder, an archive, or single files; where there are members, the zip of the class.
         names: what the learner called each of the members or else of the paths.
         members: this learner's entries in the zip of the class.
+        ranks: for each of them a number, greater for what was handed in later; none where the download
+            does not tell.
+        earlier: names of files that were handed in again, and are no more in the paths or members.
+        late: whether Canvas says so.
+        system: where the download is from, `Canvas` or `Moodle`, and else nothing.
+        back: what it wants a file of feedback for this learner to be called; nothing if it takes none.
     """
 
     learner: str
     paths: tuple[Path, ...]
     names: tuple[str, ...]
     members: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    earlier: tuple[str, ...] = ()
+    late: bool = False
+    system: str = ""
+    back: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain data, to be sent to another process."""
@@ -75,17 +57,19 @@ class Source:
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Self:
         """Read it back."""
-        paths = tuple(Path(path) for path in entry["paths"])
-        return cls(entry["learner"], paths, tuple(entry["names"]), tuple(entry["members"]))
+        lists = {name: tuple(one) for name, one in entry.items() if isinstance(one, list)}
+        return cls(**dict(entry) | lists | {"paths": tuple(map(Path, entry["paths"]))})
 
 
 # --- Finding: whose is what -----------------------------------------------------------------------
 
-# As Canvas's lib/content_zipper.rb writes them: `lastfirst[_LATE]_<user>_<attachment>_<file>`; for a
-# learner who is to stay unknown `anon_<letters>` is name and user.
-CANVAS = re.compile(
-    r"(?:(?P<name>\w*?)_)?(?:LATE_)?(?:(?P<user>[0-9]+)|(?P<anonymous>anon_[0-9A-Za-z]+))"
-    r"_(?P<attachment>[0-9]{1,18})_(?P<file>.+)",
+# As Canvas's lib/content_zipper.rb writes them: `lastfirst[_LATE]_<user>_<attachment>_<file>`, or with
+# `text.html` or `link.html` after the user for what was typed into a page; for a learner who is to stay
+# unknown `anon_<letters>` is name and user.
+OF_CANVAS = re.compile(
+    r"(?P<head>(?:(?P<name>\w*?)_)?(?P<late>LATE_)?"
+    r"(?:(?P<user>[0-9]+)|(?P<anonymous>anon_[0-9A-Za-z]+)))"
+    r"_(?:(?P<attachment>[0-9]{1,18})_(?P<file>.+)|(?P<typed>(?:text|link)\.html))",
     re.DOTALL,
 )
 # It tells files of one name apart by a number before the ending, and from the eighth on by a UUID.
@@ -94,17 +78,36 @@ AGAIN = re.compile(r"-([0-9]{1,9}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
 # As Moodle's mod/assign/classes/downloader.php writes them: `Full Name_<participant>_assignsubmission_file`
 # is a folder (with a `_` at its end before), or `_<file>` follows where no folders are wanted. The name
 # has no underscore; it may be a group's, and that of all who are in none has no number.
-MOODLE = re.compile(
-    r"(?P<learner>[^_]+(?:_[0-9]+)?)_assignsubmission_(?P<kind>[a-z]+)(?:_(?P<file>.*))?", re.DOTALL
+OF_MOODLE = re.compile(
+    r"(?P<head>(?P<learner>[^_]+(?P<number>_[0-9]+)?)_assignsubmission_(?P<kind>[a-z]+))"
+    r"(?P<rest>_(?P<file>.*))?",
+    re.DOTALL,
 )
+
+FEEDBACK = "feedback.html"
 
 
 class _Handed(NamedTuple):
-    """Something in SUBMISSIONS: whose it is, its name there, and what the learner called it."""
+    """Something in SUBMISSIONS.
+
+    Attributes:
+        learner: whose it is.
+        entry: its name there.
+        name: what the learner called it.
+        rank: greater for what was handed in later, 0 where nothing tells.
+    """
 
     learner: str
     entry: str
     name: str
+    rank: int = 0
+
+
+class _Group(NamedTuple):
+    """What one learner has in SUBMISSIONS, and what the download tells of it, as a Source has it."""
+
+    things: list[_Handed]
+    told: dict[str, Any]
 
 
 def find_sources(submissions: Path) -> list[Source]:
@@ -137,11 +140,13 @@ def _in_folder(folder: Path) -> list[Source]:
     with os.scandir(folder) as entries:
         is_folder = {entry.name: entry.is_dir() for entry in entries}
     sources = []
-    for things in _by_learner(is_folder, folder):
+    for things, told in _by_learner(is_folder, folder):
         # As text that can be written down, whatever bytes a file's name has.
         learner = things[0].learner.encode("utf-8", "backslashreplace").decode()
         paths = tuple(folder / thing.entry for thing in things)
-        sources.append(Source(learner, paths, tuple(thing.name for thing in things)))
+        names = tuple(thing.name for thing in things)
+        ranks = tuple(thing.rank for thing in things)
+        sources.append(Source(learner, paths, names, ranks=ranks, **told))
     return sources
 
 
@@ -165,17 +170,21 @@ def _in_zip(path: Path) -> list[Source]:
         for first in inside
     }
     sources = []
-    for things in _by_learner(is_folder, path):
-        names = {
-            member: rest or thing.name
+    for things, told in _by_learner(is_folder, path):
+        found = {
+            member: (rest or thing.name, thing.rank)
             for thing in things
             for member, rest in inside[thing.entry].items()
         }
-        sources.append(Source(things[0].learner, (path,), tuple(names.values()), tuple(names)))
+        names, ranks = (
+            tuple(name for name, _ in found.values()),
+            tuple(r for _, r in found.values()),
+        )
+        sources.append(Source(things[0].learner, (path,), names, tuple(found), ranks=ranks, **told))
     return sources
 
 
-def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[list[_Handed]]:
+def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[_Group]:
     """What lies side by side, put together by whose it is.
 
     Args:
@@ -183,49 +192,84 @@ def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[list[_Handed
         where: where they lie.
     """
     names = sorted(name for name in is_folder if not is_hidden(name))
-    moodle = [found for name in names if (found := MOODLE.fullmatch(name))]
-    names = [name for name in names if not MOODLE.fullmatch(name)]
-    canvas = _canvas([name for name in names if not is_folder[name]])
+    moodle = [found for name in names if (found := OF_MOODLE.fullmatch(name))]
+    names = [name for name in names if not OF_MOODLE.fullmatch(name)]
+    files = [name for name in names if not is_folder[name]]
+    canvas = _canvas(files, alone=len(files) == len(names) and not moodle)
     of_canvas = {found.string for found in canvas}
     others = {name: is_folder[name] for name in names if name not in of_canvas}
     return [
-        *_together(_of_moodle(moodle)),
-        *_together(_of_canvas(canvas)),
-        *([thing] for thing in _by_name(others, where)),
+        *map(_of_moodle, _together(moodle, lambda one: one["learner"])),
+        *map(_of_canvas, _together(canvas, _canvas_learner)),
+        *(_Group([thing], {}) for thing in _by_name(others, where)),
     ]
 
 
-def _together(things: list[_Handed]) -> list[list[_Handed]]:
-    by_learner = itertools.groupby(sorted(things), key=lambda thing: thing.learner)
+Match = re.Match[str]
+
+
+def _together(found: list[Match], whose: Callable[[Match], str]) -> list[list[Match]]:
+    by_learner = itertools.groupby(sorted(found, key=lambda one: (whose(one), one.string)), whose)
     return [list(group) for _, group in by_learner]
 
 
-def _of_moodle(found: list[re.Match[str]]) -> list[_Handed]:
-    """Files that were handed in, and not what was typed into a page."""
-    return [
-        _Handed(one["learner"], one.string, one["file"] or one.string)
-        for one in found
-        if one["kind"] == "file"
-    ]
+def _of_moodle(found: list[Match]) -> _Group:
+    """What one learner, or a group, handed in: files, and what was typed into a page."""
+    things = [_Handed(one["learner"], one.string, one["file"] or one.string) for one in found]
+    # A folder keeps its name. Moodle finds a participant by the number, and without takes nothing.
+    first = next((one for one in found if one["kind"] == "file"), found[0])
+    folder = first["head"] + ("_" if first["rest"] else "")
+    back = f"{folder}/{FEEDBACK}" if first["number"] else ""
+    return _Group(things, {"system": MOODLE, "back": back})
 
 
-def _canvas(files: list[str]) -> list[re.Match[str]]:
-    """The files as Canvas names them; none, if an archive among them is named otherwise."""
-    found = [match for name in files if (match := CANVAS.fullmatch(name))]
-    archives = [name for name in files if _is_archive(name)]
-    telling = [one for one in found if one.string.endswith(ENDINGS) or _is_archive(one.string)]
-    return found if telling and {one.string for one in found}.issuperset(archives) else []
+def _canvas(files: list[str], alone: bool) -> list[Match]:
+    """The files as Canvas names them; none, if an archive among them is named otherwise.
+
+    Where neither an archive nor a day's file is among them, they must be `alone`, and all named so.
+    """
+    found = [match for name in files if (match := OF_CANVAS.fullmatch(name))]
+    named = {one.string for one in found}
+    telling = [name for name in named if name.lower().endswith(ENDINGS) or is_archive(name)]
+    if not telling:
+        return found if alone and named.issuperset(files) else []
+    return found if named.issuperset(name for name in files if is_archive(name)) else []
 
 
-def _of_canvas(found: list[re.Match[str]]) -> list[_Handed]:
-    """What learners handed in: of several files of one name the latest."""
-    latest: dict[tuple[str, str], tuple[int, int, _Handed]] = {}
+def _canvas_learner(found: Match) -> str:
+    return found["anonymous"] or f"{found['name'] or ''}_{found['user']}"
+
+
+def _of_canvas(found: list[Match]) -> _Group:
+    """What one learner handed in: of several files of one name the latest."""
+    latest: dict[str, tuple[int, int, _Handed]] = {}
     for one in found:
-        learner = one["anonymous"] or f"{one['name']}_{one['user']}"
-        name, times = _without_number(one["file"])
-        version = (times, int(one["attachment"]), _Handed(learner, one.string, name))
-        latest[learner, name] = max(version, latest.get((learner, name), version))
-    return [thing for _, _, thing in latest.values()]
+        name, times = _without_number(one["file"] or one["typed"])
+        rank = int(one["attachment"] or 0)
+        version = (times, rank, _Handed(_canvas_learner(one), one.string, name, rank))
+        latest[name] = max(version, latest.get(name, version))
+    things = [thing for _, _, thing in latest.values()]
+    kept = {thing.entry for thing in things}
+    told = {
+        "earlier": tuple(one["file"] for one in found if one.string not in kept),
+        "late": any(one["late"] for one in found),
+        "system": CANVAS,
+        "back": _back_to_canvas(found),
+    }
+    return _Group(things, told)
+
+
+def _back_to_canvas(found: list[Match]) -> str:
+    """What Canvas takes back: the name up to the attachment's number, by which alone it knows whose it is.
+
+    As its `infer_comment_context_from_filename` (app/models/abstract_assignment.rb) reads it: the
+    attachment must be one of this submission, and the last part of the name must not begin with `link`.
+    """
+    files = [one for one in found if one["attachment"]]
+    if not files:
+        return ""
+    last = max(files, key=lambda one: int(one["attachment"]))
+    return f"{last['head']}_{last['attachment']}_{FEEDBACK}"
 
 
 def _without_number(file: str) -> tuple[str, int]:
@@ -245,7 +289,7 @@ def _by_name(is_folder: Mapping[str, bool], where: Path) -> list[_Handed]:
         NothingHandedIn: files lie there, and nothing tells whose they are.
     """
     for name in is_folder:
-        if name in ANSWERS and not is_folder[name]:
+        if meaning(name) and not is_folder[name]:
             raise NothingHandedIn(
                 f"{name} lies in {where} itself, and nothing tells whose it is. There should be a folder "
                 "or an archive for each learner there, with the files in it."
@@ -253,7 +297,7 @@ def _by_name(is_folder: Mapping[str, bool], where: Path) -> list[_Handed]:
     stems = {
         name: name if is_folder[name] else name[: len(name) - len(_ending(name))]
         for name in is_folder
-        if is_folder[name] or _is_archive(name)
+        if is_folder[name] or is_archive(name)
     }
     taken = Counter([*stems.values(), *(name for name, stem in stems.items() if stem != name)])
     return [_Handed(stem if taken[stem] == 1 else name, name, name) for name, stem in stems.items()]
@@ -264,148 +308,6 @@ def _ending(name: str, endings: Iterable[str] = (*ARCHIVES, *OTHER_ARCHIVES)) ->
     return next((name[-len(end) :] for end in endings if name.lower().endswith(end)), "")
 
 
-def _is_archive(path: str) -> bool:
-    return bool(_ending(path)) and not any(map(is_hidden, path.split("/")))
-
-
-# --- Taking: the days' files of one submission ----------------------------------------------------
-
-
-class _File(NamedTuple):
-    """A file of a submission, not read yet.
-
-    Attributes:
-        path: where in the submission it lies.
-        read: gives its first bytes, so many and no more.
-    """
-
-    path: str
-    read: Callable[[int], bytes]
-
-
-def take(source: Source) -> dict[str, bytes]:
-    """The days' files of a submission by their names, such as `day08_attention.py`.
-
-    Of several of one name the shallowest counts, and of those the one in `exercises`. A notebook counts
-    only where there is no Python file of its day. What is larger than LARGEST_FILE is cut, so that it
-    is still larger.
-
-    Raises:
-        Refused: it cannot be taken safely.
-        OSError: this machine could not read it, for which no learner is to blame.
-    """
-    try:
-        with _files(source) as files:
-            return _answers({file.path: file for file in files})
-    except OSError as error:
-        if error.errno in OUR_TROUBLE:
-            raise
-        name = Path(str(error.filename)).name
-        raise Refused(f"{shown(name)} cannot be read: {error.strerror}.") from error
-
-
-@contextlib.contextmanager
-def _files(source: Source) -> Iterator[Iterable[_File]]:
-    if source.members:
-        with class_zip(source.paths[0]) as archive:
-            yield _members(archive, source)
-    else:
-        yield itertools.chain(*map(_on_disk, source.paths, source.names))
-
-
-def _answers(files: Mapping[str, _File]) -> dict[str, bytes]:
-    """The answers among files, and in the archive that may be one of them.
-
-    That archive counts as a folder: some zip all of their work, and some zip a part.
-    """
-    archives = [path for path in files if _is_archive(path)]
-    if len(archives) > 1:
-        names = " and ".join(map(shown, archives[:2]))
-        raise Refused(f"It holds several archives, such as {names}: one is allowed.")
-    unpacked: dict[str, bytes] = {}
-    for path in archives:
-        answers = unpack(path, files[path].read(LARGEST_ARCHIVE + 1))
-        unpacked = {f"{path}/{inner}": answer for inner, answer in answers.items()}
-    chosen = _choose([*unpacked, *filter(is_answer, files)])
-    return {
-        name: unpacked[path] if path in unpacked else files[path].read(LARGEST_FILE + 1)
-        for name, path in chosen.items()
-    }
-
-
-def _choose(paths: Iterable[str]) -> dict[str, str]:
-    """The path of each answer, by its name.
-
-    In a copy of the whole course there are files of the same names that are not the learner's.
-    """
-    found = [PurePosixPath(path) for path in paths]
-    courses = {path.parent.parent for path in found if path.parent.name == "exercises"}
-    ours = {course / folder for course in courses for folder in NOT_THEIRS}
-    theirs = [path for path in found if ours.isdisjoint(path.parents)]
-    theirs.sort(key=lambda path: (len(path.parts), path.parent.name != "exercises", path))
-    first: dict[str, str] = {}
-    for path in theirs:
-        first.setdefault(path.name, str(path))
-    return {
-        name: path
-        for name, path in sorted(first.items())
-        if name.endswith(".py") or name.replace(".ipynb", ".py") not in first
-    }
-
-
-# --- Files on the disk ----------------------------------------------------------------------------
-
-# A link or a FIFO that took a file's place after it was looked at is not followed, nor waited for.
-READING = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_BINARY", 0)
-)
-
-
-def _on_disk(path: Path, name: str) -> Iterator[_File]:
-    """A file, or all files in a folder that are not hidden."""
-    mode = path.lstat().st_mode
-    demand_plain(name, mode)
-    if not stat.S_ISDIR(mode):
-        yield _File(name, functools.partial(_read_file, path))
-        return
-    count = 0
-    folders = [""]
-    while folders:
-        folder = folders.pop()
-        with os.scandir(path / folder) as entries:
-            for entry in entries:
-                count += 1
-                demand_few(count)
-                if is_hidden(entry.name):
-                    continue
-                inner = f"{folder}{entry.name}"
-                mode = entry.stat(follow_symlinks=False).st_mode
-                demand_plain(inner, mode)
-                if stat.S_ISDIR(mode):
-                    demand_shallow(inner)
-                    folders.append(f"{inner}/")
-                else:
-                    yield _File(inner, functools.partial(_read_file, path / inner))
-
-
-def _read_file(path: Path, most: int) -> bytes:
-    with os.fdopen(os.open(path, READING), "rb") as file:
-        demand_plain(path.name, os.fstat(file.fileno()).st_mode)
-        return file.read(most)
-
-
-# --- Files in the zip of a class ---------------------------------------------------------------
-
-
-def _members(archive: ZipFile, source: Source) -> list[_File]:
-    """The files of one learner in the zip of a class."""
-    entries = [archive.getinfo(member) for member in source.members]
-    demand_safe(entries)
-    return [
-        _File(name, functools.partial(read_member, archive, entry))
-        for name, entry in zip(source.names, entries, strict=True)
-        if not entry.is_dir()
-    ]
+def is_archive(path: str) -> bool:
+    """Whether it is an archive by its name."""
+    return bool(_ending(path)) and is_seen(path)

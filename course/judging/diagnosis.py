@@ -11,11 +11,11 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
-from course.checks.loading import Check
+from course.checks.loading import Outline
 from course.checks.seeing import Seen
 from course.curriculum import Day
-from course.judging.comparison import matches
-from course.judging.expected import Expected
+from course.judging.comparison import compare, matches
+from course.judging.expected import Expected, is_float
 from course.judging.misconceptions import Misconception
 from course.judging.truth import Diagnosis, Truth
 from course.references.editions import names_used_by
@@ -42,7 +42,7 @@ class Search:
     def __init__(
         self,
         day: Day,
-        checks: Sequence[Check],
+        checks: Sequence[Outline],
         truth: Truth,
         seen: Mapping[str, Seen | None],
         wrong: Mapping[str, Collection[str]],
@@ -109,10 +109,10 @@ class Search:
         return [name for name in self._day.exercises if name in used and name in self._wrong]
 
     def _go_on(self, seconds: float, runs: float) -> bool:
-        started = time.thread_time()
+        started = time.thread_time() - self._truth.loading
         for piece in self._pieces:
             runs -= piece is RUN
-            if runs <= 0 or time.thread_time() - started > seconds:
+            if runs <= 0 or time.thread_time() - self._truth.loading - started > seconds:
                 break
         return self.done
 
@@ -156,7 +156,7 @@ class Search:
         return whole
 
     def _one(
-        self, known: Sequence[Misconception], failing: list[Check], passing: list[Check]
+        self, known: Sequence[Misconception], failing: list[Outline], passing: list[Outline]
     ) -> Pieces:
         """The first known mistake that explains what fails, and what passes."""
         left = known
@@ -172,7 +172,7 @@ class Search:
         return (left[0],)
 
     def _two(
-        self, known: Sequence[Misconception], failing: list[Check], passing: list[Check]
+        self, known: Sequence[Misconception], failing: list[Outline], passing: list[Outline]
     ) -> Pieces:
         """The first two mistakes that together explain what fails, and what passes.
 
@@ -202,8 +202,8 @@ class Search:
         self,
         exercise: str,
         known: Sequence[Misconception],
-        failing: list[Check],
-        passing: list[Check],
+        failing: list[Outline],
+        passing: list[Outline],
     ) -> Generator[bool, None, None]:
         """A known mistake beside something unknown: the one that alone explains several checks whole, and
         fails none that passes."""
@@ -214,16 +214,28 @@ class Search:
         told = defaultdict(set)
         for check in failing:
             _, explaining = yield from self._suspects(check, [one for one in known if one in left])
-            seen = self._seen[check.name]
-            if len(explaining) == 1 and seen is not None and seen.raised is None:
+            if len(explaining) == 1 and self._shows_in_numbers(check):
                 told[explaining.pop()].add(check.name)
         if told:
             one, names = max(told.items(), key=lambda entry: len(entry[1]))
             if len(names) >= FEWEST_CHECKS:
                 self.partly[exercise] = one, names
 
+    def _shows_in_numbers(self, check: Outline) -> bool:
+        """Whether real numbers are off: that two mistakes give the same ones is no accident, as it may be
+        with tokens, with types or with exceptions."""
+        seen = self._seen[check.name]
+        if seen is None or seen.raised is not None:
+            return False
+        difference = compare(seen.observation, self._truth.right(check))
+        return (
+            difference is not None
+            and difference.stage in ("nan", "values")
+            and is_float(difference.wanted)
+        )
+
     def _suspects(
-        self, check: Check, known: Sequence[Misconception]
+        self, check: Outline, known: Sequence[Misconception]
     ) -> Generator[bool, None, tuple[set[Misconception], set[Misconception]]]:
         """The mistakes that a check tells from the reference, and those among them with which one would
         see what was seen."""
@@ -238,7 +250,7 @@ class Search:
         return guilty, explaining
 
     def _is_confirmed(
-        self, mistakes: Diagnosis, checks: Sequence[Check]
+        self, mistakes: Diagnosis, checks: Sequence[Outline]
     ) -> Generator[bool, None, bool]:
         """Whether one sees with these mistakes together, in every check, what was seen."""
         for check in checks:
@@ -248,6 +260,6 @@ class Search:
                 return False
         return True
 
-    def _is(self, check: Check, expected: Expected) -> bool:
+    def _is(self, check: Outline, expected: Expected) -> bool:
         seen = self._seen[check.name]
         return seen is not None and matches(seen, expected)

@@ -21,6 +21,7 @@ from course.checks.arrays import as_numpy, eps_of, shaken, upcast
 from course.checks.loading import Check
 from course.checks.observation import Leaf, Observation
 from course.checks.seeing import Seen, check_inputs, named_values, see
+from course.judging.inputs import in_words
 
 Array = np.ndarray[Any, Any]
 
@@ -40,6 +41,10 @@ class Expected:
     """The reference in float64."""
     tolerance: dict[str, float]
     """How far the values of each leaf may be off."""
+    inputs: str = ""
+    """What went in, in words."""
+    names: tuple[str, ...] = ()
+    """What went in, by name."""
 
 
 def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expected:
@@ -69,7 +74,8 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
         path: _tolerance(leaf, truth.get(path), [other.get(path) for other in moved], largest.value)
         for path, leaf in seen.observation.items()
     }
-    return Expected(seen, truth, tolerance)
+    names = tuple(dict.fromkeys(name for name, _ in named_values(inputs)))
+    return Expected(seen, truth, tolerance, in_words(inputs), names)
 
 
 def is_float(leaf: Leaf | None) -> bool:

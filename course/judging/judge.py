@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from course.checks.loading import Check, load_checks
+from course.checks.loading import Outline
 from course.checks.observation import Raised
-from course.checks.seeing import Seen, check_inputs, takes_device
+from course.checks.seeing import Seen, see, takes_device
 from course.curriculum import Day
 from course.judging.comparison import compare, is_same, matches
 from course.judging.diagnosis import Search
 from course.judging.expected import Expected
 from course.judging.messages import (
-    describe,
+    Feedback,
     describe_damage,
-    describe_discreetly,
+    describe_for,
     describe_raised,
     not_started,
 )
@@ -34,17 +35,16 @@ class Outcome:
     """Where nothing was seen: error, timed_out, out_of_memory, not_started or skipped."""
     message: str = ""
     seconds: float = 0.0
-
-
-DISCREET = 150  # characters of an exception's first line: it may say what was found where it ran
-DISCREET_KIND = 60  # of its kind's name
+    told: Raised | None = None
+    """What may be told of an exception, where its own words are not believed: what was misunderstood is
+    looked for by its own words all the same."""
 
 
 class Judge:
     """The judge of one day, for one seed and device. It remembers what it has computed."""
 
     def __init__(
-        self, day: Day, seed: int = 0, device: str = "cpu", discreet: bool = False
+        self, day: Day, seed: int = 0, device: str = "cpu", feedback: Feedback = Feedback.own
     ) -> None:
         """Nothing is computed yet.
 
@@ -52,7 +52,7 @@ class Judge:
             day: the day, which is there.
             seed: where the inputs come from.
             device: where they lie.
-            discreet: whether messages are to name no number that a check holds.
+            feedback: how much messages tell.
 
         Raises:
             NotRecorded: the day's reference is not here, and was not recorded for this.
@@ -60,9 +60,9 @@ class Judge:
         self.day = day
         self.seed = seed
         self.device = device
-        self._discreet = discreet
-        self.checks = load_checks(day)
+        self._feedback = feedback
         self._truth = truth_of(day, seed, device)
+        self.checks = self._truth.outlines()
 
     @property
     def torch_on(self) -> str | None:
@@ -71,25 +71,36 @@ class Judge:
 
     def skipped(self) -> dict[str, Outcome]:
         """The checks that cannot be run here, with the reason: there is no such device."""
-        if self.torch_on is None:
+        stopped = [check for check in self.checks if self._device(check) != "cpu"]
+        if not stopped:
             return {}
         from course.checks.tensors import missing_device  # torch takes a second to import
 
         reason = missing_device(self.device)
-        stopped = [check for check in self.checks if reason and takes_device(check)]
-        return {check.name: Outcome(None, "skipped", f"Skipped: {reason}.") for check in stopped}
+        skipped = Outcome(None, "skipped", f"Skipped: {reason}.")
+        return {check.name: skipped for check in stopped if reason}
 
     @property
     def misconceptions(self) -> list[Misconception]:
         return self._truth.misconceptions
 
-    def expected(self, check: Check) -> Expected:
+    def expected(self, check: Outline) -> Expected:
         """What the reference sees in this check, and how far off a right answer may be."""
         return self._truth.right(check)
 
-    def passes(self, check: Check, seen: Seen) -> bool:
+    def passes(self, check: Outline, seen: Seen) -> bool:
         """Whether an observation is the reference's: to the last bit, or to rounding."""
         return is_same(seen, self._truth.glance(check)) or matches(seen, self._truth.right(check))
+
+    def see(self, check: Outline, answer: Any, file: str | None = None) -> Seen:
+        """Run a check on an answer that lives in this process.
+
+        Args:
+            check: the check.
+            answer: a module, or whatever has the definitions.
+            file: the answer's file name, by which its own lines are told from others in a traceback.
+        """
+        return see(self._truth.check(check), answer, self.seed, self.device, file=file)
 
     def look(self) -> None:
         """Observe what verdicts on answers that are the reference's to the last bit will need."""
@@ -108,13 +119,6 @@ class Judge:
     def forget(self) -> None:
         """Let go of what there is too much of to keep for a whole class."""
         self._truth.forget()
-
-    def discreetly(self, raised: Raised) -> Raised:
-        """An exception as it may be told: in grading, not with whatever the learner makes it say."""
-        if not self._discreet:
-            return raised
-        first, _, _ = raised.message.partition("\n")
-        return replace(raised, kind=raised.kind[:DISCREET_KIND], message=first[:DISCREET])
 
     def results(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
@@ -150,7 +154,7 @@ class Judge:
         seen = {name: outcome.seen for name, outcome in outcomes.items()}
         return Search(self.day, checks, self._truth, seen, wrong)
 
-    def _judge(self, check: Check, outcome: Outcome, begun: Collection[str]) -> CheckResult:
+    def _judge(self, check: Outline, outcome: Outcome, begun: Collection[str]) -> CheckResult:
         def result(status: str, message: str = "") -> CheckResult:
             return CheckResult(
                 check.name,
@@ -169,34 +173,35 @@ class Judge:
             return result(outcome.status, outcome.message)
         if is_same(outcome.seen, self._truth.glance(check)):
             return result("passed")
-        raised = outcome.seen.raised
+        raised = outcome.told or outcome.seen.raised
         if raised is not None and raised.not_started:
             return result("not_started", not_started(check.exercise, raised, begun))
         expected = self._truth.right(check)
-        inputs = {} if self._discreet else check_inputs(check, self.seed)
+        inputs = expected.inputs if self._feedback in (Feedback.own, Feedback.full) else ""
         if raised is not None:
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
-            return result(status, describe_raised(self.discreetly(raised), inputs))
+            return result(status, describe_raised(raised, inputs))
         difference = compare(outcome.seen.observation, expected)
         if difference is not None:
             tolerance = expected.tolerance.get(difference.path, 0.0)
-            message = (
-                describe_discreetly(difference, tolerance)
-                if self._discreet
-                else describe(difference, tolerance, inputs)
-            )
-            return result("failed", "\n".join([message, *_damage(outcome.seen)]))
+            message = describe_for(self._feedback, difference, tolerance, inputs)
+            return result("failed", "\n".join([message, *_damage(outcome.seen, expected)]))
         if outcome.seen.damaged:
             right = "The result is right, but an input is not what it was."
-            return result("failed", "\n".join([right, *_damage(outcome.seen)]))
+            return result("failed", "\n".join([right, *_damage(outcome.seen, expected)]))
         return result("passed")
 
-    def _device(self, check: Check) -> str:
-        return self.device if takes_device(check) else "cpu"
+    def _device(self, check: Outline) -> str:
+        """Where a check runs."""
+        if self.device == "cpu" or not takes_device(self._truth.check(check)):
+            return "cpu"
+        return self.device
 
 
-def _damage(seen: Seen) -> list[str]:
-    return [describe_damage(seen.damaged)] if seen.damaged else []
+def _damage(seen: Seen, expected: Expected) -> list[str]:
+    """What is told of inputs that were changed: their names are the check's, and no worker's."""
+    known = tuple(name for name in expected.names if name in seen.damaged)
+    return [describe_damage(known)] if known else []
 
 
 def with_diagnoses(verdicts: Sequence[CheckResult], search: Search) -> list[CheckResult]:

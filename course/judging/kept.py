@@ -14,12 +14,12 @@ import functools
 import hashlib
 import importlib.metadata
 import io
-import lzma
 import os
 import platform
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ Frames = list[tuple[dict[str, Any], Observation]]
 # What reading a damaged archive may raise.
 DAMAGE = (
     *(OSError, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError),
-    *(lzma.LZMAError, zipfile.BadZipFile),
+    *(zlib.error, zipfile.BadZipFile),
 )
 
 
@@ -92,7 +92,7 @@ class Kept:
                     packed = self._new
                 else:
                     packed = {**self._stored_but(self._new), **self._new}
-                with zipfile.ZipFile(draft, "a", zipfile.ZIP_LZMA) as archive:
+                with zipfile.ZipFile(draft, "a", zipfile.ZIP_DEFLATED) as archive:
                     for member, data in packed.items():
                         archive.writestr(member, data)
             except BaseException:

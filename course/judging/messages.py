@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from course.checks.arrays import as_numpy, dtype_of, is_array
 from course.checks.observation import RESULT, Leaf, Raised
-from course.checks.seeing import named_values
 from course.curriculum import RAISE
 from course.judging.comparison import Difference
 from course.judging.expected import is_float
+from course.judging.vocabulary import closed_leaf
 
 Array = np.ndarray[Any, Any]
+
+LONGEST = 200  # characters of words that differ
+BEFORE = 40  # of these, how many where they do not yet
 
 NOBODY_TYPES = (
     "Nobody can type into the process in which the checks run: `input()` gets no answer there, and "
@@ -22,22 +26,41 @@ NOBODY_TYPES = (
     "`pytest tests/days --answers exercises --pdb`, with the day's file of `tests/days`, or a notebook."
 )
 
-FEW = 16  # whole numbers that can be copied by hand
-MOST_ENTRIES = 20  # of a dict whose contents are named
-# Of inputs that are named: two lines of a terminal of 80, in which a message stands six columns in.
-MOST_CHARACTERS = 132
-LONGEST_VALUE = 100  # characters of one that is told as it is, and not by its size
 
-
-def describe(difference: Difference, tolerance: float, inputs: dict[str, Any]) -> str:
-    """A difference in two or three lines: the first is what and where, the last what went in."""
+def describe(difference: Difference, tolerance: float, inputs: str) -> str:
+    """A difference in two or three lines: the first is what and where, the last the inputs, in words."""
     with np.errstate(all="ignore"):  # numbers near the largest there are may overflow here
-        lines = [_STAGES[difference.stage](difference, tolerance), _given(inputs)]
+        lines = [_STAGES[difference.stage](difference, tolerance), inputs]
     return "\n".join(line for line in lines if line)
 
 
-def describe_discreetly(difference: Difference, tolerance: float) -> str:
-    """The same without any of the check's numbers: what can be handed on before all have handed in."""
+class Feedback(enum.StrEnum):
+    """How much is told of what is wrong."""
+
+    own = "own"
+    """Everything: at home, where nobody's words are doubted."""
+    full = "full"
+    """The same in words of closed lists, with the checks' numbers."""
+    discreet = "discreet"
+    """Without these: what can be handed on before all have handed in."""
+    verdict = "verdict"
+    """Which checks pass, and nothing else."""
+
+
+def describe_for(feedback: Feedback, difference: Difference, tolerance: float, inputs: str) -> str:
+    """A difference, as much of it as is to be told."""
+    if feedback == Feedback.own:
+        return describe(difference, tolerance, inputs)
+    if difference.stage == "names" and difference.yours is not None:
+        return "Something is there that was not asked for."
+    if difference.yours is not None:
+        difference = replace(difference, yours=closed_leaf(difference.yours))
+    if feedback == Feedback.discreet or (difference.yours and difference.yours.type == "str"):
+        return _describe_discreetly(difference, tolerance)
+    return describe(difference, tolerance, inputs)
+
+
+def _describe_discreetly(difference: Difference, tolerance: float) -> str:
     if difference.stage not in ("nan", "values") or difference.wrong is None:
         return _STAGES[difference.stage](difference, tolerance)
     text = (
@@ -55,8 +78,8 @@ def describe_discreetly(difference: Difference, tolerance: float) -> str:
     return f"{text} {meaning}".strip()
 
 
-def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
-    """An exception with the learner's own lines of the traceback."""
+def describe_raised(raised: Raised, inputs: str = "") -> str:
+    """An exception with the learner's own lines of the traceback, and the inputs, in words."""
     message = raised.message.strip()
     lines = [f"{raised.kind}: {message}" if message not in ("", "None") else raised.kind]
     for line, function, text in list(dict.fromkeys(raised.frames))[-3:]:
@@ -64,15 +87,13 @@ def describe_raised(raised: Raised, inputs: dict[str, Any]) -> str:
             f"line {line}, in {function}" if function and function != "<module>" else f"line {line}"
         )
         lines.append(f"  {place}: {text}" if text else f"  {place}")
-    return "\n".join(
-        line for line in [*lines, _meaning_of_exception(raised), _given(inputs)] if line
-    )
+    return "\n".join(line for line in [*lines, _meaning_of_exception(raised), inputs] if line)
 
 
 def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
     """Whose stub it is that still stands: this exercise's, or one's that it calls."""
-    called = raised.frames[-1][1].partition(".")[0] if raised.frames else exercise
-    if called != exercise:
+    called = raised.frames[-1][1].partition(".")[0] if raised.frames else ""
+    if called not in ("", exercise):
         return f"`{exercise}` calls `{called}`, which is still yours to write."
     if exercise in begun:
         return f"`{exercise}` is begun, and still ends in the stub's `{RAISE}`."
@@ -121,7 +142,8 @@ def _type(difference: Difference, _: float) -> str:
 
 def _shape(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
-    text = f"{shown(difference.path)} has shape {yours.shape}; it should be {wanted.shape}."
+    mine = f"shape {yours.shape}" if yours.shape is not None else "another shape"
+    text = f"{shown(difference.path)} has {mine}; it should be {wanted.shape}."
     if yours.shape is None or wanted.shape is None:
         return text
     if sorted(yours.shape) == sorted(wanted.shape):
@@ -163,7 +185,8 @@ def _values(difference: Difference, tolerance: float) -> str:
     index = _first(difference.wrong)
     where = shown(difference.path, index)
     if not is_float(wanted):
-        text = f"{where} is {_number(yours, index)}; it should be {_number(wanted, index)}"
+        mine, right_one = _apart(yours, wanted, index)
+        text = f"{where} is {mine}; it should be {right_one}"
         share = f" ({_share(difference.wrong)})" if wanted.is_array else ""
         return f"{text}{share}. {_meaning_of_flags(yours, wanted)}".strip()
     value, right = _doubles(yours), _doubles(wanted)
@@ -196,6 +219,7 @@ _STAGES = {
 # Each of these sentences is claimed only where it is true of every entry, to the tolerance itself, of more
 # numbers than could be so by chance, and where what it prints differs.
 FEWEST = 4
+SAME = 1e-3  # of what is the same, as it is printed
 
 
 def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
@@ -210,12 +234,14 @@ def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
         times = worst / tolerance if tolerance else float("inf")
         much = f"{times:.0f} times" if times < 1000 else "far more than"
         return (
-            f"It is nearly right: the largest error, {worst:.2g}, is {much} what rounding explains."
+            f"It is nearly right: the largest error, {worst:.2g}, is "
+            f"{'a little more than' if times < 1.5 else much} what rounding explains."
         )
     if yours.size < FEWEST:
         return ""
     wrong = np.abs(gaps) > tolerance
-    if wrong.all() and np.max(np.abs(gaps - np.median(gaps))) <= tolerance:
+    middle = float(np.median(gaps))
+    if wrong.all() and np.max(np.abs(gaps - middle)) <= min(tolerance, SAME * abs(middle)):
         return "Every entry is off by the same amount."
     if factor := _common_factor(yours, right, tolerance):
         return f"Every entry is {factor} times what it should be."
@@ -327,6 +353,18 @@ def _share(wrong: Array) -> str:
     return f"{int(wrong.sum())} of {wrong.size} entries differ"
 
 
+def _apart(yours: Leaf, wanted: Leaf, index: tuple[int, ...]) -> tuple[str, str]:
+    """Two values that differ; of long words the part from where they do."""
+    told = _number(yours, index), _number(wanted, index)
+    first = next((at for at, (a, b) in enumerate(zip(*told, strict=False)) if a != b), 0)
+    cut = max(0, first - BEFORE) if max(map(len, told)) > LONGEST else 0
+    mine, right = (
+        f"{'…' * bool(cut)}{one[cut : cut + LONGEST]}{'…' * (len(one) > cut + LONGEST)}"
+        for one in told
+    )
+    return mine, right
+
+
 def _number(leaf: Leaf, index: tuple[int, ...]) -> str:
     value = np.asarray(leaf.value)[index]
     return f"{value:.5g}" if value.dtype.kind == "f" else repr(value.item())
@@ -342,43 +380,3 @@ def _a(kind: str) -> str:
             "str": "a str",
         }[kind]
     return kind if kind.startswith(("a ", "an ", "something")) else f"a {kind}"
-
-
-def _given(inputs: dict[str, Any]) -> str:
-    """What the check passed in, by shape, so that a learner can do the same."""
-    given: list[str] = []
-    for name, value in inputs.items():
-        for inner, item in value.items() if isinstance(value, dict) else [(name, value)]:
-            many = isinstance(item, dict) and len(item) > MOST_ENTRIES
-            given += [f"{inner} (a dict of {len(item)})"] if many else _shapes(inner, item)
-    names = list(dict.fromkeys(given))
-    told = [
-        f"Inputs: {', '.join(names)}.",
-        *(_some(names, n) for n in range(len(names) - 1, 0, -1)),
-    ]
-    return next((text for text in told if len(text) <= MOST_CHARACTERS), told[-1]) if names else ""
-
-
-def _some(names: list[str], count: int) -> str:
-    return f"Inputs: {', '.join(names[:count])}, and {len(names) - count} more."
-
-
-def _shapes(name: str, value: Any) -> list[str]:
-    if isinstance(value, tuple | list) and not any(is_array(item) for item in value):
-        if all(isinstance(item, int | float) for item in value):
-            told = f"{list(value)}"
-            short = len(told) <= LONGEST_VALUE
-            return [f"{name} = {told}" if short else f"{name} ({len(value)} numbers)"]
-        return [line for i, item in enumerate(value) for line in _shapes(f"{name}[{i}]", item)]
-    return [f"{path} {_in_short(item)}" for path, item in named_values(value, name)]
-
-
-def _in_short(value: Any) -> str:
-    """A number or a few of them as they are; a larger array by its shape."""
-    if not is_array(value):
-        return f"= {value}"
-    array = as_numpy(value)
-    told = f"{array.tolist()}" if array.dtype.kind in "biu" and array.size <= FEW else ""
-    if told and len(told) <= LONGEST_VALUE:
-        return f"= {told}"
-    return f"{array.shape} {dtype_of(value)}"

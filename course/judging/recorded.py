@@ -50,10 +50,13 @@ def record(day: Day, folder: Path) -> None:
     """
     kept = kept_of(day, SEED, "cpu")
     truth = Truth(day, SEED, "cpu", load_misconceptions(day), kept)
-    for check in load_checks(day):
+    truth.outlines()
+    checks = load_checks(day)
+    for check in checks:
         for _ in truth.complete([check]):
             pass
-        kept.write()
+        truth.keep()
+    truth.add_all(checks)
     told = [
         {"id": one.id, "definition": one.definition, "tell": one.tell}
         for one in truth.misconceptions
@@ -63,4 +66,6 @@ def record(day: Day, folder: Path) -> None:
 
 
 def _file(day: Day, folder: Path) -> Path:
-    return folder / f"{day.stem}.zip"
+    return (
+        folder / f"{day.stem}.seen"
+    )  # no archive of a learner's, where a whole edition is handed in

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from course.checks.loading import CORE
@@ -67,6 +67,7 @@ class DayResult:
     Attributes:
         begun: whether anything in the learner's file differs from the stub.
         printed: what the learner's code printed on the way.
+        called: functions of torch that were listened for, and were called.
         as_new: whether its worker was as if it had served nobody before.
     """
 
@@ -75,6 +76,7 @@ class DayResult:
     begun: bool = True
     seconds: float = 0.0
     printed: str = field(default="", compare=False)
+    called: tuple[str, ...] = field(default=(), compare=False)
     as_new: bool = field(default=True, compare=False)
 
     @property
@@ -124,6 +126,11 @@ class DayResult:
     @property
     def total_watertight(self) -> int:
         return _asked(self.extra)
+
+    def without_words(self) -> DayResult:
+        """The verdict on each check, and nothing of what is wrong."""
+        bare = (replace(check, message="", misconception=None) for check in self.checks)
+        return replace(self, checks=tuple(bare))
 
     def as_json(self) -> dict[str, Any]:
         return {

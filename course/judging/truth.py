@@ -5,6 +5,8 @@ It is taken from what is kept, or else observed now, and then kept.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from course.checks.arrays import eps_of
-from course.checks.loading import Check
+from course.checks.loading import Check, Outline, load_checks
 from course.checks.observation import Observation, Raised
 from course.checks.seeing import Seen, see
 from course.curriculum import Day
@@ -20,6 +22,10 @@ from course.judging.comparison import identical, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
 from course.judging.kept import Frames, Kept
 from course.judging.misconceptions import Misconception, module_of
+
+CHECKS = "checks"  # the member that outlines the day's checks
+# Of each check: what the reference sees; what is seen with every known mistake, or with those tried so far.
+RIGHT, ALL, SOME = "right/{}", "wrong/{}", "some/{}"
 
 Diagnosis = tuple[Misconception, ...]
 """What was misunderstood: one thing, several at once, or nothing that is known."""
@@ -50,59 +56,76 @@ class Truth:
             kept: what was observed before.
         """
         self.misconceptions = misconceptions
+        self.loading = 0.0
+        """Seconds of computing that reading what is at hand took: torch, the day's file, what is kept."""
         self._day = day
         self._seed = seed
         self._device = device
         self._kept = kept
+        self._runnable: dict[str, Check] = {}
         self._glances: dict[str, Seen] = {}
         self._right: dict[str, Expected] = {}
         self._wrong: dict[str, dict[str, Sighting]] = {}
+        self._grown: dict[str, Outline] = {}
         self._modules: dict[Diagnosis, ModuleType | None] = {}
 
-    def glance(self, check: Check) -> Seen:
+    def outlines(self) -> list[Outline]:
+        """The day's checks as far as a verdict needs them, in their order."""
+        frames = self._kept.read(CHECKS)
+        if frames is None:
+            told = [check.as_json() for check in self._load().values()]
+            frames = [({"checks": told}, {})]
+            self._kept.add(CHECKS, frames)
+        return [Outline.from_json(entry) for entry in frames[0][0]["checks"]]
+
+    def check(self, outline: Outline) -> Check:
+        """A check itself, to be run: its file, and torch with it, is read when the first one is."""
+        return self._load()[outline.name]
+
+    def glance(self, check: Outline) -> Seen:
         """What the reference sees: all that a verdict needs on what agrees with it to the last bit."""
-        if f"right/{check.name}" in self._kept:
+        if RIGHT.format(check.name) in self._kept:
             return self.right(check).seen
         if check.name not in self._glances:
             self._glances[check.name] = self._run(check, ())
         return self._glances[check.name]
 
-    def right(self, check: Check) -> Expected:
+    def right(self, check: Outline) -> Expected:
         """What the reference sees, and how far off a right answer may be."""
         if check.name not in self._right:
-            member = f"right/{check.name}"
+            member = RIGHT.format(check.name)
             frames = self._kept.read(member)
             if frames is None:
                 module = self._module(())
-                self._right[check.name] = right = expect(check, module, self._seed, self._device)
+                self._right[check.name] = right = expect(
+                    self.check(check), module, self._seed, self._device
+                )
                 self._kept.add(member, _of_right(right))
             else:
                 self._right[check.name] = _right_of(frames)
         return self._right[check.name]
 
-    def wrong(self, check: Check, one: Misconception) -> Sighting:
+    def wrong(self, check: Outline, one: Misconception) -> Sighting:
         """What is seen with a known mistake."""
         known = self._known(check)
         if one.id not in known:
             known[one.id] = self._sighting(check, (one,))
-            if len(known) == len(self.misconceptions):
-                frames = _of_wrong(known, self.right(check).seen)
-                self._kept.add(f"wrong/{check.name}", frames)
+            self._grown[check.name] = check
         return known[one.id]
 
-    def knows(self, check: Check) -> bool:
+    def knows(self, check: Outline) -> bool:
         """Whether what is seen with each mistake is at hand, without running anything."""
-        return f"wrong/{check.name}" in self._kept
+        return ALL.format(check.name) in self._kept or self._is_complete(check)
 
     def is_possible(self, mistakes: Diagnosis) -> bool:
         """Whether the mistakes can be made together, and be run here."""
         return self._module(mistakes) is not None
 
-    def together(self, check: Check, mistakes: Diagnosis) -> Expected:
+    def together(self, check: Outline, mistakes: Diagnosis) -> Expected:
         """What is seen with several mistakes that are possible together."""
         return self._sighting(check, mistakes).expected
 
-    def complete(self, checks: Sequence[Check]) -> Iterator[None]:
+    def complete(self, checks: Sequence[Outline]) -> Iterator[None]:
         """Observe all that is not known yet, a piece at each step."""
         for check in checks:
             self.right(check)
@@ -115,26 +138,59 @@ class Truth:
 
     def keep(self) -> None:
         """Write down what was observed and not written yet."""
+        for check in self._grown.values():
+            member = ALL if self._is_complete(check) else SOME
+            frames = _of_wrong(self._wrong[check.name], self.right(check).seen)
+            self._kept.add(member.format(check.name), frames)
+        self._grown.clear()
         self._kept.write()
+
+    def add_all(self, checks: Sequence[Outline]) -> None:
+        """Have the whole of it added to what is kept, though it may stand there: of two processes that
+        write at once the file keeps what the later one has."""
+        for check in checks:
+            for one in self.misconceptions:
+                self.wrong(check, one)
+            right = self.right(check)
+            self._kept.add(RIGHT.format(check.name), _of_right(right))
+            self._kept.add(ALL.format(check.name), _of_wrong(self._wrong[check.name], right.seen))
 
     def forget(self) -> None:
         """Let go of modules with several mistakes: of those there are too many to keep."""
         for mistakes in [mistakes for mistakes in self._modules if len(mistakes) > 1]:
             del self._modules[mistakes]
 
-    def _known(self, check: Check) -> dict[str, Sighting]:
+    def _load(self) -> dict[str, Check]:
+        if not self._runnable:
+            with self._while_loading():
+                self._runnable = {check.name: check for check in load_checks(self._day)}
+        return self._runnable
+
+    @contextlib.contextmanager
+    def _while_loading(self) -> Iterator[None]:
+        started = time.thread_time()
+        yield
+        self.loading += time.thread_time() - started
+
+    def _known(self, check: Outline) -> dict[str, Sighting]:
         if check.name not in self._wrong:
-            frames = self._kept.read(f"wrong/{check.name}")
-            self._wrong[check.name] = _wrong_of(frames, self.right(check)) if frames else {}
+            right = self.right(check)
+            with self._while_loading():
+                read = (self._kept.read(member.format(check.name)) for member in (ALL, SOME))
+                frames = next(filter(None, read), None)
+                self._wrong[check.name] = _wrong_of(frames, right) if frames else {}
         return self._wrong[check.name]
 
-    def _sighting(self, check: Check, mistakes: Diagnosis) -> Sighting:
+    def _is_complete(self, check: Outline) -> bool:
+        return len(self._wrong.get(check.name, ())) == len(self.misconceptions)
+
+    def _sighting(self, check: Outline, mistakes: Diagnosis) -> Sighting:
         right = self.right(check)
         seen = self._run(check, mistakes)
         return Sighting(_beside(right, seen), not matches(seen, right))
 
-    def _run(self, check: Check, mistakes: Diagnosis) -> Seen:
-        return see(check, self._module(mistakes), self._seed, self._device)
+    def _run(self, check: Outline, mistakes: Diagnosis) -> Seen:
+        return see(self.check(check), self._module(mistakes), self._seed, self._device)
 
     def _module(self, mistakes: Diagnosis) -> ModuleType | None:
         """The reference with these mistakes, if they can be made together."""
@@ -199,13 +255,16 @@ def _message(expected: Expected) -> dict[str, Any]:
         "raised": asdict(seen.raised) | {"frames": []} if seen.raised else None,
         "damaged": list(seen.damaged),
         "tolerance": dict(expected.tolerance),
+        "inputs": expected.inputs,
+        "names": list(expected.names),
     }
 
 
 def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> Expected:
     raised = Raised(**message["raised"]) if message["raised"] else None
     seen = Seen(observation, raised, tuple(message["damaged"]))
-    return Expected(seen, truth, defaultdict(float, message["tolerance"]))
+    tolerance = defaultdict(float, message["tolerance"])
+    return Expected(seen, truth, tolerance, message["inputs"], tuple(message["names"]))
 
 
 def _same(one: Seen, other: Seen) -> bool:

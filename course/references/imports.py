@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+import builtins
 import functools
 import importlib.abc
 import importlib.util
+import marshal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from course.curriculum import DAYS, Day
-from course.references.modules import execute
 
-Cut = Mapping[str, tuple[str, dict[str, int]]]
-"""For each reference module: its source, and the days of the definitions that are withheld, by name."""
+
+class Part(NamedTuple):
+    """What there is to import of a reference.
+
+    Attributes:
+        code: its definitions, compiled and packed as text; nothing where there are none.
+        offered: the names that can be imported.
+        withheld: the days of the definitions that cannot be, by name.
+        foreign: whether neither the day's exercises nor its checks are of this reference.
+    """
+
+    code: str
+    offered: Sequence[str]
+    withheld: Mapping[str, int]
+    foreign: bool
+
+
+Cut = Mapping[str, Part]
+"""What there is to import of each reference, by the module's name."""
 
 OwnPart = Callable[[str, Day], object]
 """Gives the learner's own definition of a name that an earlier day asked for, or raises ImportError."""
@@ -46,7 +65,7 @@ class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports cut references; only when they are asked for, as importing torch takes long."""
 
     def __init__(self, cut: Cut, day: int, own: OwnPart) -> None:
-        self._cut = cut
+        self._cut = {name: Part(*part) for name, part in cut.items()}
         self._day = day
         self._own = own
 
@@ -54,22 +73,31 @@ class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_loader(name, self) if name in self._cut else None
 
     def exec_module(self, module: ModuleType) -> None:
+        """Hand on the definitions that are offered, and nothing that these import themselves."""
         name = module.__name__
-        source, withheld = self._cut[name]
-        execute(module, source)
+        part = self._cut[name]
+        inner = {"__name__": name, "__builtins__": builtins}
+        if part.code:
+            exec(marshal.loads(base64.b64decode(part.code)), inner)
+        module.__dict__.update({one: inner[one] for one in part.offered})
         module.__dict__["__getattr__"] = functools.partial(
-            _withheld, name, withheld, self._day, self._own
+            _withheld, name, part, self._day, self._own
         )
 
 
-def _withheld(module: str, withheld: dict[str, int], day: int, own: OwnPart, name: str) -> object:
-    if name in withheld and withheld[name] < day:
-        return own(name, DAYS[withheld[name] - 1])
-    if name in withheld:
-        later = f"belongs to day {withheld[name]}, after today"
-        when = "is today's exercise" if withheld[name] == day else later
+def _withheld(module: str, part: Part, day: int, own: OwnPart, name: str) -> object:
+    if name not in part.withheld:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    its_day = part.withheld[name]
+    if part.foreign and its_day < day:
         raise ImportError(
-            f"{name} of {module} {when}: it is yours to write, so it cannot be imported here. "
-            "What earlier days wrote can."
+            f"{name} of {module} is day {its_day}'s, and day {day} is not built on {module}: it cannot "
+            "be imported here."
         )
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    if its_day < day:
+        return own(name, DAYS[its_day - 1])
+    when = "is today's exercise" if its_day == day else f"belongs to day {its_day}, after today"
+    raise ImportError(
+        f"{name} of {module} {when}: it is yours to write, so it cannot be imported here. "
+        "What earlier days wrote can."
+    )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from course.curriculum import DAYS, ROOT, Day, NoSuchDay, find_day
+from course.curriculum import DAYS, ROOT, Day, NoSuchDay, find_day, find_days
 
 EXERCISES = ROOT / "exercises"
 
@@ -23,15 +25,32 @@ class Device(enum.StrEnum):
 
 def day_argument(asked: str) -> Day:
     """A day that is there, from what was typed."""
+    with _told():
+        return _there(find_day(asked))
+
+
+class Days(tuple[Day, ...]):
+    """One day, or a range of them."""
+
+
+def days_argument(asked: str) -> Days:
+    """Days that are there, from what was typed."""
+    with _told():
+        return Days(map(_there, find_days(asked)))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
     try:
-        day = find_day(asked)
+        yield
     except NoSuchDay as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def _there(day: Day) -> Day:
     if not day.ready:
         last = [other.number for other in DAYS if other.ready][-1]
-        raise typer.BadParameter(
-            f"Day {day.number} ({day.title}) is not there yet: days 1 to {last} are."
-        )
+        raise NoSuchDay(f"Day {day.number} ({day.title}) is not there yet: days 1 to {last} are.")
     return day
 
 

@@ -53,12 +53,16 @@ def safe(text: str) -> Text:
     return Text("".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text))
 
 
-def printed(words: str) -> list[RenderableType]:
+def printed(words: str, most: int = MOST_PRINTED_LINES) -> list[RenderableType]:
     """What the learner's code printed, cut to a length that can be read."""
     lines = words.rstrip().splitlines()
-    shown = "\n".join(line[:300] for line in lines[:MOST_PRINTED_LINES])
-    more = len(lines) - MOST_PRINTED_LINES
-    text = safe(shown) + (Text(f"\n… and {more} lines more", "quiet") if more > 0 else Text(""))
+    if not most:
+        count = "a line" if len(lines) == 1 else f"{len(lines)} lines"
+        return [Text(f"Your code printed {count}.", "quiet")]
+    text = safe("\n".join(lines[:most]))
+    text.no_wrap, text.overflow = True, "ellipsis"
+    if len(lines) > most:
+        text.append(f"\n… and {len(lines) - most} lines more", "quiet")
     return [Panel(text, title="your code printed", title_align="left", border_style="quiet")]
 
 

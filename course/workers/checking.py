@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from course.checks.answers import find_answer
+from course.checks.answers import Unreadable, find_answer, source_in
 from course.checks.frames import BadFrame, raised_from
-from course.checks.observation import Observation, flatten
+from course.checks.observation import Observation, Raised, flatten
 from course.checks.seeing import Seen
 from course.curriculum import DAYS, Day
 from course.judging.diagnosis import Search
 from course.judging.judge import Judge, Outcome, with_diagnoses
 from course.judging.messages import describe_raised
 from course.judging.results import DayResult
+from course.judging.vocabulary import closed_raised
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
 from course.workers.limits import GIBBERISH
 from course.workers.pool import Pool
+from course.workers.seat import Seat
 from course.workers.worker import NotStarted, Worker, WorkerStopped
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
-MOST_SPARES = 2  # workers that start while another is at work
 LONGEST_DAY = 120.0  # seconds, for code that is slow in every check without ever being too slow
 LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
 
@@ -38,16 +40,38 @@ class Answer:
     Attributes:
         shown: its name in messages.
         path: where the worker finds it.
-        data: its bytes, where the worker cannot read it by itself.
+        data: its bytes, where the worker cannot read it by itself. Then no word of the worker's is
+            believed, either.
+        listen: functions of torch that are told of where they are called.
     """
 
     shown: str
     path: str
     data: bytes | None = None
+    listen: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return Path(self.shown).name
+
+    def raised(self, said: Raised, stub: str) -> Raised:
+        """What a worker says was raised in it, as far as it is believed."""
+        if self.data is None:
+            return said
+        try:
+            return closed_raised(said, source_in(self.data, self.name), stub)
+        except Unreadable:
+            return closed_raised(said, "", stub)
+
+    def unreadable(self, said: str) -> str:
+        """Why it cannot be read: as the worker says, or as is found here."""
+        if self.data is None:
+            return said
+        try:
+            source_in(self.data, self.name)
+        except Unreadable as error:
+            return str(error)
+        return f"{self.name} cannot be read."
 
 
 class Workers(Protocol):
@@ -98,14 +122,11 @@ def check_days(
     """
     if not days:
         return
-    torch_on = device if days[0].uses_torch else None
-    with Pool(min(MOST_SPARES, len(days)), torch_on) as pool:  # they start while the judges do
-        judges = [Judge(day, seed, device) for day in days]
-        for done, judge in enumerate(judges, 1):
-            checked = check_first(judge, answers, pool)
-            if len(judges) - done >= MOST_SPARES:
-                pool.refill()
-            yield checked
+    torch_on = device if any(day.uses_torch for day in days) else None
+    with Pool(1, torch_on) as pool, Seat(lambda _: pool.take(torch_on)) as seat:
+        for day in days:  # while the worker starts
+            judge = Judge(day, seed, device)
+            yield check_file(judge, answers, partial(check_seated, seat=seat))
             judge.keep()
 
 
@@ -116,6 +137,11 @@ def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
 
 def check_first(judge: Judge, answers: Path, pool: Pool) -> Checked:
     """The verdict on one day's file in a folder of answers, before anything is diagnosed."""
+    return check_file(judge, answers, partial(check_answer, workers=pool))
+
+
+def check_file(judge: Judge, answers: Path, check: Callable[[Judge, Answer], Checked]) -> Checked:
+    """The verdict on one day's file in a folder of answers, if it is there and a worker starts."""
     path = find_answer(judge.day, answers)
     if path is None:
         missing = f"{answers / judge.day.stem}.py is not there."
@@ -123,7 +149,7 @@ def check_first(judge: Judge, answers: Path, pool: Pool) -> Checked:
             missing += f" `course reset {judge.day.number}` makes it anew."
         return Checked(not_observed(judge, "not_started", missing))
     try:
-        return check_answer(judge, Answer(str(path), str(path.resolve())), pool)
+        return check(judge, Answer(str(path), str(path.resolve())))
     except NotStarted as error:
         return Checked(not_observed(judge, "error", str(error)))
 
@@ -151,8 +177,26 @@ def check_answer(judge: Judge, answer: Answer, workers: Workers) -> Checked:
         seconds=time.monotonic() - started,
         printed=run.printed,
         as_new=run.as_new,
+        called=tuple(sorted(run.called)),
     )
     return Checked(verdict, judge.search(outcomes, verdicts))
+
+
+def check_seated(judge: Judge, answer: Answer, seat: Seat) -> Checked:
+    """Check an answer where earlier days were checked: what they left behind does not count.
+
+    Raises:
+        NotStarted: a worker did not start.
+    """
+    seat.take(judge.torch_on)
+    used, stopped = seat.used, seat.stopped
+    checked = check_answer(judge, answer, seat)
+    spoilt = not checked.verdict.as_new or (used and seat.stopped > stopped)
+    if spoilt and any(check.went_wrong for check in checked.verdict.checks):
+        seat.renew()
+        checked = check_answer(judge, answer, seat)
+    seat.used = True
+    return checked
 
 
 class _Run:
@@ -162,6 +206,7 @@ class _Run:
         self.begun: list[str] = list(judge.day.exercises)
         self.as_new = True
         self.printed = ""
+        self.called: set[str] = set()
         self._judge = judge
         self._answer = answer
         self._workers = workers
@@ -200,6 +245,7 @@ class _Run:
             "shown": self._answer.shown,
             "stubs": {one.stem: stub_of(one) for one in DAYS if one == day or is_recorded(one)},
             "cut": cut_sources(day),
+            "listen": list(self._answer.listen),
             "seed": self._judge.seed,
             "device": self._judge.device,
         }
@@ -225,20 +271,26 @@ class _Run:
             if name not in self._left:
                 raise WorkerStopped(GIBBERISH)
             seen = Seen(observation, problem, damaged)
-            self._settle(name, Outcome(seen, seconds=now - since))
+            told = self._told(problem) if problem else None
+            self._settle(name, Outcome(seen, seconds=now - since, told=told))
             since = now
+            self._take_called(message.get("called"))
+
+    def _take_called(self, claimed: Any) -> None:
+        self.called |= set(_names(claimed)) & set(self._answer.listen)
 
     def _take_loading(self, loaded: dict[str, Any]) -> None:
         """What became of loading the file: perhaps nothing can be checked, or not everything."""
         self.as_new = self.as_new and loaded.get("as_new") is True
         if "unreadable" in loaded:
-            self._settle_all("error", str(loaded["unreadable"])[:1000])
+            told = self._answer.unreadable(str(loaded["unreadable"])[:1000])
+            self._settle_all("error", told)
         elif "raised" in loaded:
             try:
-                problem = raised_from(loaded["raised"])
+                problem = self._told(raised_from(loaded["raised"]))
             except BadFrame as error:
                 raise WorkerStopped(GIBBERISH) from error
-            what = describe_raised(self._judge.discreetly(problem), {})
+            what = describe_raised(problem)
             self._settle_all("error", f"{self._answer.name} cannot be loaded.\n{what}")
         else:
             self.begun = _names(loaded.get("begun"))
@@ -248,6 +300,10 @@ class _Run:
                     self._settle(
                         check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
                     )
+
+    def _told(self, said: Raised) -> Raised:
+        """An exception, in words that can be shown."""
+        return self._answer.raised(said, stub_of(self._judge.day))
 
     def _stopped(self, stop: WorkerStopped) -> None:
         """The check that was under way gets the blame; the others get another worker."""

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from course.checks.loading import Check
-from course.checks.seeing import see
+from course.checks.loading import Outline
 from course.curriculum import DAYS, Day
 from course.judging.judge import Judge, Outcome
 from course.judging.results import CheckResult, DayResult
@@ -26,8 +25,7 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     judge = _judge(day)
     checks = [check for check in judge.checks if check.uses <= set(names)]
     outcomes = {
-        check.name: Outcome(see(check, answer, judge.seed, file=_file(answer, check)))
-        for check in checks
+        check.name: Outcome(judge.see(check, answer, _file(answer, check))) for check in checks
     }
     print(_report(DayResult(day, tuple(judge.results(outcomes)))))
     judge.keep()
@@ -47,7 +45,7 @@ def _judge(day: Day) -> Judge:
     return Judge(day)
 
 
-def _file(answer: SimpleNamespace, check: Check) -> str | None:
+def _file(answer: SimpleNamespace, check: Outline) -> str | None:
     """Where the answer was written; a class says so by its methods alone where it comes from a cell."""
     written = getattr(answer, check.exercise)
     if inspect.isclass(written):

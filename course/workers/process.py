@@ -31,6 +31,7 @@ from course.checks.seeing import see
 from course.curriculum import DAYS, ROOT, Day
 from course.references.imports import references_cut
 from course.workers.limits import MOST_MEMORY
+from course.workers.listening import listening
 from course.workers.traces import State
 
 IDLE = 0.5  # seconds without a request, after which a worker is a spare one
@@ -151,14 +152,19 @@ def _observe(request: dict[str, Any], before: State, send: Send) -> None:
         if answer is None:
             return
         wanted = set(request["names"])
-        for check in checks:
-            if check.name in wanted and all(hasattr(answer, name) for name in check.uses):
-                seen = see(check, answer, request["seed"], request["device"], file=request["shown"])
-                problem = asdict(seen.raised) if seen.raised else None
-                send(
-                    {"check": check.name, "raised": problem, "damaged": seen.damaged},
-                    seen.observation,
-                )
+        with listening(request["listen"]) as called:
+            for check in checks:
+                if check.name in wanted and all(hasattr(answer, name) for name in check.uses):
+                    seen = see(
+                        check, answer, request["seed"], request["device"], file=request["shown"]
+                    )
+                    told = {
+                        "check": check.name,
+                        "raised": asdict(seen.raised) if seen.raised else None,
+                        "damaged": seen.damaged,
+                        "called": sorted(called),
+                    }
+                    send(told, seen.observation)
 
 
 def _load_answer(

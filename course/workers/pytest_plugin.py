@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from course.checks.answers import Unreadable, build_answer, find_answer, read_answer
-from course.checks.loading import CORE, WATERTIGHT, Check
+from course.checks.loading import CORE, WATERTIGHT, Outline
 from course.checks.own import OwnParts
-from course.checks.seeing import see
 from course.curriculum import DAYS, ROOT, Day
 from course.judging.judge import Judge, Outcome
 from course.references.cut import cut_sources
@@ -80,16 +79,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if check.name in (skipped := judge.skipped()):
         pytest.skip(skipped[check.name].message)
     module, file = _load(day, config.getoption("answers"), check)
-    seen = see(check, module, judge.seed, judge.device, file=file)
+    seen = judge.see(check, module, file)
     if seen.exception is not None and seen.raised is not None and not seen.raised.not_started:
         raise seen.exception
     outcomes = {check.name: Outcome(seen)}
     if not judge.passes(check, seen):  # a diagnosis rests on all that the exercise's checks see
         others = [other for other in judge.checks if other.exercise == check.exercise]
-        outcomes = {
-            other.name: Outcome(see(other, module, judge.seed, judge.device, file=file))
-            for other in others
-        }
+        outcomes = {other.name: Outcome(judge.see(other, module, file)) for other in others}
     [result] = [result for result in judge.results(outcomes) if result.name == check.name]
     if result.status == "not_started":
         pytest.skip(f"not started: {result.message}")
@@ -109,7 +105,7 @@ def _day_of(path: Path) -> Day | None:
     return next((day for day in DAYS if day.checks == path), None)
 
 
-def _load(day: Day, answers: Path, check: Check) -> tuple[Any, str]:
+def _load(day: Day, answers: Path, check: Outline) -> tuple[Any, str]:
     path = find_answer(day, answers)
     if path is None:
         pytest.skip(f"not started: {answers / day.stem}.py is not there")

@@ -112,7 +112,7 @@ class Worker:
     @property
     def printed(self) -> str:
         """What the learner's code printed, cut to a length that can be shown."""
-        self._printing.join(timeout=0.2)
+        self._printing.join(timeout=0.2 if self.ended else LOOK)  # what it has said is on its way
         return "".join(self._printed)
 
     def ask(self, request: dict[str, Any], files: Observation | None = None) -> None:

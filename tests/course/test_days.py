@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from course.checks.answers import begun, build_answer, read_answer
-from course.checks.loading import CORE, WATERTIGHT
+from course.checks.loading import CORE, WATERTIGHT, load_checks
 from course.checks.seeing import see
 from course.curriculum import ANSWER_TAG, DAYS, ROOT
 from course.desk.hints import read_hints
 from course.judging.comparison import compare
 from course.judging.judge import Judge, Outcome
 from course.judging.misconceptions import load_misconceptions
+from course.judging.vocabulary import known, pattern
 from course.references.changed import reference_module
 from course.references.cut import cut_sources
 from course.references.imports import references_cut
@@ -43,7 +44,7 @@ each_day = pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
 def results_of(judge, answer, file=None):
     """The verdicts on an answer, made in this process."""
     return judge.results(
-        {check.name: Outcome(see(check, answer, judge.seed, file=file)) for check in judge.checks}
+        {check.name: Outcome(judge.see(check, answer, file)) for check in judge.checks}
     )
 
 
@@ -112,6 +113,19 @@ def test_misconception_is_caught_and_named(day, wrong):
             assert result.message.startswith(f"This comes from `{wrong.definition}`.")
 
 
+@each_day
+def test_what_known_mistakes_raise_can_be_told(day):
+    """In grading an exception's own words are shown where they are on the list: theirs are."""
+    judge = judge_of(day)
+    seen = [
+        judge._truth.wrong(check, one).expected.seen
+        for check in judge.checks
+        for one in judge.misconceptions
+    ]
+    said = {one.raised.message.partition("\n")[0] for one in seen if one.raised}
+    assert not {pattern(words) for words in said if words} - known()
+
+
 @each_wrong
 def test_misconception_is_caught_at_another_seed(day, wrong, seed):
     """What tells a wrong answer is no accident of the usual inputs."""
@@ -119,7 +133,7 @@ def test_misconception_is_caught_at_another_seed(day, wrong, seed):
     module = wrong.module(day)
     telling = {result.name for result in failures_of(day, wrong)}
     likely_first = sorted(judge.checks, key=lambda check: check.name not in telling)
-    assert not all(judge.passes(check, see(check, module, seed)) for check in likely_first)
+    assert not all(judge.passes(check, judge.see(check, module)) for check in likely_first)
 
 
 @each_day
@@ -159,7 +173,7 @@ def test_the_reference_passes(day, seed):
     """Its own observation in the inputs' dtype lies within the tolerance that was derived from it."""
     judge = judge_of(day, seed)
     for check in judge.checks:
-        seen = see(check, reference_module(day), seed)
+        seen = judge.see(check, reference_module(day))
         assert seen.raised is None
         assert compare(seen.observation, judge.expected(check)) is None, check.name
 
@@ -167,7 +181,7 @@ def test_the_reference_passes(day, seed):
 @each_day
 def test_checks_observe_something_that_varies(day):
     """No check returns nothing; what is the same for every seed is declared, and never is all of it."""
-    for check in judge_of(day).checks:
+    for check in load_checks(day):
         observations = [see(check, reference_module(day), seed).observation for seed in range(6)]
         assert observations[0], f"{check.name} returns nothing"
         values = {
@@ -197,7 +211,7 @@ def test_each_check_is_failed_by_a_wrong_answer(day):
 @each_day
 def test_checks_speak_to_the_learner(day):
     """Each has a docstring of one sentence, and never makes an array itself."""
-    for check in judge_of(day).checks:
+    for check in load_checks(day):
         assert check.says.endswith("."), check.name
         assert len(check.says) < 160, check.name
         used = {
@@ -223,7 +237,7 @@ def test_answer_is_not_changed_by_a_shared_state(day):
     judge = judge_of(day)
     reference = reference_module(day)
     for check in reversed(judge.checks):
-        assert compare(see(check, reference, 0).observation, judge.expected(check)) is None
+        assert compare(judge.see(check, reference).observation, judge.expected(check)) is None
 
 
 def test_nothing_has_drifted():

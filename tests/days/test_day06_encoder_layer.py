@@ -260,6 +260,7 @@ def test_layer_norm_far_from_zero(answer, far_from_zero):
     return {"normed": answer.layer_norm(**far_from_zero)}
 
 
+@pytest.mark.watertight("a variance next to 0, of which E[x²] − μ² leaves few digits")
 def test_layer_norm_two_features(answer, two_features):
     """Vectors of two features: the variance divides by n, the number of features."""
     return {"normed": answer.layer_norm(**two_features)}

@@ -73,6 +73,13 @@ def written(ids):
 
 
 @pytest.fixture
+def both_cases(draw):
+    """A word that is oftener written in upper case than in lower."""
+    word = "".join(some_letters(draw, 3))
+    return {"text": " ".join([word.upper()] * 3 + [word] * 2)}
+
+
+@pytest.fixture
 def sentence(draw):
     """Words that share their stems and endings."""
     return {"text": text_of(draw, WORDS, 40, between=" ")}
@@ -245,6 +252,11 @@ def test_any_script(answer, scripts):
     bpe = answer.train_bpe(scripts["text"], 256 + 25)
     ids = list(bpe.encode(scripts["text"]))
     return {"ids": written(ids), "back": bpe.decode(ids)}
+
+
+def test_upper_case(answer, both_cases):
+    """An upper-case letter is another byte, and merges with its own kind."""
+    return {"merges": spelled(answer.train_bpe(both_cases["text"], 256 + 3), 3)}
 
 
 # --- BPE ------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from string import ascii_letters
 
+import numpy as np
 import pytest
 
 WORDS = ["the", "a", "old", "red", "cat", "dog", "house", "sees", "eats", "under", "near", "sleeps"]
@@ -46,8 +47,8 @@ def corpus(draw, sentences, streams, words=WORDS):
 
 
 def score(value):
-    """A score, rounded: right answers add up in different orders."""
-    return round(float(value), 9)
+    """A score to the digits of float32: right answers add up in different orders, and some in tensors."""
+    return np.float32(float(value))
 
 
 def pair_of(draw, longest):
@@ -319,6 +320,17 @@ def too_long_pairs(draw, where):
 
 
 @pytest.fixture
+def by_turns(draw):
+    """Short pairs and long ones by turns; a target is about as long as its source."""
+    given = []
+    for place in range(draw.size(42, 50)):
+        length = draw.size(2, 6) if place % 2 else draw.size(22, 30)
+        sides = length, length + draw.choice([-1, 0, 1, 2])
+        given.append(tuple(tuple(words_of(draw, size, range(1, 9))) for size in sides))
+    return {"pairs": given, "max_tokens": draw.size(180, 220)}
+
+
+@pytest.fixture
 def a_pair(draw):
     """A single pair, and more than enough room."""
     return {"pairs": [pair_of(draw, 9)], "max_tokens": 100}
@@ -462,6 +474,19 @@ def test_shrinking_targets(answer, shrinking):
 def test_long_targets(answer, lopsided):
     """Targets count as well as sources."""
     return facts(answer.token_batches(**lopsided), **lopsided)
+
+
+@pytest.mark.constant("padding", "batches", "a coarse judgement, so that every good order passes")
+@pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
+def test_good_company(answer, by_turns):
+    """Short pairs go with short ones, and long with long: there is little padding, and batches are full."""
+    batches = list(answer.token_batches(**by_turns))
+    real = sum(len(source) + len(target) for source, target in by_turns["pairs"])
+    padded = sum(padded_size(batch) for batch in batches if batch)
+    return facts(batches, **by_turns) | {
+        "padding": "little" if padded <= 1.3 * real else "much",
+        "batches": "few" if len(batches) * by_turns["max_tokens"] <= 3 * real else "many",
+    }
 
 
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")

@@ -5,18 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 
 from course.grading.reports.escaping import file_name
-from course.grading.reports.graded import Alike, GradedClass
+from course.grading.reports.graded import Alike, Download, Given, GradedClass
 from course.grading.reports.gradescope import gradescope_results, write_gradescope
 from course.grading.reports.junit import write_junit
 from course.grading.reports.page import write_pages
+from course.grading.reports.returning import Returned, write_returned
 from course.grading.reports.tables import write_tables
 
-__all__ = ["Alike", "GradedClass", "file_name", "gradescope_results", "write_reports"]
+__all__ = [
+    "Alike",
+    "Download",
+    "Given",
+    "GradedClass",
+    "Returned",
+    "file_name",
+    "gradescope_results",
+    "write_reports",
+]
 
 
-def write_reports(folder: Path, graded: GradedClass) -> None:
-    """Write every report on a class into a folder, each file whole or not at all."""
+def write_reports(folder: Path, graded: GradedClass) -> list[Returned]:
+    """Write every report on a class into a folder, each file whole or not at all.
+
+    Returns:
+        the zips of pages to hand back.
+    """
     write_tables(folder, graded)
     write_junit(folder / "junit.xml", graded)
     write_gradescope(folder / "gradescope", graded)
     write_pages(folder, graded)
+    return list(write_returned(folder, graded))

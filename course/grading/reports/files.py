@@ -10,15 +10,21 @@ from typing import TextIO
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
-    """Write a text file that takes its name only once all of it is on the disk.
+def replaced(path: Path) -> Iterator[Path]:
+    """Give a draft to write, which takes the file's name only once all of it is on the disk.
 
     The draft has one fixed name in its folder, so that what a kill leaves behind is written over.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.parent / ".draft"
-    with draft.open("w", encoding="utf-8", newline="") as file:
-        yield file
-        file.flush()
+    yield draft
+    with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """Write a text file that is whole or not there."""
+    with replaced(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        yield file

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from course.grading.gradebook import LearnerResult, Weights
@@ -20,6 +20,24 @@ class Alike:
 
 
 @dataclass(frozen=True)
+class Given:
+    """A submission that is much like what the course itself gives, and on which days, and how much."""
+
+    learner: str
+    what: str
+    days: list[int]
+    share: float
+
+
+@dataclass(frozen=True)
+class Download:
+    """How a submission came: from which system, and what that wants feedback on it to be called."""
+
+    system: str
+    back: str
+
+
+@dataclass(frozen=True)
 class GradedClass:
     """A class and the run that graded it.
 
@@ -28,6 +46,8 @@ class GradedClass:
         weights: the days that were graded, and their points.
         lacking: what the sandbox could not give on this machine, a sentence each.
         alike: pairs to look at, the most alike first.
+        given: submissions that are like the worked solution or the stub.
+        downloads: how each learner's submission came.
     """
 
     results: Callable[[], Iterator[LearnerResult]]
@@ -37,6 +57,8 @@ class GradedClass:
     when: datetime
     lacking: Sequence[str] = ()
     alike: Sequence[Alike] = ()
+    given: Sequence[Given] = ()
+    downloads: Mapping[str, Download] = field(default_factory=dict)
 
     @property
     def which_days(self) -> str:

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from course.curriculum import DAYS
-from course.grading.gradebook import GRADER_FAULT, REFUSED, LearnerResult, Weights, rounded
+from course.grading.gradebook import (
+    GRADER_FAULT,
+    NOTHING_FOUND,
+    REFUSED,
+    LearnerResult,
+    Weights,
+    rounded,
+)
 from course.grading.reports.escaping import file_name, shortened, visible
 from course.grading.reports.feedback import Exercise, Failure, exercises
 from course.grading.reports.files import whole_file
@@ -33,12 +40,16 @@ def gradescope_results(result: LearnerResult, weights: Weights) -> dict[str, Any
     """
     if result.verdict == GRADER_FAULT:
         raise ValueError(f"nothing is known of {result.learner!r}: the grader failed")
-    refusal = f"It could not be taken: {result.reason}" if result.verdict == REFUSED else ""
     stars = spans(day["day"] for day in result.days if day["watertight"])
+    outputs = {
+        REFUSED: f"It could not be taken: {result.reason}",
+        NOTHING_FOUND: result.reason,
+    }
     return {
         "score": rounded(weights.points(result.days)),
         "execution_time": round(result.computed, 3),
-        "output": visible(shortened(refusal)) or (f"★ Watertight days: {stars}" if stars else ""),
+        "output": visible(shortened(outputs.get(result.verdict, "")))
+        or (f"★ Watertight days: {stars}" if stars else ""),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",

@@ -10,17 +10,24 @@ import functools
 import re
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from course.curriculum import DAYS, Day
-from course.grading.gradebook import GRADED, GRADER_FAULT, REFUSED, LearnerResult, Weights
+from course.grading.gradebook import (
+    GRADED,
+    GRADER_FAULT,
+    NOTHING_FOUND,
+    REFUSED,
+    LearnerResult,
+    Weights,
+)
 from course.grading.reports.escaping import file_name, one_line, shortened, visible
 from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
@@ -29,10 +36,23 @@ from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
 
-SIGNS = MARKS | {"error": "!"}  # in one colour, as some see them, `error` must differ from `failed`
+HALF_RIGHT, NOT_HANDED_IN = "half_right", "not_handed_in"
+# In one colour, as some see them, `error` must differ from `failed`.
+SIGNS = MARKS | {"error": "!", HALF_RIGHT: "½", NOT_HANDED_IN: "·"}
+LABELS = {
+    "watertight": "passed and watertight",
+    HALF_RIGHT: "half right: some exercises earn their points",
+    "in_progress": "begun, the rest untouched",
+    "not_started": "stub untouched",
+}
+STUCK = ("error", "failed", HALF_RIGHT, "in_progress")
+UNBEGUN = ("not_started", NOT_HANDED_IN)
+# A day's column is sorted by who needs help most.
+BY_NEED = (*STUCK, *UNBEGUN, "skipped", "passed", "watertight")
+QUIET = (*UNBEGUN, "passed", "watertight")  # of which there is nothing more to say
 BARS = 10  # of the histogram
-LABELS = {"watertight": "passed and watertight"}
 MOST_SHORTCUTS = 12  # of one learner
+MOST_IGNORED = 8  # files of one learner, in the report
 MOST_PAIRS = 200
 
 
@@ -57,6 +77,9 @@ class _Report:
         self.days = graded.weights.days
         self.max_points = graded.weights.max_points
         self.alike = graded.alike[:MOST_PAIRS]
+        self.from_a_system = " or ".join(
+            sorted({one.system for one in graded.downloads.values() if one.system})
+        )
 
     @property
     def learners(self) -> Iterator[_Learner]:
@@ -72,14 +95,76 @@ class _Report:
         return summary
 
     @property
-    def misconceptions(self) -> Iterator[tuple[Day, list[tuple[int, str, str]], list[str]]]:
-        """For each day the known mistakes that several made, the commonest first, as learners, id and
-        words; and the ids of those that one made."""
+    def misconceptions(self) -> Iterator[tuple[Day, list[tuple[str, str, list[_Who]]]]]:
+        """For each day the known mistakes that were made, the commonest first: id, words, and by whom."""
         for day in self.days:
             if made := self.summary.misconceptions[day.number]:
                 told = {one.id: one.tell for one in load_misconceptions(day)}
-                several = [(n, name, told.get(name, "")) for name, n in made.most_common() if n > 1]
-                yield day, several, sorted(name for name, n in made.items() if n == 1)
+                common_first = sorted(made, key=lambda name: (-len(made[name]), name))
+                yield day, [(name, told.get(name, ""), made[name]) for name in common_first]
+
+    @property
+    def stuck(self) -> list[tuple[_Who, list[_Shown]]]:
+        """Who began days that are not right yet, and which; those with the most of them first."""
+        begun = [(who, [d for d in days if d.shown in STUCK]) for who, days in self._graded]
+        return _most_first([(who, days) for who, days in begun if days])
+
+    @property
+    def behind(self) -> list[tuple[_Who, list[_Shown]]]:
+        """Who has not begun days that at least half of the class passes, and which."""
+        passed, half = self.summary.passed, self.summary.verdicts[GRADED] / 2
+        usual = {day.number for day in self.days if passed[day.number] >= max(1.0, half)}
+        unbegun = [
+            (who, [d for d in days if d.shown in UNBEGUN and d.number in usual])
+            for who, days in self._graded
+        ]
+        return _most_first([(who, days) for who, days in unbegun if days])
+
+    @property
+    def _graded(self) -> list[tuple[_Who, list[_Shown]]]:
+        return [(who, days) for who, days in self.summary.shown if days]
+
+    @functools.cached_property
+    def places(self) -> dict[int, str]:
+        """By learners' numbers the places of their rows in every order, as CSS has them."""
+        shown = self.summary.shown
+        orders: dict[str, Callable[[tuple[_Who, list[_Shown]]], Any]] = {
+            "points": lambda one: (-one[0].points, one[0].number)
+        }
+        for place, day in enumerate(self.days):
+            orders[f"day-{day.number}"] = functools.partial(_need, place)
+        styles = defaultdict(list)
+        for name, key in orders.items():
+            for place, (who, _) in enumerate(sorted(shown, key=key), 1):
+                styles[who.number].append(f"--{name}:{place}")
+        return {number: ";".join(places) for number, places in styles.items()}
+
+
+class _Who(NamedTuple):
+    """A learner as a list names them; who is not graded has less than no points."""
+
+    number: int
+    name: str
+    points: Fraction
+
+
+class _Shown(NamedTuple):
+    """What a day of a learner is shown as."""
+
+    number: int
+    shown: str
+
+
+def _need(place: int, learner: tuple[_Who, list[_Shown]]) -> tuple[int, int]:
+    """Where a learner stands in a day's column: by need, then by name; who is not graded last."""
+    who, days = learner
+    return BY_NEED.index(days[place].shown) if days else len(BY_NEED), who.number
+
+
+def _most_first(
+    lists: list[tuple[_Who, list[_Shown]]],
+) -> list[tuple[_Who, list[_Shown]]]:
+    return sorted(lists, key=lambda one: (-len(one[1]), one[0].number))
 
 
 @dataclass
@@ -94,10 +179,13 @@ class _Summary:
     """How many pass each day."""
     watertight: Counter[int] = field(default_factory=Counter)
     """For how many each day is watertight."""
-    misconceptions: defaultdict[int, Counter[str]] = field(
-        default_factory=lambda: defaultdict(Counter)
+    misconceptions: defaultdict[int, defaultdict[str, list[_Who]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    """By the day, how many learners made each known mistake."""
+    """By the day, who made each known mistake."""
+    shown: list[tuple[_Who, list[_Shown]]] = field(default_factory=list)
+    """Everybody, and what their days are shown as; no days of those who are not graded."""
+    late: int = 0
     shortcuts: int = 0
     """How many learners have something to be looked at by hand."""
 
@@ -117,7 +205,11 @@ class _Summary:
         result = learner.result
         self.verdicts[result.verdict] += 1
         self.shortcuts += bool(result.review)
-        if result.verdict != GRADED:
+        self.late += result.late
+        graded = result.verdict == GRADED
+        who = _Who(learner.number, learner.name, learner.points if graded else Fraction(-1))
+        self.shown.append((who, [_Shown(day.number, day.shown) for day in learner.days]))
+        if not graded:
             return
         self.points += learner.points
         share = learner.points / learner.max_points if learner.max_points else Fraction(0)
@@ -125,8 +217,8 @@ class _Summary:
         self.passed.update(day.number for day in learner.days if day.status == "passed")
         self.watertight.update(day.number for day in learner.days if day.watertight)
         for day in result.days:
-            made = {check["misconception"] for check in day["checks"]} - {None}
-            self.misconceptions[day["day"]].update(made)
+            for made in {check["misconception"] for check in day["checks"]} - {None}:
+                self.misconceptions[day["day"]][made].append(who)
 
 
 @dataclass(frozen=True)
@@ -203,8 +295,12 @@ class _Day:
 
     @property
     def shown(self) -> str:
-        """Its status, or that it is passed with a star."""
-        return "watertight" if self.watertight else self.status
+        """Its status, or more than that: passed with a star, half right, not even handed in."""
+        if not self.result["handed_in"]:
+            return NOT_HANDED_IN
+        if self.watertight:
+            return "watertight"
+        return HALF_RIGHT if self.status in ("failed", "error") and self.points else self.status
 
     @property
     def points(self) -> Fraction:
@@ -252,11 +348,15 @@ def _environment() -> Environment:
         "kind": _kind,
         "others": others,
         "spans": spans,
+        "day_order": "day-{}".format,
     }
     environment.globals |= {
         "SIGNS": SIGNS,
         "BARS": BARS,
+        "MOST_IGNORED": MOST_IGNORED,
         "GRADED": GRADED,
+        "QUIET": QUIET,
+        "NOTHING_FOUND": NOTHING_FOUND,
         "REFUSED": REFUSED,
         "GRADER_FAULT": GRADER_FAULT,
     }

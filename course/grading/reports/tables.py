@@ -30,12 +30,14 @@ def write_tables(folder: Path, graded: GradedClass) -> None:
 
 
 def write_grades(path: Path, graded: GradedClass) -> None:
-    """Our own table: a learner a row, a day a column; then how many days are watertight, and which."""
+    """Our own table: a learner a row, a day a column; then how many days are watertight, and which; then
+    whether the download says that it is late, and which days were not handed in."""
     weights = graded.weights
     days = [day.number for day in weights.days]
     by_days = [f"day{day:02d}" for day in days]
     stars = ["watertight", "watertight_days"]
-    columns = ["learner", "verdict", "points", "max_points", *by_days, *stars]
+    handing_in = ["late", "not_handed_in"]
+    columns = ["learner", "verdict", "points", "max_points", *by_days, *stars, *handing_in]
 
     def row(result: LearnerResult) -> list[Cell]:
         earned = {day["day"]: plain(weights.day_points(day)) for day in result.days}
@@ -45,7 +47,10 @@ def write_grades(path: Path, graded: GradedClass) -> None:
         solid = [day["day"] for day in result.days if day["watertight"]]
         count = len(solid) if result.days else ""
         which = " ".join(map(str, solid))
-        return [cell(result.learner), result.verdict, points, most, *by_day, count, which]
+        late = "late" if result.late else ""
+        lacking = " ".join(str(day["day"]) for day in result.days if not day["handed_in"])
+        graded_as = [cell(result.learner), result.verdict, points, most]
+        return [*graded_as, *by_day, count, which, late, lacking]
 
     _write(path, columns, (row(result) for result in graded.results()))
 

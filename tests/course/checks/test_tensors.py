@@ -7,7 +7,7 @@ from torch import nn
 
 from course.checks.arrays import as_numpy, copied, dtype_of, eps_of, same, shaken, upcast
 from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
-from course.checks.seeing import see
+from course.checks.loading import load_checks
 from course.checks.tensors import Build, Noting, TensorDraw, missing_device
 from course.curriculum import DAYS
 from course.judging.expected import expect
@@ -144,14 +144,13 @@ def test_a_check_of_tensors_is_seeded():
     judge = Judge(DAY)
     torch.manual_seed(7)
     before = torch.random.get_rng_state()
-    see(judge.checks[0], reference_module(DAY), 0)
+    judge.see(judge.checks[0], reference_module(DAY))
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_half_precision_is_held_to_float32():
     """The tolerance of a half is a few of its roundings of the result, whatever came up on the way."""
-    judge = Judge(DAY)
-    check = next(check for check in judge.checks if check.name == "test_dtype[bfloat16]")
+    check = next(check for check in load_checks(DAY) if check.name == "test_dtype[bfloat16]")
     expected = expect(check, reference_module(DAY), 0)
     assert 0 < expected.tolerance["weights"] <= 8 * eps_of("bfloat16")
 

@@ -11,7 +11,7 @@ import jsonschema
 import nbformat
 import pytest
 
-from course.curriculum import DAYS, NoSuchDay, find_day
+from course.curriculum import DAYS, NoSuchDay, find_day, find_days
 from course.desk import commands
 from course.desk.hints import read_hints
 from tests.course.conftest import ROOT
@@ -137,6 +137,17 @@ def test_days_are_found_by_number_name_and_topic():
     assert [find_day(day.stem) for day in DAYS] == list(DAYS)
     with pytest.raises(NoSuchDay, match=r"2 \(day02_attention\).*34"):
         find_day("attention")
+
+
+def test_ranges_of_days():
+    """`8-14` is seven days; a day alone is a range of itself; what ends before it begins is refused."""
+    assert [day.number for day in find_days("8-14")] == [8, 9, 10, 11, 12, 13, 14]
+    assert find_days("day02-day03") == [DAYS[1], DAYS[2]]
+    assert find_days("decoder") == [DAYS[12]]
+    with pytest.raises(NoSuchDay, match="did you mean 8-14"):
+        find_days("14-8")
+    with pytest.raises(NoSuchDay, match="There is no day 41"):
+        find_days("40-41")
 
 
 def test_board_of_a_fresh_clone(project):

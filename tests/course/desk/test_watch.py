@@ -1,5 +1,6 @@
 """`course watch`: a verdict at every save, whatever the editor or the file system does."""
 
+import io
 import json
 import os
 import queue
@@ -13,9 +14,13 @@ import time
 import psutil
 import pytest
 import watchfiles
+from rich.console import Console
 
-from course.curriculum import find_day
+from course.curriculum import DAYS, find_day
 from course.desk import watching
+from course.judging.results import CheckResult, DayResult
+from course.terminal import display
+from course.workers.checking import Checked
 
 PATIENCE = 30
 
@@ -294,3 +299,20 @@ def test_watch_without_a_day_takes_the_next(project):
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("rows", [4, 9, 14])
+@pytest.mark.parametrize("printed", ["one", "a line\n" * 400, "long " * 2000])
+def test_what_is_printed_pushes_no_title_off_the_screen(rows, printed, tmp_path):
+    """On 80 by 24, whatever the answer prints and however long the message is that it leaves room for."""
+    console = Console(
+        file=io.StringIO(), force_terminal=True, width=80, height=24, theme=display.THEME
+    )
+    watch = watching.Watch(DAYS[1], tmp_path, console, as_json=False, seed=0)
+    message = "\n".join(f"Line {number} of what differs." for number in range(rows))
+    check = CheckResult("test_it", "attention", "failed", message, "It is right.")
+    watch._checked = Checked(DayResult(DAYS[1], (check,), begun=True, printed=printed))
+    watch._show()
+    assert console.file.getvalue().count("\n") < 24
+    assert "our code printed" in console.file.getvalue()
+    assert ("a line" in console.file.getvalue()) == (printed[0] == "a" and rows < 14)

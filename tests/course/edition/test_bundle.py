@@ -4,17 +4,24 @@ import ast
 import json
 import subprocess
 import sys
+import zipfile
 from itertools import pairwise
 
 import pytest
+from typer.testing import CliRunner
 
 from course.checks.answers import read_answer
+from course.checks.loading import load_checks
 from course.checks.seeing import see
+from course.cli import app
 from course.curriculum import DAYS, ROOT
-from course.edition.bundle import bundle
-from course.judging import recorded
+from course.edition import command as commands
+from course.edition.bundle import UNFINISHED, bundle
+from course.judging import recorded, truth
 from course.judging.judge import Judge, Outcome
 from course.judging.misconceptions import load_misconceptions
+from course.judging.recorded import record
+from course.judging.truth import Truth
 from course.references.editions import released_part
 from course.references.text import definition_text
 
@@ -35,9 +42,8 @@ def edition(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def run(edition):
-    """Runs a command of the edition's own, and nothing of this repository's."""
+def runner(edition):
+    """Runs a command of an edition's own, and nothing of this repository's."""
 
     def run(*arguments, code="from course.cli import main; main()"):
         start = f"import sys; sys.path.insert(0, {str(edition)!r}); {code}"
@@ -49,6 +55,14 @@ def run(edition):
             check=False,
             timeout=100,
         )
+
+    return run
+
+
+@pytest.fixture
+def run(edition):
+    """Runs a command of the edition's own; exercises that it writes are stubs again afterwards."""
+    run = runner(edition)
 
     def write(number, text):
         (edition / "exercises" / f"{DAYS[number - 1].stem}.py").write_text(text, encoding="utf-8")
@@ -199,7 +213,7 @@ def test_every_known_wrong_answer_is_named(number, edition):
         by_heart = Judge(day)
     for wrong in load_misconceptions(day):
         module = wrong.module(day)
-        outcomes = {c.name: Outcome(see(c, module, 0)) for c in judge.checks}
+        outcomes = {c.name: Outcome(judge.see(c, module)) for c in judge.checks}
         by_reference, by_recording = judge.results(outcomes), by_heart.results(outcomes)
         assert [(r.status, r.misconception) for r in by_recording] == [
             (r.status, r.misconception) for r in by_reference
@@ -246,8 +260,109 @@ def test_the_board_hints_and_reset(run):
         assert f"│ {command} " not in offered
 
 
+def refusal(run, command):
+    """What is said of a command, which is refused: in a sentence, with exit 2."""
+    done = run(command, "--out", "anywhere")
+    assert done.returncode == 2
+    return " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", ["bundle", "assemble", "grade", "sync", "train"])
+def test_an_instructors_command_is_refused(run, command):
+    """A command that is in the whole course alone is refused in a sentence that says so."""
+    assert f"'{command}' is not in the student edition" in refusal(run, command)
+
+
+def test_a_command_that_nobody_has(run):
+    """What is no command of the whole course either is not said to be one."""
+    assert "No such command 'grad'" in refusal(run, "grad")
+
+
+def test_an_edition_of_released_days(tmp_path):
+    """With every day released it is a student edition still, which grades nobody."""
+    bundle(tmp_path / "edition", len(DAYS), lambda day: None)
+    runs = runner(tmp_path / "edition")
+    assert "'grade' is not in the student edition" in refusal(runs, "grade")
+    assert runs("doctor").returncode == 0
+
+
+# --- Stopped, and asked again ---------------------------------------------------------------------
+
+
 def test_a_folder_that_is_not_empty(tmp_path):
     """Nothing is written over: it is refused before anything is done."""
     (tmp_path / "mine").write_text("x")
     with pytest.raises(FileExistsError):
         bundle(tmp_path, 0, lambda day: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
+    """Stopped on the way it leaves nothing that could be taken for one; asked again it is whole."""
+    monkeypatch.setattr(recorded, "load_checks", lambda day: [])
+
+    def stop(day):
+        if day.number == 9:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bundle(tmp_path, 7, stop)
+    assert [path.name for path in tmp_path.iterdir()] == [UNFINISHED]
+    bundle(tmp_path, 0, lambda day: None)
+    assert not (tmp_path / UNFINISHED).exists()
+    assert not (tmp_path / "solutions").exists()  # of days 1 to 7, which were to be released
+    assert (tmp_path / "pyproject.toml").exists()
+
+
+def test_a_recording_goes_on(tmp_path, monkeypatch):
+    """What was observed before it was stopped is not observed again."""
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
+    first, second, *_ = (check.name for check in load_checks(DAYS[0]))
+    observed = []
+
+    def watched(check, *rest):
+        observed.append(check.name)
+        if stops and check.name == second:
+            raise KeyboardInterrupt
+        return see(check, *rest)
+
+    monkeypatch.setattr(truth, "see", watched)
+    stops = True
+    with pytest.raises(KeyboardInterrupt):
+        recorded.record(DAYS[0], tmp_path / "edition")
+    assert set(observed) == {first, second}
+    observed.clear()
+    stops = False
+    recorded.record(DAYS[0], tmp_path / "edition")
+    assert first not in observed
+    assert second in observed
+
+
+def test_ctrl_c_is_answered(tmp_path, monkeypatch):
+    """Whoever stops it is told that it goes on, and sees no traceback."""
+
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "write", stopped)
+    done = CliRunner().invoke(app, ["bundle", "--out", str(tmp_path / "edition")])
+    assert done.exit_code == 1
+    assert "the same command goes on" in done.output
+
+
+def test_a_recording_is_whole_whatever_else_writes(tmp_path, monkeypatch):
+    """Another process that keeps what it saw of the same day, at the same time, takes nothing away."""
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+    keep = Truth.keep
+
+    def lose(truth):
+        keep(truth)
+        for file in (tmp_path / "cache").rglob("*.zip"):
+            file.unlink()
+
+    monkeypatch.setattr(Truth, "keep", lose)
+    record(DAYS[0], tmp_path)
+    [file] = tmp_path.glob("*.seen")
+    members = set(zipfile.ZipFile(file).namelist())
+    checks = load_checks(DAYS[0])
+    assert {f"{side}/{check.name}" for side in ("right", "wrong") for check in checks} <= members

@@ -1,12 +1,16 @@
 """What is told of an answer without running it."""
 
+import ast
+import json
 import textwrap
+import time
 
 import pytest
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT
-from course.grading.analysis import TAMPERING, fingerprints, serve, shortcuts
+from course.grading.analysis import TAMPERING, fingerprints, gather, serve, shortcuts
+from course.grading.notebooks import as_answer, untagged_cells
 
 READY = [day for day in DAYS if day.ready]
 
@@ -32,6 +36,13 @@ def found(source, day=8):
         ("import gc", (1, "gc")),
         ("from os import _exit", (1, "os._exit")),
         ("def f():\n    exec('x')", (2, "exec")),
+        ("from torch.nn.functional import *", (1, "torch.nn.functional.*")),
+        ("from torch import nn\nx = nn\nx.Transformer()", (3, "x.Transformer")),
+        ("from torch import nn\n[nn][0].Transformer()", (2, ".Transformer")),
+        (
+            "from torch.nn.modules.activation import MultiheadAttention",
+            (1, "torch.nn.modules.activation.MultiheadAttention"),
+        ),
         ("import course.judge", (1, "course.judge")),
     ],
 )
@@ -87,3 +98,126 @@ def test_files_that_cannot_be_read(tmp_path):
     serve({"analyse": {name: [8, str(tmp_path / name)] for name in texts}}, sent.append)
     assert [one["file"] for one in sent] == list(texts)
     assert [one["shortcuts"] for one in sent] == [[(1, "gc")], [], [], []]
+
+
+# --- Notebooks without tags -------------------------------------------------------------------------
+
+
+def gathered(*cells, exercises=("f",)):
+    """The source of an answer that is made of a notebook's cells, without a line between its pieces."""
+    cells = [textwrap.dedent(cell).strip("\n") for cell in cells]
+    made = json.loads(as_answer(cells, gather(cells, exercises)))
+    return [cell["source"] for cell in made["cells"]]
+
+
+GATHERED = {
+    "the last definition": (["def f(): return 1", "def f(): return 2"], ["def f(): return 2"]),
+    "imports": (
+        ["import os, sys\nimport math as m\nfrom a import b", "def f(): return m.pi + b"],
+        ["import math as m", "from a import b", "def f(): return m.pi + b"],
+    ),
+    "helpers of helpers": (
+        ["def h(): return g()", "def g(): return K", "K = 3\nL = 4", "def f(): return h()"],
+        ["def h(): return g()", "def g(): return K", "K = 3", "def f(): return h()"],
+    ),
+    "no examples": (
+        ["x = load()", "def f(x):\n    y = x\n    return y", "y = f(1)\nprint(y)\nassert y"],
+        ["def f(x):\n    y = x\n    return y"],
+    ),
+    "names of its own": (["s = 1/0", "def f():\n    s = [s for s in 'ab']\n    return s"], None),
+    "decorators": (["import a", "@a.b\n\ndef f(): pass"], ["import a", "@a.b\n\ndef f(): pass"]),
+    "bases as they were": (
+        ["class B: pass", "class f(B): pass", "class B: x = 1"],
+        ["class B: pass", "class f(B): pass", "class B: x = 1"],
+    ),
+    "what grows": (
+        ["K = 1", "K += 1", "def f(): return K"],
+        ["K = 1", "K += 1", "def f(): return K"],
+    ),
+    "branches": (
+        ["try:\n    import a\nexcept ImportError:\n    a = None", "def f(): return a"],
+        ["try:\n    import a\nexcept ImportError:\n    a = None", "def f(): return a"],
+    ),
+    "assigned": (["g = len", "f = g"], ["g = len", "f = g"]),
+    "stars": (
+        ["from numpy import *", "def f(): return pi"],
+        ["from numpy import *", "def f(): return pi"],
+    ),
+    "the future first": (
+        ["import a", "from __future__ import annotations\ndef f(x: a.B): pass"],
+        ["from __future__ import annotations", "import a", "def f(x: a.B): pass"],
+    ),
+    "magic": (
+        ["%matplotlib inline\n!pip install x\nf?\nimport a", "%%time\ndef f(): return a"],
+        ["import a", "def f(): return a"],
+    ),
+    "not magic": (["def f(a):\n    return ('%d'\n        % a)"], None),
+    "cells of another kind": (["%%bash\nf=1", "def f(: pass", "%%html\ndef f(): pass"], []),
+    "an import is no answer": (["from numpy_reference import f"], []),
+    "used, not defined": (["f(1)", "def g(): return f"], []),
+    "odd ends of lines": (
+        ["x = '\u2028\x0c'\ny = 1\ndef f(): return y"],
+        ["y = 1", "def f(): return y"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("cells", "expected"), GATHERED.values(), ids=GATHERED)
+def test_gathering(cells, expected):
+    """The definition that counts, and what it needs, as it stands in the notebook; nothing else."""
+    assert gathered(*cells) == (cells[-1:] if expected is None else expected)
+
+
+@pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
+def test_gathering_a_solution(day):
+    """From a worked solution whose tags are gone comes what defines all the day's exercises."""
+    notebook = json.loads(day.solution.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        cell["metadata"].pop("tags", None)
+    cells = untagged_cells(json.dumps(notebook).encode())
+    pieces = ast.parse("\n".join(gathered(*cells, exercises=day.exercises))).body
+    tagged = {ast.dump(node) for node in ast.parse(read_answer(day.solution)).body}
+    definitions = [node for node in pieces if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    assert {node.name for node in definitions} >= set(day.exercises)
+    assert {ast.dump(node) for node in definitions} <= tagged
+
+
+def test_hostile_cells():
+    """Whatever stands in cells is no reason to stop, nor to take forever."""
+    cells = ["(" * 50_000, "-" * 100_000 + "1", "\0", "\ud800", "x" * 10**6, "a = a\n" * 20_000]
+    began = time.process_time()
+    assert gather([*cells, "def f(): return a"], ["f"])
+    assert time.process_time() - began < 20
+
+
+def test_gathering_is_served(tmp_path):
+    """It is asked for by the cells, and answered by numbers alone."""
+    sent = []
+    serve({"gather": ["import a", "def f(): return a"], "exercises": ["f", "g"]}, sent.append)
+    assert sent == [{"spans": [(0, 0, 1), (1, 0, 1)]}]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            {"cells": [{"cell_type": "code", "metadata": {}, "source": ["a\r\n", "b\rc"]}]},
+            ["a\nb\nc"],
+        ),
+        ({"cells": [{"cell_type": "markdown", "metadata": {}, "source": "x"}]}, []),
+        ({"cells": [{"cell_type": "code", "metadata": {"tags": ["answer"]}, "source": "x"}]}, None),
+        ({"cells": [{"cell_type": "code", "metadata": [], "source": "x"}]}, None),
+        ({"cells": [{"cell_type": "code", "metadata": {}, "source": 3}]}, None),
+        ({"cells": 3}, None),
+        ([], None),
+    ],
+)
+def test_untagged_cells(content, expected):
+    """The code of a notebook without tags; of one with tags, or that is none, nothing."""
+    assert untagged_cells(json.dumps(content).encode()) == expected
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000, b'{"cells": ' + b"1" * 10**6])
+def test_no_notebook(data):
+    """What is no notebook is left to whoever reads answers."""
+    assert untagged_cells(data) is None

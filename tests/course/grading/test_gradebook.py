@@ -7,6 +7,7 @@ import pytest
 
 from course.curriculum import DAYS
 from course.grading.gradebook import GRADED, LearnerResult, Shortcut, Weights
+from course.grading.taking import Told
 
 
 def day(number, **statuses):
@@ -86,7 +87,21 @@ def test_there_and_back():
         {"day02_attention.py": [3, 5]},
         "abc",
         1.5,
+        True,
+        [Told("Day2.py", "day02_attention.py", "taken as day02_attention.py")],
+        [Told("essay.pdf", "", "")],
+        7,
     )
     text = json.dumps(result.as_json(Weights([DAYS[1]])))
     assert LearnerResult.from_json(json.loads(text)) == result
     assert json.loads(text)["points"] == json.loads(text)["max_points"] == 1.0
+
+
+def test_what_others_read_stays():
+    """The fields that results have had since tiers came are there, and their version is the same."""
+    entry = LearnerResult("a", GRADED).as_json(Weights([DAYS[1]]))
+    assert list(entry)[:11] == [
+        *("version", "learner", "verdict", "points", "max_points", "days", "reason", "review"),
+        *("fingerprints", "digest", "computed"),
+    ]
+    assert entry["version"] == 2

@@ -5,10 +5,13 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import Future
+from datetime import UTC, datetime
 
 import pytest
 
+from course.checks.tensors import missing_device
 from course.curriculum import DAYS, ROOT
+from course.grading import job
 from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
 from course.grading.job import Plan
@@ -57,7 +60,8 @@ class Scripted:
 
 
 def graded(learner, digest="d"):
-    days = [{"day": 1, "status": "passed", "watertight": True, "checks": []}]
+    verdict = {"status": "passed", "watertight": True, "checks": [], "handed_in": True}
+    days = [{"day": day.number, "stem": day.stem} | verdict for day in DAYS_HERE]
     return LearnerResult(learner, GRADED, days, digest=digest)
 
 
@@ -174,6 +178,7 @@ def test_the_digest_tells_all_that_matters():
     ]
     digests = [plan.digest(files) for plan in (PLAN, *others)]
     digests += [PLAN.digest({"a.py": b"2", "b.py": b"1"}), PLAN.digest({"a.py": b"1"})]
+    digests += [PLAN.digest(files, "late")]
     assert len(set(digests)) == len(digests)
     assert PLAN.digest(dict(reversed(files.items()))) == PLAN.digest(files)
 
@@ -227,7 +232,7 @@ def command(*arguments, **how):
         (["--days", "0"], "no day 0"),
         (["--days", "1-99"], "no day 23"),
         (["--days", "first"], "'first' is no day"),
-        (["--device", "tpu"], "Device 'tpu'"),
+        (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps are known"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
         (["--watertight", "1.1"], "'1.1' is no share"),
         (["--watertight", "nan"], "'nan' is no share"),
@@ -240,6 +245,60 @@ def test_wrong_usage(tmp_path, arguments, words):
     assert done.returncode == 2
     assert words in " ".join(done.stderr.replace("│", " ").split())
     assert not (tmp_path / "out" / "grades.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "words"), [("cuda", "no CUDA GPU here"), ("mps", "no Apple GPU (mps) here")]
+)
+def test_no_such_device(tmp_path, device, words):
+    """Where a device is not, nothing is graded, for all of it would be skipped and earn nothing: exit 2."""
+    if missing_device(device) is None:
+        pytest.skip(f"{device} is here")
+    (tmp_path / "class" / "ann").mkdir(parents=True)
+    done = command(tmp_path / "class", "--out", tmp_path / "out", "--device", device)
+    assert done.returncode == 2
+    said = " ".join(done.stderr.replace("│", " ").split())
+    assert f"Device '{device}': {words}. Nothing was graded, and nothing written." in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_such_device_on_another_machine(monkeypatch):
+    """A machine of a cluster without the device fails, which is no learner's fault."""
+    monkeypatch.setattr(job, "lacking_device", lambda device: f"no {device} here")
+    plan = Plan((1,), 5, "cuda", False, job.edition())
+    task = {"plan": plan.as_json(), "source": Source("ann", (), ()).as_json(), "known": ""}
+    result = json.loads(job.grade_as_json(json.dumps(task)))
+    assert result["verdict"] == GRADER_FAULT
+    assert "no cuda here" in result["reason"]
+
+
+def test_who_is_gone_is_put_aside(run):
+    """Results and pages of learners who are no more in the class are moved, not left and not lost."""
+    grade(run, Scripted())
+    run.report([])
+    old = run.path("bob").read_bytes()
+    (run.folder / "results" / ".draft").write_bytes(b"")
+    smaller = Run(
+        run.folder, PLAN, run.weights, [one for one in run.sources if one.learner != "bob"]
+    )
+    aside, count = smaller.put_aside(datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC))
+    assert (aside, count) == (run.folder / "gone" / "2026-03-01T09-05-07Z", 1)
+    moved = sorted(str(path.relative_to(aside)) for path in aside.rglob("*") if path.is_file())
+    assert moved == ["feedback/bob.html", "gradescope/bob.json", "results/bob.json"]
+    assert (aside / "results" / "bob.json").read_bytes() == old
+    left = {path.name for kind in ("results", "feedback") for path in (run.folder / kind).iterdir()}
+    assert left == {
+        *(f"{n}{e}" for n in ("ann", "cem", "dee") for e in (".json", ".html")),
+        ".draft",
+    }
+
+
+def test_nobody_is_gone(run):
+    """Where all are still there, no folder is made."""
+    grade(run, Scripted())
+    _, count = run.put_aside(datetime.now(UTC))
+    assert count == 0
+    assert not (run.folder / "gone").exists()
 
 
 def test_no_class(tmp_path):

@@ -10,29 +10,31 @@ import psutil
 import pytest
 
 from course.curriculum import DAYS
+from course.grading.analysis import listened_for
 from course.grading.cgroups import Hierarchy
-from course.grading.sandbox import HOME, MODULES, NoSandbox, WalledWorker, walls
+from course.grading.sandbox import HOME, MODULES, WalledWorker
 from course.judging.judge import Judge
-from course.workers.checking import Answer, check_answer
+from course.workers.checking import Answer, check_answer, check_seated
+from course.workers.seat import Seat
 from course.workers.worker import OutOfMemory, TimedOut
 
 SOFTMAX = DAYS[0]
 
 
-@pytest.fixture(scope="module")
-def found():
-    try:
-        with walls() as found:
-            yield found
-    except NoSandbox as reason:
-        pytest.skip(f"no sandbox here: {reason}")
-
-
 class Alone:
-    """Hands out one walled worker, and keeps it."""
+    """Hands out one walled worker, keeps it, and remembers what came out of it."""
 
     def __init__(self, found):
         self.worker = WalledWorker(found, "cpu")
+        self.observations = []
+        hear = self.worker.hear
+
+        def remember(*how):
+            message, observation = hear(*how)
+            self.observations.append(observation)
+            return message, observation
+
+        self.worker.hear = remember
 
     def take(self, torch_on):
         return self.worker
@@ -41,17 +43,32 @@ class Alone:
         return ""
 
 
+ANSWER = """
+import numpy
+
+def softmax(x, axis=-1):
+    try:
+        said = repr(({expression}))
+    except BaseException as error:
+        said = repr(error)
+    return numpy.frombuffer(said.encode(), numpy.uint8)
+
+log_softmax = softmax
+"""
+
+
 def say(found, expression, setup=""):
-    """What an expression gives behind the walls, as an exception's words bring it out."""
-    body = f"raise ValueError(repr(({expression})))"
-    source = f"{setup}\ndef softmax(x, axis=-1):\n    {body}\nlog_softmax = softmax\n"
+    """What an expression gives behind the walls, or raises there: its letters come out as numbers, for
+    of words nothing does."""
+    source = f"{setup}\n{ANSWER.format(expression=expression)}"
     seat = Alone(found)
     try:
         answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
-        result = check_answer(Judge(SOFTMAX), answer, seat)
+        check_answer(Judge(SOFTMAX), answer, seat)
     finally:
         seat.worker.end()
-    return result.verdict.checks[0].message
+    [leaf, *_] = next(observation for observation in seat.observations if observation).values()
+    return leaf.value.tobytes().decode()
 
 
 def test_what_is_there(found):
@@ -134,6 +151,7 @@ def hear(found, body, patience=3.0):
             "shown": answer.shown,
             "stubs": {SOFTMAX.stem: stub_text(SOFTMAX)},
             "cut": cut_sources(SOFTMAX),
+            "listen": [],
             "seed": 0,
             "device": "cpu",
         }
@@ -197,3 +215,49 @@ def test_computing_is_counted(found):
     before = worker.computed
     worker.end()
     assert 0.1 < before <= worker.computed < 60
+
+
+@pytest.mark.parametrize("package", ["sacrebleu", "scipy", "transformers", "torch"])
+def test_what_lies_ready_is_not_there(found, package):
+    """Packages that answer a day are not behind the walls, and for days of NumPy torch is none of them."""
+    code = f"import importlib.util as u; s = u.find_spec({package!r}); print(s and s.origin)"
+    for device, there in ((None, False), ("cpu", package == "torch")):
+        launch, file = found.launch(None, device)
+        done = subprocess.run(
+            [*launch, sys.executable, "-I", "-c", code],
+            pass_fds=[file] if file is not None else [],
+            capture_output=True,
+            encoding="utf-8",
+            check=True,
+        )
+        assert ("__init__" in done.stdout) == there, done.stdout
+
+
+def test_detours_to_ready_made_answers_are_seen(found, tmp_path):
+    """Whatever it is called in the source: torch's own layer norm is noticed when it runs."""
+    source = """
+import importlib
+from torch import nn
+
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+        self.shift = nn.Parameter(torch.zeros(features))
+        self.eps = eps
+
+    def forward(self, x):
+        functions = importlib.import_module("torch.nn." + "func" + "tional")
+        return getattr(functions, "layer" + "_norm")(x, x.shape[-1:], self.scale, self.shift, self.eps)
+"""
+    day = DAYS[10]
+    answer = Answer(
+        f"{day.stem}.py",
+        f"{HOME}/{day.stem}.py",
+        ("import torch" + source).encode(),
+        listened_for(day.number),
+    )
+    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
+        verdict = check_seated(Judge(day), answer, seat).verdict
+    assert set(verdict.called) <= set(listened_for(day.number))
+    assert "torch.nn.functional.layer_norm" in verdict.called

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
+from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading.analysis import fingerprints
 from course.grading.gradebook import GRADED, LearnerResult
-from course.grading.similarity import alike
+from course.grading.similarity import alike, like_what_is_given
 from course.references.stubs import stub_text
 
 NAMES = [f"learner{number:02d}" for number in range(20)]
@@ -77,3 +78,57 @@ def test_refused_and_missing():
     results = class_of([("learner03", "learner11")])
     results += [LearnerResult("empty", GRADED), LearnerResult("refused", "refused")]
     assert set(pairs(results, days=(7, 8))) == {("learner03", "learner11")}
+
+
+def handed_in(*days, **texts):
+    """A class by what each has handed in, the same for all of these days: a function of the day."""
+    return [
+        LearnerResult(
+            name,
+            GRADED,
+            fingerprints={f"{day.stem}.py": fingerprints(text(day)) for day in days},
+        )
+        for name, text in texts.items()
+    ]
+
+
+def solution(day):
+    return read_answer(day.solution)
+
+
+def renamed(day):
+    """The worked solution with other names, as somebody passes it on."""
+    return solution(day).replace("scores", "s").replace("query", "q").replace("weights", "w")
+
+
+def accepted(day):
+    return read_answer(sorted(day.accepted.glob("*.py"))[0])
+
+
+def test_the_worked_solution_is_recognised():
+    """Four of a class that handed it in are listed, with other names too; who wrote an own one is not."""
+    days = DAYS[1:3]
+    copies = {"ada": solution, "bo": renamed, "cem": solution, "dee": solution}
+    others = dict.fromkeys(("eve", "fay", "gil", "hal"), accepted) | {"ivo": stub_text}
+    results = handed_in(*days, **copies, **others)
+    found = like_what_is_given(lambda: iter(results), list(days))
+    assert [(one.learner, one.what, one.days) for one in found] == [
+        *((name, "the worked solution", [2, 3]) for name in ("ada", "bo", "cem", "dee")),
+        ("ivo", "the stub", [2, 3]),
+    ]
+    assert found[0].share == 1
+
+
+def test_one_line_can_be_written_in_one_way():
+    """The solution of a day that is a line long says nothing about who handed in the same line."""
+    [day] = DAYS[16:17]
+    results = handed_in(day, ada=solution)
+    assert like_what_is_given(lambda: iter(results), [day]) == []
+
+
+@pytest.mark.parametrize("day", [day for day in DAYS if day.ready], ids=lambda day: day.stem)
+def test_right_answers_are_not_the_solution(day):
+    """No accepted answer to any day is taken for the worked solution."""
+    for path in day.accepted.glob("*.py"):
+        results = handed_in(day, ada=lambda _, path=path: read_answer(path))
+        assert like_what_is_given(lambda results=results: iter(results), [day]) == []

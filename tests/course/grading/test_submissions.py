@@ -21,9 +21,11 @@ from hypothesis import given, settings
 
 from course.checks.answers import LARGEST_FILE
 from course.curriculum import DAYS
-from course.grading import submissions
-from course.grading.allowed import ANSWERS, Refused
-from course.grading.submissions import NothingHandedIn, Source, find_sources, take
+from course.grading import taking
+from course.grading.allowed import Refused
+from course.grading.names import ANSWERS
+from course.grading.submissions import NothingHandedIn, Source, find_sources
+from course.grading.taking import take
 
 SOFTMAX, ATTENTION = "day01_softmax.py", "day08_attention.py"
 WORK = {SOFTMAX: b"one = 1\n", ATTENTION: b"eight = 8\n"}
@@ -78,7 +80,7 @@ def submitted(tmp_path):
             else {f"{name}/{f}": c for f, c in content.items()},
         )
         [source] = find_sources(tmp_path)
-        return take(source)
+        return take(source).files
 
     return _take
 
@@ -88,7 +90,8 @@ def all_taken(submissions):
     taken = {}
     for source in find_sources(submissions):
         try:
-            taken[source.learner] = take(Source.from_json(json.loads(json.dumps(source.as_json()))))
+            sent = json.dumps(source.as_json())
+            taken[source.learner] = take(Source.from_json(json.loads(sent))).files
         except Refused as error:
             taken[source.learner] = str(error)
     return taken
@@ -197,6 +200,7 @@ CANVAS = {
     "anon_aB3dE_208490305_day01_softmax.py": b"anonymous",
     "LATE_anon_Zz9_208490306_day01_softmax.py": b"late",
     "pagedee_340938_text.html": b"typed into the page",
+    "linkeve_LATE_340941_link.html": b"a link",
     "pdfeve_340939_208490307_essay.pdf": b"",
     "leeada_340940_208490308_work.rar": b"Rar!\x1a\x07\x01\x00",
 }
@@ -209,6 +213,8 @@ FROM_CANVAS = {
     " .tar.gz, .tgz, .tar.bz2, .tar.xz.",
     "müllercem_340936": {SOFTMAX: b"cem"},
     "o_neillbo_340935": {SOFTMAX: b"bo"},
+    "pagedee_340938": {},
+    "linkeve_340941": {},
     "pdfeve_340939": {},
 }
 MOODLE = {
@@ -226,6 +232,7 @@ MOODLE = {
 FROM_MOODLE = {
     "Ada Lee_101": {SOFTMAX: b"ada", ATTENTION: b"eight"},
     "Bo O Neill_102": {SOFTMAX: b"bo"},
+    "Cem Müller_103": {},
     "Dee_104": {SOFTMAX: b"flat", "day08_attention.ipynb": b"{}"},
     "Default group": {SOFTMAX: b"together"},
     "Eve_105": {},
@@ -273,6 +280,16 @@ def test_notes_with_numbers_are_not_from_canvas(tmp_path):
     assert all_taken(tmp_path) == {"ada": {SOFTMAX: b"x"}}
 
 
+def test_a_class_that_handed_in_no_code(tmp_path):
+    """A download in which nobody's file is a day's is still a class, with a row for each learner."""
+    write(tmp_path, {"adalee_101_900_essay.pdf": b"", "bo_LATE_102_text.html": b"", ".x": b""})
+    assert all_taken(tmp_path) == {"adalee_101": {}, "bo_102": {}}
+    assert [(source.learner, source.late) for source in find_sources(tmp_path)] == [
+        ("adalee_101", False),
+        ("bo_102", True),
+    ]
+
+
 @pytest.mark.parametrize("ending", ["", "_7_assignsubmission_file"])
 def test_a_name_in_no_encoding_can_be_written_down(tmp_path, ending):
     """Whatever bytes a folder's name has, its learner's name is text, and it is found again."""
@@ -292,7 +309,7 @@ def test_a_source_is_found_from_anywhere(tmp_path, monkeypatch):
     [source] = find_sources(Path("class"))
     sent = json.dumps(source.as_json())
     monkeypatch.chdir("/")
-    assert take(Source.from_json(json.loads(sent))) == {SOFTMAX: b"x"}
+    assert take(Source.from_json(json.loads(sent))).files == {SOFTMAX: b"x"}
 
 
 def test_finding_opens_nothing(tmp_path):
@@ -311,7 +328,7 @@ JUNK = {
     f".venv/{SOFTMAX}": b"junk",
     "exercises/stubs.json": b"{}",
     "exercises/day99_nothing.py": b"",
-    "exercises/DAY02_ATTENTION.PY": b"",
+    "exercises/attention.py": b"",
     "empty/x": b"",
 }
 LAYOUTS = {
@@ -566,15 +583,32 @@ def test_broken_tar(submitted, data, words):
 @pytest.mark.parametrize(
     ("files", "words"),
     [
+        ({f"{n}.zip": zip_of(WORK) for n in range(51)}, "more than 50 archives"),
         (
-            {"a.zip": zip_of(WORK), "b/c.tar": tar_of(WORK)},
-            "several archives, such as '.*' and '.*': one is",
+            {f"{n}.zip": zip_of({"x": bytes(40_000_000)}) for n in range(3)},
+            "more than 100 MB when unpacked",
+        ),
+        (
+            {f"{n}.tgz": gzip.compress(tar_of({"x": bytes(40_000_000)})) for n in range(3)},
+            "more than 100 MB when unpacked",
+        ),
+        (
+            {f"{n}.zip": zip_of({"x": bytes(20_000_000)}, zipfile.ZIP_STORED) for n in range(3)},
+            "larger than 50 MB",
+        ),
+        (
+            {f"{n}.tar": tar_of({f"{m}": b"" for m in range(2_000)}) for n in range(3)},
+            "more than 5000 files",
         ),
         ({"a/b.zip": zip_of({"../x": b""}), SOFTMAX: b""}, "'../x' leads out"),
         ({f"{n}": b"" for n in range(5_001)}, "more than 5000 files and folders"),
         ({"a/" * 40 + "x": b""}, "lies too deep"),
     ],
-    ids=["two archives", "unsafe archive", "many", "deep"],
+    ids=[
+        *("many archives", "zips hold much together", "tars hold much together"),
+        *("archives are large together", "many in archives together"),
+        *("unsafe archive", "many", "deep"),
+    ],
 )
 def test_unsafe_folder(submitted, files, words):
     """What a folder may not hold."""
@@ -608,7 +642,7 @@ def test_a_fifo_keeps_nobody_waiting(tmp_path):
     os.mkfifo(folder / SOFTMAX)
     assert "is a FIFO" in all_taken(tmp_path)["ada"]
     with pytest.raises(Refused, match="is a FIFO"):
-        submissions._read_file(folder / SOFTMAX, 1)
+        taking._read_file(folder / SOFTMAX, 1)
 
 
 def test_whose_fault_it_is(submitted, monkeypatch):
@@ -618,7 +652,7 @@ def test_whose_fault_it_is(submitted, monkeypatch):
         def _open(path, flags):
             raise OSError(number, os.strerror(number), str(path))
 
-        monkeypatch.setattr(submissions.os, "open", _open)
+        monkeypatch.setattr(taking.os, "open", _open)
 
     fail(errno.EACCES)
     with pytest.raises(Refused, match=f"'{SOFTMAX}' cannot be read: Permission denied"):
@@ -754,7 +788,7 @@ def test_mutated_archives(tmp_path_factory, data):
     [source] = find_sources(folder)
     said = ""
     try:
-        assert take(source).keys() <= ANSWERS
+        assert take(source).files.keys() <= ANSWERS
     except Refused as error:
         said = str(error)
     assert said.isprintable()

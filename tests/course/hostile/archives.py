@@ -184,7 +184,6 @@ KINDS = [
         "two-archives",
         "Is a folder with two archives, each with all of the work.",
         build=folder(lambda path: [file(f"/{n}.zip", zip_bytes)(path) for n in "ab"]),
-        refused="several archives",
     ),
     Kind(
         "no-archive",

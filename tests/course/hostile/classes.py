@@ -14,10 +14,20 @@ import psutil
 
 from course.curriculum import DAYS, ROOT
 from course.grading.reports import file_name
-from tests.course.hostile import archives, bombs, exits, frames, lies, sources, thieves, words
+from tests.course.hostile import (
+    archives,
+    bombs,
+    couriers,
+    exits,
+    frames,
+    lies,
+    sources,
+    thieves,
+    words,
+)
 from tests.course.hostile.kinds import GRADED, right
 
-THEMES = (exits, lies, thieves, bombs, frames, sources, archives, words)
+THEMES = (exits, lies, thieves, couriers, bombs, frames, sources, archives, words)
 KINDS = [kind for theme in THEMES for kind in theme.KINDS]
 
 # Their names must be found nowhere but in what is their own.

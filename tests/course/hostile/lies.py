@@ -185,12 +185,21 @@ KINDS = [
         instead(
             2,
             """
-            import inspect, linecache, sys
+            import base64, inspect, linecache, marshal, sys
             import numpy_reference
             texts = ["".join(lines) for _, _, lines, _ in linecache.cache.values()]
             for finder in sys.meta_path:
-                texts += [text for text, _ in getattr(finder, "_cut", {}).values()]
-            texts.append(inspect.getsource(numpy_reference))
+                for part in getattr(finder, "_cut", {}).values():
+                    texts += [one for one in part if isinstance(one, str)]
+                    if part.code:
+                        inner = {"__name__": "inner"}
+                        exec(marshal.loads(base64.b64decode(part.code)), inner)
+                        if "attention" in inner:
+                            return inner["attention"](query, key, value, mask)
+            try:
+                texts.append(inspect.getsource(numpy_reference))
+            except (OSError, TypeError):
+                pass
             for text in texts:
                 if "def attention(" in text and "raise NotImplementedError" not in text:
                     found = {}

@@ -166,9 +166,8 @@ KINDS = [
         before(
             1,
             """
-            import math, numpy as np, torch
+            import math, numpy as np
             np.swapaxes = np.where = None
-            torch.matmul = torch.Tensor.__matmul__ = lambda *_: torch.zeros(1)
             math.sqrt = lambda _: 1.0
             """,
         ),

@@ -14,6 +14,7 @@ from course.checks.observation import CARRIED, Leaf, Raised, flatten
 from course.checks.seeing import Seen
 from course.curriculum import DAYS
 from course.judging.judge import Judge, Outcome
+from course.judging.messages import Feedback
 
 REPEATABLE = settings(derandomize=True, database=None, deadline=timedelta(seconds=5))
 
@@ -117,8 +118,8 @@ small = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 
 
 @functools.cache
-def judge_of(number, discreet):
-    return Judge(DAYS[number - 1], seed=7, discreet=discreet)
+def judge_of(number, feedback):
+    return Judge(DAYS[number - 1], seed=7, feedback=feedback)
 
 
 def arrays(dtype, shape):
@@ -155,7 +156,7 @@ def like(leaf):
 def cases(draw):
     """A check of some day, and an observation that is its reference's but for a leaf or two."""
     number = draw(st.sampled_from([1, 2, 3, 8, 17, 21, 22]))
-    judge = judge_of(number, draw(st.booleans()))
+    judge = judge_of(number, draw(st.sampled_from(Feedback)))
     check = draw(st.sampled_from(judge.checks[:6]))
     observation = dict(judge.expected(check).seen.observation)
     for path in draw(st.lists(st.sampled_from(sorted(observation)), min_size=1, max_size=2)):

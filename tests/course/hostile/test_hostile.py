@@ -13,6 +13,7 @@ import pytest
 
 from course.curriculum import ROOT
 from course.grading import cgroups
+from tests.course.hostile import couriers
 from tests.course.hostile.classes import HONEST, MARK, called
 from tests.course.hostile.kinds import GRADED, right
 
@@ -109,6 +110,14 @@ def test_nothing_is_left(graded):
 def test_nobody_called(graded, sockets):
     """Nothing has arrived at this machine's sockets."""
     assert called(sockets) == []
+
+
+def test_nothing_is_carried_out(graded):
+    """What a worker says in words is in no result, report or page, and was not printed."""
+    for path in graded.out.rglob("*"):
+        if path.is_file():
+            assert couriers.CARGO.encode() not in path.read_bytes(), path
+    assert couriers.CARGO not in graded.printed
 
 
 def test_reports_are_harmless(graded):

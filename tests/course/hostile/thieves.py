@@ -322,6 +322,6 @@ for mode in (0o020666, 0o060666):
             output = weights = type(text, (), {})()
             """,
         ),
-        {8: "failed"},
+        {8: "error"},
     ),
 ]

@@ -4,7 +4,6 @@ import functools
 
 import pytest
 
-from course.checks.seeing import see
 from course.curriculum import find_day
 from course.judging import diagnosis
 from course.judging.judge import Judge, Outcome
@@ -20,7 +19,7 @@ OUTPUT = "return weights @ value, weights"
 
 def results_of(day, module):
     judge = judge_of(day)
-    return judge.results({check.name: Outcome(see(check, module, 0)) for check in judge.checks})
+    return judge.results({check.name: Outcome(judge.see(check, module)) for check in judge.checks})
 
 
 def failures(day, definition, *edits):
@@ -144,6 +143,13 @@ def test_what_is_known_is_named_beside_what_is_not():
     assert all("Something else is wrong as well.\n" in r.message for r in named.values())
 
 
+def test_what_is_no_number_names_nothing_beside_the_unknown():
+    """Two mistakes may give the same tokens, types or missing gradients by accident."""
+    words = "return str(weights @ value), str(weights)"
+    failed = failures(find_day("8"), "attention", ("return weights @ value, weights", words))
+    assert {result.misconception for result in failed} == {None}
+
+
 # --- How long is looked ----------------------------------------------------------------------------
 
 
@@ -154,7 +160,7 @@ def search():
     judge = Judge(day)
     known = {wrong.id: wrong for wrong in judge.misconceptions}
     module = module_of([known["not_scaled"], known["mask_ignored"]], day)
-    outcomes = {check.name: Outcome(see(check, module, 0)) for check in judge.checks}
+    outcomes = {check.name: Outcome(judge.see(check, module)) for check in judge.checks}
     return judge.search(outcomes, judge.verdicts(outcomes))
 
 
@@ -186,5 +192,5 @@ def test_an_answer_that_is_right_is_not_searched():
     day = find_day("2")
     judge = judge_of(day)
     module = reference_module(day)
-    outcomes = {check.name: Outcome(see(check, module, 0)) for check in judge.checks}
+    outcomes = {check.name: Outcome(judge.see(check, module)) for check in judge.checks}
     assert judge.search(outcomes, judge.verdicts(outcomes)).done

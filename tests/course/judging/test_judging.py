@@ -1,6 +1,7 @@
 """Comparison, tolerances, diagnosis and messages, on small checks made for the purpose."""
 
 import math
+import re
 import textwrap
 from types import ModuleType, SimpleNamespace
 
@@ -9,10 +10,10 @@ import pytest
 
 from course.checks.draw import Draw
 from course.checks.loading import Check
-from course.checks.seeing import check_inputs, see
+from course.checks.seeing import see
 from course.judging.comparison import compare, matches
 from course.judging.expected import expect
-from course.judging.messages import describe
+from course.judging.messages import _meaning_of_numbers, describe
 
 
 def check_of(function, **fixtures):
@@ -20,7 +21,8 @@ def check_of(function, **fixtures):
     module = ModuleType("checks")
     for name, fixture in fixtures.items():
         setattr(module, name, fixture)
-    return Check("test_it", "it", frozenset({"it"}), function, {}, module)
+    uses = frozenset({"it"})
+    return Check("test_it", "it", uses, function=function, parameters={}, module=module)
 
 
 def it_is_right(answer, x):
@@ -42,7 +44,7 @@ def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
     if difference is None:
         return None
     return difference.stage, describe(
-        difference, expected.tolerance.get(difference.path, 0.0), check_inputs(check, seed)
+        difference, expected.tolerance.get(difference.path, 0.0), expected.inputs
     )
 
 
@@ -77,6 +79,31 @@ def test_first_difference(answer, stage, words):
     assert found == stage
     assert words in message
     assert "Inputs: x (3, 3) float64." in message
+
+
+def test_long_words_are_told_from_where_they_differ():
+    """Two hundred characters of each, and some that are still the same."""
+    right = lambda x: "same " * 100 + "old " * 100  # noqa: E731
+    stage, message = told(lambda x: "same " * 100 + "new " * 100, right)
+    assert stage == "values"
+    assert re.search(r"is …(same ){8}(new )+.*…; it should be …(same ){8}(old )+", message)
+    assert len(message.splitlines()[0]) < 450
+
+
+def test_amounts_that_differ_as_printed_are_not_the_same():
+    """Even where the tolerance would allow it."""
+    right = np.arange(9.0).reshape(3, 3)
+    same, alike = right + 4.24, right + np.linspace(4.232, 4.253, 9).reshape(3, 3)
+    assert "off by the same amount" in _meaning_of_numbers(same, right, 0.024)
+    assert "off by the same amount" not in _meaning_of_numbers(alike, right, 0.024)
+
+
+@pytest.mark.parametrize(("error", "much"), [(1.2e-6, "a little more than"), (3e-6, "3 times")])
+def test_how_much_more_than_rounding(error, much):
+    """An error is told in multiples of the tolerance, and never as once that."""
+    right = np.full((2, 2), 5.0)
+    words = _meaning_of_numbers(right + np.diag([error, 0]), right, 1e-6)
+    assert f"{much} what rounding explains" in words
 
 
 def test_flags_are_described():

@@ -155,3 +155,21 @@ def test_a_judge_observes_nothing_twice(cache, monkeypatch):
         theirs, ours = first._truth.right(check), second._truth.right(check)
         assert theirs.tolerance == ours.tolerance
         assert second.passes(check, theirs.seen)
+
+
+def test_what_a_search_has_tried_is_not_tried_anew(cache):
+    """A search may be cut short: what was seen with the mistakes so far is there for the next judge."""
+    first = Judge(DAY)
+    check = first.checks[0]
+    tried = first.misconceptions[:3]
+    for one in tried:
+        first._truth.wrong(check, one)
+    first.keep()
+
+    second = Judge(DAY)
+    assert not second._truth.knows(check)
+    assert set(second._truth._known(check)) == {one.id for one in tried}
+    for one in second.misconceptions:
+        second._truth.wrong(check, one)
+    second.keep()
+    assert Judge(DAY)._truth.knows(check)

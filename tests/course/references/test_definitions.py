@@ -1,8 +1,10 @@
 """Stubs, solutions and cut references, made from the references' text."""
 
+import base64
+import marshal
 import sys
 import textwrap
-from collections import Counter
+from types import CodeType
 
 import pytest
 
@@ -12,7 +14,7 @@ from course.judging.misconceptions import Drifted, Misconception
 from course.references.cut import cut_sources
 from course.references.imports import references_cut
 from course.references.stubs import _stub_of, stub_text
-from course.references.text import definition_text, import_lines, reference
+from course.references.text import import_lines
 
 CLASS = textwrap.dedent('''\
     @final
@@ -114,21 +116,42 @@ def test_references_are_cut_to_earlier_days():
     assert numpy_reference.padding_mask is not None
 
 
-def test_cut_text_holds_no_later_code():
-    """No line that a withheld definition alone has is in the text that a worker gets."""
-    ready = [day for day in DAYS if day.ready]
-    for day in ready:
-        cut = cut_sources(day)
-        for later in ready[ready.index(day) :]:
-            for name in later.exercises:
-                text = definition_text(later, name)
-                [home] = [home for home in map(reference, later.references) if text in home.source]
-                source, withheld = cut[home.module]
-                assert withheld[name] == later.number
-                everywhere = Counter(home.source.splitlines())
-                its_own = {line for line in text.splitlines() if everywhere[line] == 1}
-                assert len(its_own) > 1
-                assert not its_own & set(source.splitlines())
+def inside(code):
+    """A code object, and all that it holds."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from inside(constant)
+
+
+@pytest.mark.parametrize("day", [day for day in DAYS if day.ready], ids=lambda day: day.stem)
+def test_what_a_worker_holds_is_no_text_and_of_no_later_day(day):
+    """Of a day's references it gets code of earlier definitions alone; of others it gets nothing."""
+    for module, part in cut_sources(day).items():
+        foreign = module == "numpy_reference" if day.uses_torch else module == "implementation"
+        assert (part.foreign, bool(part.code)) == (foreign, not foreign)
+        later = {name for name, number in part.withheld.items() if number >= day.number}
+        assert set(day.exercises) <= later or foreign
+        if foreign:
+            continue
+        held = list(inside(marshal.loads(base64.b64decode(part.code))))
+        assert not {code.co_name for code in held} & later
+        assert set(part.offered) <= {code.co_name for code in held}
+        texts = {text for code in held for text in code.co_consts if isinstance(text, str)}
+        assert not [text for text in texts if "\n" in text.strip() or text.endswith(".")]
+        assert {code.co_filename for code in held} == {f"<{module}>"}
+
+
+def test_references_hand_on_nothing_that_they_import():
+    """What is no definition of theirs has to be imported from where it is."""
+    day = find_day("14")
+    with references_cut(cut_sources(day), day.number, no_own_part):
+        for name in ("torch", "nn", "F", "math"):
+            with pytest.raises(ImportError, match=f"cannot import name '{name}'"):
+                build_answer("x.py", f"from implementation import {name}")
+        answer = build_answer("x.py", "from implementation import *\nimport implementation as i")
+        assert "torch" not in vars(answer) and not hasattr(answer.i, "torch")
+        assert answer.attention.__doc__ is None and answer.LayerNorm is answer.i.LayerNorm
 
 
 def test_references_are_read_only_where_they_are_imported():
@@ -139,6 +162,12 @@ def test_references_are_read_only_where_they_are_imported():
         assert "implementation" not in sys.modules
         with pytest.raises(ImportError, match="attention of implementation belongs to day 8"):
             build_answer("x.py", "from implementation import attention")
+    later = find_day("8")
+    with (
+        references_cut(cut_sources(later), later.number, no_own_part),
+        pytest.raises(ImportError, match="softmax of numpy_reference is day 1's, and day 8 is not"),
+    ):
+        build_answer("x.py", "from numpy_reference import softmax")
 
 
 def test_begun():

@@ -18,6 +18,12 @@ MISCONCEPTIONS = [
         {"math.sqrt(query.shape[-1])": "query.shape[-1]"},
     ),
     Misconception(
+        "root_in_float32",
+        "attention",
+        "Your √d_k is a float32 number, so it is right to 7 digits, and your result with it, where the inputs have 16. `math.sqrt` of a plain number has no such dtype.",
+        {"math.sqrt(query.shape[-1])": "np.sqrt(np.float32(query.shape[-1]))"},
+    ),
+    Misconception(
         "scaled_by_time",
         "attention",
         "Your scores are divided by the square root of the number of keys. The scale belongs to the width of the "

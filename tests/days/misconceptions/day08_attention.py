@@ -58,6 +58,13 @@ MISCONCEPTIONS = [
         {"scores / math": "scores * math"},
     ),
     Misconception(
+        "scaled_after_softmax",
+        "attention",
+        "Your scale comes after the softmax: the weights are divided by √d_k, and no longer sum to 1. The *scores* are divided, "
+        "so that they are not too far apart for a softmax.",
+        {f" / {ROOT}": "", SOFTMAX: f"{SOFTMAX} / {ROOT}"},
+    ),
+    Misconception(
         "root_in_float32",
         "attention",
         "Your √d_k is a float32 tensor, so in float64 your result is right to 7 digits instead of 16. A Python number has "
@@ -302,6 +309,18 @@ MISCONCEPTIONS = [
         },
     ),
     Misconception(
+        "minus_infinity_in_halves_over_axis_one",
+        "attention",
+        "Two things. Your softmax runs over axis 1; the keys are the last axis of the scores, whatever comes before it. And you fill forbidden scores with −∞, in the "
+        "inputs' own dtype: where all that the softmax compares is forbidden it gives NaN, and in half precision dot products are rounded, and overflow.",
+        {
+            WIDE: "wide = query.dtype",
+            LOWEST: "-math.inf",
+            ZERO: "weights = weights",
+            "softmax(dim=-1)": "softmax(dim=1)",
+        },
+    ),
+    Misconception(
         "minus_infinity_in_halves",
         "attention",
         "You compute in the inputs' own dtype and fill forbidden scores with −∞, as much well-known code does. In half precision dot "
@@ -318,6 +337,31 @@ MISCONCEPTIONS = [
             LOWEST: "-1e9",
             "softmax(dim=-1)": "softmax(dim=-1, dtype=torch.float32)",
             ZERO: "weights = weights",
+        },
+    ),
+    Misconception(
+        "mask_inverted_and_minus_1e9_in_halves",
+        "attention",
+        "Several things. Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. You compute in the inputs' own dtype and "
+        "fill with −1e9 (or less), which float16 does not have. And a query that may attend to nothing gets weights all the same.",
+        {
+            WIDE: "wide = query.dtype",
+            LOWEST: "-1e9",
+            ZERO: "weights = weights",
+            "~mask, -1e9": "mask, -1e9",
+        },
+    ),
+    Misconception(
+        "minus_1e9_in_halves_scaled_after_softmax",
+        "attention",
+        "Several things. Your scale comes after the softmax: the *scores* are divided by √d_k, not the weights, which no longer sum to 1. You compute in the inputs' own dtype and fill with −1e9 "
+        "(or less), which float16 does not have. And a query that may attend to nothing gets weights all the same.",
+        {
+            WIDE: "wide = query.dtype",
+            LOWEST: "-1e9",
+            ZERO: "weights = weights",
+            f" / {ROOT}": "",
+            SOFTMAX: f"{SOFTMAX} / {ROOT}",
         },
     ),
     Misconception(

@@ -280,6 +280,13 @@ MISCONCEPTIONS = [
         {LOOK_UP: "return self.lut(tokens)"},
     ),
     Misconception(
+        "started_at_1_and_not_scaled",
+        "Embeddings",
+        "Two things that hide each other. Your table starts with a deviation of 1, as `nn.Embedding` makes it, and its rows are not multiplied by √d_model. The sizes come out as the paper "
+        "wants them, but a table that is tied to the last layer gives scores √d_model times too large. Start at d_model^−½, and multiply (§3.4).",
+        {START: "pass", LOOK_UP: "return self.lut(tokens)"},
+    ),
+    Misconception(
         "scaled_by_root_of_vocab",
         "Embeddings",
         "You multiply by √vocab. The factor is √d_model, the root of the vectors' width: how many other tokens there "

@@ -156,6 +156,13 @@ MISCONCEPTIONS = [
         },
     ),
     Misconception(
+        "unbiased_in_halves",
+        "LayerNorm",
+        "Two things. Your variance divides by n − 1, as torch's `var` does unless told otherwise; the norm divides by n. And you compute in the dtype that comes in: "
+        "the variance of features like 300 is more than float16 can hold. Widen halves to float32 first.",
+        {WIDE: "wide = x", VARIANCE: "variance = wide.var(dim=-1, keepdim=True)"},
+    ),
+    Misconception(
         "unbiased",
         "LayerNorm",
         "Your variance divides by n − 1, as torch's `var` and `std` do unless told otherwise. These n features are all there are, "
@@ -343,6 +350,17 @@ MISCONCEPTIONS = [
         {WIDE: "wide = x", VARIANCE: BY_MEAN},
     ),
     Misconception(
+        "float32_for_everything",
+        "LayerNorm",
+        "Your result is float32 whatever comes in: you compute in it, and never come back. That is right on the way for the halves, but the result has x's dtype; "
+        "and float64 loses more than half of its digits.",
+        {
+            WIDE: "wide = x.float()",
+            VARIANCE: BY_MEAN,
+            NORMED: "normed = centred / (variance + self.eps).sqrt()",
+        },
+    ),
+    Misconception(
         "halves_left_in_float32",
         "LayerNorm",
         "In half precision your result is float32. You widened x, which is right, and never came back.",
@@ -353,7 +371,11 @@ MISCONCEPTIONS = [
         "LayerNorm",
         "You compute in float32 whatever comes. That widens the halves, which is right, and narrows float64: ten of its sixteen digits are "
         "lost.",
-        {WIDE: "wide = x.float()"},
+        {
+            WIDE: "wide = x.float()",
+            VARIANCE: BY_MEAN,
+            NORMED: "normed = (centred / (variance + self.eps).sqrt()).to(x.dtype)",
+        },
     ),
     Misconception(
         "x_centred_in_place",
@@ -443,6 +465,13 @@ MISCONCEPTIONS = [
         "SublayerConnection",
         "In post-norm your sublayer is given a normed x. It gets x as it is; only the sum is normed.",
         {POST: POST.replace("sublayer(x)", "sublayer(self.norm(x))")},
+    ),
+    Misconception(
+        "branch_normed_then_dropped",
+        "SublayerConnection",
+        "In post-norm you norm the sublayer's output, drop some of that, and then add x. It is the *sum* that is normed, shortcut and all, and the dropout comes "
+        "before the addition.",
+        {POST: "return x + self.dropout(self.norm(sublayer(x)))"},
     ),
     Misconception(
         "norm_inside_the_branch",

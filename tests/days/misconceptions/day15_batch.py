@@ -210,6 +210,13 @@ MISCONCEPTIONS = [
         {NTOKENS: "self.ntokens = (tgt != pad).sum()"},
     ),
     Misconception(
+        "one_start_taken_off_each_row",
+        "Batch",
+        "You count the whole target, and take off one token a row for its start symbol. A row of nothing but padding has none, and comes to −1. Count what is real in "
+        "`tgt_y`.",
+        {NTOKENS: "self.ntokens = (tgt != pad).sum() - len(tgt)"},
+    ),
+    Misconception(
         "counts_the_source",
         "Batch",
         "You count the source's tokens. The loss is summed over the target's.",

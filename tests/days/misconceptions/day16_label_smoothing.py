@@ -77,6 +77,17 @@ MISCONCEPTIONS = [
         },
     ),
     _wrong(
+        "as_torch_smooths_but_the_padding",
+        "You spread ε over all classes, the right one among them, as torch's `cross_entropy` does, and clear the padding afterwards. Here the right class has 1 − ε and nothing more, and "
+        "ε goes to the size − 2 others.",
+        {
+            "(self.size - 2)": "self.size",
+            RIGHT: RIGHT.replace(
+                "1 - self.smoothing", "1 - self.smoothing + self.smoothing / self.size"
+            ),
+        },
+    ),
+    _wrong(
         "share_of_size",
         "You divide ε by the number of all classes. Two of them get no share, the right one and the padding, so a "
         "little of ε is lost and your target sums to less than 1.",
@@ -351,7 +362,7 @@ MISCONCEPTIONS = [
     # --- dtypes
     _wrong(
         "computed_in_halves",
-        "You build the target in the dtype of the log-probabilities. In half precision a share of a large vocabulary is 0, or "
+        "You compute in the dtype of the log-probabilities. In half precision a share of a large vocabulary is 0, or "
         "1 − ε is 1: what is smoothed is lost. Compute in float32, and round at the end.",
         {WIDE: "wide = log_probs"},
     ),

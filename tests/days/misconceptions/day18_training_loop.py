@@ -512,6 +512,16 @@ MISCONCEPTIONS = [
         },
     ),
     Misconception(
+        "mean_of_batch_means_as_numbers",
+        "run_epoch",
+        "You return the mean of the batches' means. A batch of three tokens then counts as much as one of three hundred, and one without a real token divides by zero. Add up the "
+        "losses and the tokens, and divide once.",
+        {
+            TOTAL: "total_loss += summed.item() / int(batch.ntokens)",
+            TOKENS: "total_tokens += len(group)",
+        },
+    ),
+    Misconception(
         "mean_of_batch_means_without_guard",
         "run_epoch",
         "You return the mean of the batches' means. A batch of three tokens then counts as much as one of three hundred, and one without a real token makes it NaN. Add up the "

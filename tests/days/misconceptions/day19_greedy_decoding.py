@@ -33,6 +33,13 @@ MISCONCEPTIONS = [
         "something of its own, until its `end`, and what is said is kept for no gradient.",
         source=AS_ANNOTATED,
     ),
+    Misconception(
+        "as_the_annotated_transformer_decodes_and_masks",
+        "greedy_decode",
+        "You decode as the Annotated Transformer does: for a batch of one, `(1, 1)` to begin with and `[0]` of what comes next, always up to `max_len`. Here each row of a batch says "
+        "something of its own, until its `end`. And your mask has the dtype of the tokens; True and False are meant.",
+        source=AS_ANNOTATED.replace(".to(src.device)", ".type_as(src)"),
+    ),
     # --- how long
     Misconception(
         "max_len_without_start",

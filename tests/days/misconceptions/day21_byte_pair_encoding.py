@@ -154,6 +154,20 @@ MISCONCEPTIONS = [
         },
     ),
     Misconception(
+        "longest_piece_from_the_left",
+        "BPE",
+        "You look for the longest piece that you know, from left to right, as in a dictionary. Byte-pair encoding repeats its training: the merge of the lowest rank goes first, wherever it "
+        "stands, and may take a byte from a longer piece.",
+        {
+            "while fitting := set(itertools.pairwise(ids)) & rank.keys():": "known, raw, ids = {word: number for number, word in enumerate(self.spelling)}, bytes(ids), []\n"
+            "        while raw:\n"
+            "            size = next(size for size in range(len(raw), 0, -1) if raw[:size] in known)\n"
+            "            ids.append(known[raw[:size]])\n"
+            "            raw = raw[size:]\n"
+            "        while fitting := set():",
+        },
+    ),
+    Misconception(
         "last_merge_first",
         "BPE",
         "You apply the merge that was learnt last first. They were learnt in an order: what a later merge is made of, an "

@@ -357,6 +357,18 @@ def bleu(hypotheses, references):
         {"(len(batch) + 1) * (source + target) > max_tokens": "len(batch) + 1 > max_tokens"},
     ),
     Misconception(
+        "not_sorted",
+        "token_batches",
+        "You take the pairs in the order in which they come, so a short one is padded to the length of the long one beside it. Put pairs of about one length together first.",
+        {"sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1])))": "pairs"},
+    ),
+    Misconception(
+        "one_pair_a_batch",
+        "token_batches",
+        "Each pair has a batch of its own. That needs no padding, but then nothing is computed side by side: a batch takes in pairs as long as there is room.",
+        {"(len(batch) + 1) * (source + target) > max_tokens": "len(batch) == 1"},
+    ),
+    Misconception(
         "last_batch_lost",
         "token_batches",
         "The pairs that are left when the loop ends are lost: hand the last batch over, too.",

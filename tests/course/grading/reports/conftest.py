@@ -66,6 +66,7 @@ class MadeUp:
             "watertight": not bad,
             "seconds": 0.5,
             "checks": checks,
+            "handed_in": True,
         }
 
     def learner(self, name, **wrong):
@@ -75,6 +76,9 @@ class MadeUp:
 
     def refused(self, name, reason="The archive would unpack to 4.2 GB."):
         return LearnerResult(name, "refused", reason=reason)
+
+    def nothing(self, name, reason="There is 'essay.pdf'."):
+        return LearnerResult(name, "nothing_found", reason=reason)
 
     def fault(self, name, reason="No space left on /mnt/grader."):
         return LearnerResult(name, "grader_fault", reason=reason)

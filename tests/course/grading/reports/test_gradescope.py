@@ -102,3 +102,9 @@ def test_grader_fault_is_no_zero(made_up, tmp_path):
     graded = made_up.graded(made_up.fault("unlucky"), made_up.learner("../x"))
     write_gradescope(tmp_path, graded)
     assert [path.name for path in tmp_path.iterdir()] == ["..%2Fx.json"]
+
+
+def test_nothing_found(results, made_up):
+    """Where nothing was found there are no points, and what was there is told."""
+    found = results(made_up.nothing("a", "There is 'essay.pdf'."))
+    assert (found["score"], found["output"]) == (0, "There is 'essay.pdf'.")

@@ -3,6 +3,7 @@
 import re
 import weakref
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from urllib.parse import unquote
 
@@ -11,8 +12,9 @@ import pytest
 
 from course.curriculum import DAYS
 from course.grading.gradebook import Shortcut, Weights
-from course.grading.reports import Alike, file_name, write_reports
+from course.grading.reports import Alike, Download, Given, file_name, write_reports
 from course.grading.reports.page import SIGNS, write_pages
+from course.grading.taking import Told
 from tests.course.grading.reports.conftest import checks_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -87,13 +89,106 @@ def test_histogram(report, made_up):
 def test_matrix_tells_statuses_by_signs(report, made_up):
     """A cell shows its status by a sign of its own, not by its colour alone."""
     statuses = ("passed", "failed", "error", "in_progress", "not_started", "skipped")
-    assert len({SIGNS[status] for status in (*statuses, "watertight")}) == len(statuses) + 1
+    shown = (*statuses, "watertight", "half_right", "not_handed_in")
+    assert len({SIGNS[status] for status in shown}) == len(shown)
     for status in statuses:
-        learner = made_up.learner("a", wrong=1, message="Why.")
+        learner = made_up.learner("a", wrong=99, message="Why.")
         learner.days[0]["status"] = status
-        cells = report(made_up.graded(learner)).all("tbody/tr/td")
-        shown = cells[1]  # after the points
-        assert ("".join(shown.itertext()), shown.get("class")) == (SIGNS[status], status)
+        cell = report(made_up.graded(learner)).all("tbody/tr/td")[1]  # after the points
+        assert ("".join(cell.itertext()), cell.get("class")) == (SIGNS[status], status)
+
+
+@pytest.mark.parametrize(
+    ("change", "shown", "title"),
+    [
+        ({"status": "failed"}, "half_right", "half right: some exercises earn their points"),
+        ({"status": "error"}, "half_right", "half right: some exercises earn their points"),
+        ({"status": "not_started"}, "not_started", "stub untouched"),
+        ({"status": "not_started", "handed_in": False}, "not_handed_in", "not handed in"),
+    ],
+)
+def test_what_earns_nothing_is_told_apart(report, feedback, made_up, change, shown, title):
+    """Half right, the stub untouched, and not handed in are three things, in the matrix and on the page."""
+    learner = made_up.learner("a", wrong=1, message="Why.")
+    learner.days[0].update(change)
+    graded = made_up.graded(learner)
+    cell = report(graded).all("tbody/tr/td")[1]
+    assert ("".join(cell.itertext()), cell.get("class")) == (SIGNS[shown], shown)
+    assert cell.get("title") == f"Day 1: {title}"
+    assert feedback(graded).all("ol/li")[0].get("class") == shown
+
+
+def test_sorting(report, made_up):
+    """Each row knows its place in every order: by points, and by need on each day; others come last."""
+    learners = [made_up.refused("a"), made_up.learner("b", wrong=99), made_up.learner("c")]
+    learners.append(made_up.learner("d", wrong=1))
+    page = report(made_up.graded(*learners))
+    rows = [row.get("style") for row in page.all("tbody/tr") if row.get("style")]
+    places = [dict(one.split(":") for one in row.split(";")) for row in rows]
+    assert [place["--points"] for place in places] == ["4", "3", "1", "2"]
+    assert [place["--day-1"] for place in places] == ["4", "1", "3", "2"]
+    assert [place["--day-2"] for place in places] == ["4", "1", "2", "3"]
+    inputs = [one.get("id") for one in page.all("input")]
+    assert inputs == ["by-name", "by-points", "by-day-1", "by-day-2", "by-day-3"]
+    for order in inputs[1:]:
+        rule = f"#{order}:checked) tbody tr {{ order: var(--{order.removeprefix('by-')}); }}"
+        assert rule in page.source
+
+
+def test_stuck_and_behind(report, made_up):
+    """Who began what is not right, and who lacks what half of the class has; the most first."""
+    learners = [made_up.learner(name) for name in "abcd"]
+    learners[0].days[1] = made_up.day(2, wrong=1, message="Why.")
+    for number in (1, 2):
+        learners[1].days[number - 1] = made_up.day(number, wrong=99, status="error")
+    for learner in learners[2:]:
+        learner.days[2].update(status="not_started", watertight=False, handed_in=False)
+    words = report(made_up.graded(*learners)).text("stuck")
+    assert "Who began days that are not right yet. 2 b 1 ! 2 ! 1 a 2 ✘ Behind" in words
+    assert words.endswith("at least half of the class passes. 1 c 3 · 1 d 3 ·")
+    words = report(made_up.graded(*learners[2:])).text("stuck")
+    assert words.count("Nobody.") == 2  # nobody passes day 3, so nobody is behind
+
+
+def test_files(report, feedback, made_up):
+    """What was taken for what, and what was not, is told on every page; in the report the first of many."""
+    learner = made_up.learner("a")
+    learner.taken.append(Told("x/Day1.py", "day01_softmax.py", "taken as day01_softmax.py"))
+    learner.ignored.append(Told("day2_atention.py", "day02_attention.py", ""))
+    learner.ignored.extend(Told(f"<i>{n}", "", "it was handed in again") for n in range(20))
+    learner = replace(learner, ignored_count=30)
+    told = "Files: 1 taken, 30 not taken x/Day1.py taken as day01_softmax.py not taken"
+    told += (
+        " day2_atention.py is nearest to day02_attention.py not taken <i>0 it was handed in again"
+    )
+    brief = report(made_up.graded(learner)).text()
+    assert told in brief and "<i>6" in brief and "<i>7" not in brief
+    assert "Not taken either: 22 more." in brief
+    words = feedback(made_up.graded(learner)).text()
+    assert told in words and "<i>19" in words and "Not taken either: 9 more." in words
+
+
+def test_nothing_found(report, feedback, made_up):
+    """Where nothing was found, the page says what was there, and the report lists it."""
+    graded = made_up.graded(made_up.nothing("a", "There is '<b>.pdf'."))
+    assert (
+        "0 of 3 points Nothing was found to grade. There is '<b>.pdf'." in feedback(graded).text()
+    )
+    page = report(graded)
+    assert "a nothing found There is '<b>.pdf'." in page.text("not-graded")
+    assert "nothing found 1" in page.text()
+
+
+def test_late(report, feedback, made_up):
+    """Who is late is marked in the matrix and on the page, and counted."""
+    graded = made_up.graded(replace(made_up.learner("a"), late=True), made_up.learner("b"))
+    page = report(graded)
+    assert [" ".join("".join(row.itertext()).split()) for row in page.all("tbody/tr/th")] == [
+        "late a",
+        "b",
+    ]
+    assert "late 1 Mean points" in page.text()
+    assert "watertight late" in feedback(graded).text()
 
 
 def test_stars(report, feedback, made_up):
@@ -125,7 +220,7 @@ def test_links_lead_somewhere(report, made_up, tmp_path):
 
 
 def test_misconceptions(report, made_up):
-    """A learner counts once for a mistake, however many checks show it; what one made is only named."""
+    """A learner counts once for a mistake, however many checks show it, and is named."""
     told = "Your weights are exactly those you get when the scores are not divided by √d_k."
     learners = [made_up.learner(name) for name in "abc"]
     for learner in learners[:2]:
@@ -133,9 +228,24 @@ def test_misconceptions(report, made_up):
             2, wrong=5, misconception="not_scaled", message=f"{told}\nIt differs."
         )
     learners[2].days[1] = made_up.day(2, wrong=2, misconception="mask_inverted", message="x\ny")
-    words = report(made_up.graded(*learners)).text("misconceptions")
+    page = report(made_up.graded(*learners))
+    words = page.text("misconceptions")
+    assert "A word such as not_scaled is what the results call a mistake." in words
     assert f"Day 2 · Attention 2 × not_scaled {told}" in words
-    assert "Once each: mask_inverted." in words
+    assert "saturates as vectors widen. a, b 1 × mask_inverted" in words
+    assert words.endswith("may be attended to. c")
+    section = page.root.find(".//*[@id='misconceptions']")
+    links = [link.get("href") for link in section.findall(".//a")]
+    assert links == ["#learner-1", "#learner-2", "#learner-3"]
+
+
+def test_numbers_behind_names(report, made_up):
+    """Where they are from is said, if the class is from somewhere."""
+    learner = made_up.learner("a_12")
+    downloads = {"a_12": Download("Moodle", "x/feedback.html")}
+    words = report(made_up.graded(learner, downloads=downloads)).text("glance")
+    assert "The number behind a name is the one that Moodle knows this learner by." in words
+    assert "The number behind" not in report(made_up.graded(learner)).text()
 
 
 def test_by_hand(report, made_up):
@@ -148,6 +258,17 @@ def test_by_hand(report, made_up):
     assert "a day 2, line 1: torch.nn.<b>" in words
     assert "and 28 more" in words
     assert "93 % a and <i>b days 1–2, 8" in words
+
+
+def test_what_the_course_gives(report, made_up):
+    """Who handed in the worked solution is listed; and it is said what can be seen so, and what not."""
+    given = Given("<i>a", "the worked solution", [1, 2, 3], 0.97)
+    words = report(made_up.graded(made_up.learner("a"), given=[given])).text("by-hand")
+    assert "97 % <i>a and the worked solution days 1–3" in words
+    words = report(made_up.graded(made_up.learner("a"))).text("by-hand")
+    assert "No submission is the worked solution or the stub, or nearly." in words
+    assert "No pair stands out from this class." in words
+    assert "What this can see:" in words and "What it cannot:" in words
 
 
 def test_not_graded(report, made_up):
@@ -246,9 +367,11 @@ def test_hostile_text(request, made_up, hostile, kind):
         learner.days[1] = made_up.day(2, wrong=1, status="error", message=text)
         learner.days[2] = made_up.day(3, wrong=1, misconception="known", message=f"{text}\n{text}")
         learner.review.append(Shortcut(1, 1, text))
-        others = made_up.refused(name, text), made_up.fault(name, text)
-        alike = [Alike(name, name, [1], 0.9)]
-        return read(made_up.graded(learner, *others, alike=alike, lacking=[text]))
+        learner.taken.append(Told(text, "day01_softmax.py", text))
+        learner.ignored.append(Told(text, "day02_attention.py", text))
+        others = made_up.refused(name, text), made_up.fault(name, text), made_up.nothing(name, text)
+        found = {"alike": [Alike(name, name, [1], 0.9)], "given": [Given(name, "x", [1], 0.9)]}
+        return read(made_up.graded(learner, *others, lacking=[text], **found))
 
     found = page(hostile, hostile)
     plain = page("name", "text")

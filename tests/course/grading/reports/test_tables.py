@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -22,20 +23,27 @@ def tables(tmp_path):
     return read
 
 
+OLD_COLUMNS = [
+    *("learner", "verdict", "points", "max_points", "day01", "day02", "day03"),
+    *("watertight", "watertight_days"),
+]
+
+
 def test_grades(tables, made_up):
     """A day is one point, shared by its exercises; the refused have 0, a grader's fault nothing. After the
-    points stands what is watertight."""
+    points stands what is watertight, then what was late or not handed in: what stood there before stays."""
     learners = [made_up.learner("right"), made_up.learner("half", wrong=1, beyond=1)]
-    graded = made_up.graded(*learners, made_up.refused("bomb"), made_up.fault("unlucky"))
+    for day in learners[1].days[:2]:
+        day["handed_in"] = False
+    others = made_up.refused("bomb"), made_up.nothing("pdf"), made_up.fault("unlucky")
+    graded = made_up.graded(learners[0], replace(learners[1], late=True), *others)
     assert tables(graded, "grades.csv") == [
-        [
-            *("learner", "verdict", "points", "max_points", "day01", "day02", "day03"),
-            *("watertight", "watertight_days"),
-        ],
-        ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3"],
-        ["half", "graded", "2.5", "3", "0.5", "1", "1", "2", "2 3"],
-        ["bomb", "refused", "0", "3", "", "", "", "", ""],
-        ["unlucky", "grader_fault", "", "3", "", "", "", "", ""],
+        [*OLD_COLUMNS, "late", "not_handed_in"],
+        ["right", "graded", "3", "3", "1", "1", "1", "3", "1 2 3", "", ""],
+        ["half", "graded", "2.5", "3", "0.5", "1", "1", "2", "2 3", "late", "1 2"],
+        ["bomb", "refused", "0", "3", "", "", "", "", "", "", ""],
+        ["pdf", "nothing_found", "0", "3", "", "", "", "", "", "", ""],
+        ["unlucky", "grader_fault", "", "3", "", "", "", "", "", "", ""],
     ]
 
 
@@ -44,7 +52,7 @@ def test_a_share_for_what_is_watertight(tables, made_up):
     learner = made_up.learner("a", beyond=1)
     shared = made_up.graded(learner, weights=Weights(made_up.days, None, Fraction(1, 5)))
     grades = tables(shared, "grades.csv")[1]
-    assert grades == ["a", "graded", "2.9", "3", "0.9", "1", "1", "2", "2 3"]
+    assert grades[: len(OLD_COLUMNS)] == ["a", "graded", "2.9", "3", "0.9", "1", "1", "2", "2 3"]
     assert tables(shared, "canvas.csv")[2][-1] == "2.9"
     assert tables(shared, "nbgrader.csv")[1][-2] == "0.9"
     assert tables(made_up.graded(learner), "grades.csv")[1][2] == "3"
@@ -56,7 +64,9 @@ def test_thirds_and_weights(tables, made_up):
     learner.days[2] = made_up.day(3, wrong=1)
     graded = made_up.graded(learner, weights=Weights(made_up.days, {3: 0.5}))
     [_, grades] = tables(graded, "grades.csv")
-    assert grades == ["a", "graded", "2.3333", "2.5", "1", "1", "0.3333", "2", "1 2"]
+    assert grades[: len(OLD_COLUMNS)] == [
+        *("a", "graded", "2.3333", "2.5", "1", "1", "0.3333", "2", "1 2"),
+    ]
 
 
 def test_canvas(tables, made_up):

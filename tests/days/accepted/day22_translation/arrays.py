@@ -1,4 +1,4 @@
-"""NumPy for the counts; batches in the order in which the pairs come."""
+"""NumPy for the counts; batches from the longest pair to the shortest."""
 
 import collections
 
@@ -38,7 +38,7 @@ def bleu(hypotheses, references):
 
 def token_batches(pairs, max_tokens):
     batch, widths = [], (0, 0)
-    for pair in pairs:
+    for pair in sorted(pairs, key=lambda pair: -max(map(len, pair))):
         wider = tuple(max(width, len(side)) for width, side in zip(widths, pair, strict=False))
         if batch and (len(batch) + 1) * sum(wider) > max_tokens:
             yield batch

@@ -1,4 +1,4 @@
-"""A tokeniser of one's own; fractions until the end; a batch for each pair, which is allowed too."""
+"""A tokeniser of one's own; fractions until the end; a shelf for each length, and batches from each."""
 
 import math
 import re
@@ -47,5 +47,15 @@ def bleu(hypotheses, references):
 
 
 def token_batches(pairs, max_tokens):
+    shelves = {}
     for pair in pairs:
-        yield [pair]
+        shelves.setdefault(max(map(len, pair)) // 4, []).append(pair)
+    for shelf in shelves.values():
+        batch = []
+        for pair in shelf:
+            wider = [max(map(len, side)) for side in zip(*batch, pair, strict=True)]
+            if batch and (len(batch) + 1) * sum(wider) > max_tokens:
+                yield batch
+                batch = []
+            batch.append(pair)
+        yield batch

@@ -1,0 +1,464 @@
+"""The days' files of one submission, taken from it safely; and of every other file why it is not one.
+
+Everything in a submission is hostile: names, contents, and the archives themselves. Nothing is
+unpacked to the disk. A learner's archives are read into memory, looked through to their ends, and
+refused if anything in them is unsafe; only the days' files come out, by their plain names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import itertools
+import os
+import re
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, TypeVar
+from zipfile import ZipFile
+
+from course.checks.answers import LARGEST_FILE
+from course.curriculum import DAYS, Day
+from course.grading.allowed import (
+    LARGEST_ARCHIVE,
+    MOST_ARCHIVES,
+    Refused,
+    Used,
+    demand_few,
+    demand_plain,
+    demand_shallow,
+    is_hidden,
+    is_seen,
+    shown,
+)
+from course.grading.archives import class_zip, demand_safe, read_member, time_of, unpack
+from course.grading.names import meaning, nearest
+from course.grading.submissions import Source, is_archive
+from course.references.editions import stub_of
+
+NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # of what lies beside the course's `exercises`
+
+# Trouble of this machine, for which no learner is to blame.
+OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
+
+APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
+MOST_TOLD = 60  # files that were not taken, of which each is named
+MOST_NAMED = 5  # in a sentence
+LONGEST_PATH = 300  # characters of a path that is told
+
+
+@dataclass(frozen=True)
+class Told:
+    """A file of a submission as it is told of.
+
+    Attributes:
+        path: where in the submission it lies, as the learner called it.
+        name: the day's file that it was taken for; of one that was not taken, that it is nearest to.
+        why: what had to be decided, in words; empty where nothing had.
+    """
+
+    path: str
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What was taken from a submission, and what was not.
+
+    Attributes:
+        files: the days' files by their names, such as `day08_attention.py`.
+        taken: a line on each of them.
+        ignored: the first of those that are not among them, those that nearly are before the others.
+        ignored_count: how many there are.
+    """
+
+    files: dict[str, bytes]
+    taken: list[Told] = field(default_factory=list)
+    ignored: list[Told] = field(default_factory=list)
+    ignored_count: int = 0
+
+    def without(self, name: str, why: str) -> Taken:
+        """The same, where one of the files turned out to be of no use."""
+        files = {other: data for other, data in self.files.items() if other != name}
+        [told] = [one for one in self.taken if one.name == name]
+        ignored = [Told(told.path, "", why), *self.ignored][:MOST_TOLD]
+        taken = [one for one in self.taken if one is not told]
+        return Taken(files, taken, ignored, self.ignored_count + 1)
+
+    def with_answer(self, name: str, data: bytes, why: str) -> Taken:
+        """The same, where one of the files was made into an answer."""
+        taken = [
+            Told(one.path, name, "; ".join(filter(None, (one.why, why))))
+            if one.name == name
+            else one
+            for one in self.taken
+        ]
+        return Taken(self.files | {name: data}, taken, self.ignored, self.ignored_count)
+
+
+class _Archive(NamedTuple):
+    """An archive among a learner's files, and when it was made, if that is known."""
+
+    path: str
+    time: float | None
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of a submission, not read yet.
+
+    Attributes:
+        path: where in the submission it lies.
+        read: gives its first bytes, so many and no more.
+        time: when it was last changed, in seconds, if that is known.
+        rank: greater for what was handed in later, where the download tells.
+        archive: that in which it lies.
+    """
+
+    path: str
+    read: Callable[[int], bytes]
+    time: float | None = None
+    rank: int = 0
+    archive: _Archive | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def told(self) -> str:
+        """Its path as text that can be written down, whatever bytes a file's name has."""
+        return self.path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
+
+    @property
+    def place(self) -> PurePosixPath:
+        """Where it lies: an archive counts as a folder."""
+        return PurePosixPath(self.path)
+
+
+def take(source: Source) -> Taken:
+    """The days' files of a submission.
+
+    A name that is nearly right is taken for what it means. Where several files mean one day, `RULES`
+    say which counts. What is larger than LARGEST_FILE is cut, so that it is still larger.
+
+    Raises:
+        Refused: it cannot be taken safely.
+        OSError: this machine could not read it, for which no learner is to blame.
+    """
+    try:
+        with _files(source) as files:
+            return _take(list(files), source.earlier)
+    except OSError as error:
+        if error.errno in OUR_TROUBLE:
+            raise
+        name = Path(str(error.filename)).name
+        raise Refused(f"{shown(name)} cannot be read: {error.strerror}.") from error
+
+
+def nothing_found(taken: Taken, days: list[Day]) -> str:
+    """What to tell a learner none of whose files is one of these days': found, nearest, expected."""
+    count = len(taken.taken) + taken.ignored_count
+    if not count:
+        return f"What was handed in is empty. {_expected(days)}"
+    found = [f"{shown(one.path)} (a day that is not graded here)" for one in taken.taken]
+    found += [_found(one) for one in taken.ignored]
+    more = count - len(found[:MOST_NAMED])
+    listed = "; ".join(found[:MOST_NAMED]) + (f"; and {more} more" if more else "")
+    return f"None of the days' files was found. There is {listed}. {_expected(days)}"
+
+
+def _found(one: Told) -> str:
+    name = shown(one.path)
+    if one.why:
+        return f"{name} ({one.why})"
+    return f"{name} (nearest to {one.name})" if one.name else name
+
+
+def _expected(days: list[Day]) -> str:
+    first = days[0].stem
+    which = f"{first}.py" if len(days) == 1 else f"one file for each day, from {first}.py on"
+    return (
+        f"Expected is {which}, by itself, in a folder or in a zip; or {first}.ipynb, with the tag "
+        "`answer` on the cells that are the answer."
+    )
+
+
+# --- Choosing -------------------------------------------------------------------------------------
+
+
+def _take(files: list[_File], earlier: Collection[str]) -> Taken:
+    everything = sorted(_unpacked(files), key=lambda file: file.path)  # no system's own order
+    strangers = _of_the_course(everything)
+    by_day: dict[str, list[_File]] = {}
+    rest = []
+    for file in everything:
+        answer = meaning(file.name)
+        if answer and file.path not in strangers:
+            by_day.setdefault(answer.partition(".")[0], []).append(file)
+        else:
+            rest.append(file)
+    data, taken, ignored = {}, [], []
+    for _, candidates in sorted(by_day.items()):
+        chosen, losers = _choose(candidates)
+        name = str(meaning(chosen.name))
+        data[name] = chosen.read(LARGEST_FILE + 1)
+        taken.append(Told(chosen.told, name, "" if chosen.name == name else f"taken as {name}"))
+        ignored += losers
+    ignored += [Told(name, "", "it was handed in again") for name in earlier]
+    ignored += _strange(rest, strangers)
+    return Taken(data, taken, ignored[:MOST_TOLD], len(ignored))
+
+
+def _strange(files: list[_File], strangers: Collection[str]) -> list[Told]:
+    """Files that are nobody's answer: those whose names are near one's come first."""
+    ready = [day for day in DAYS if day.ready]
+    told = []
+    for number, file in enumerate(files):
+        if file.path in strangers:
+            told.append(Told(file.told, "", "it belongs to the course"))
+        elif file.archive and is_archive(file.path):
+            told.append(Told(file.told, "", "an archive within an archive is not opened"))
+        else:
+            near = nearest(file.name, ready) if number < 2 * MOST_TOLD else None
+            told.append(Told(file.told, near or "", ""))
+    return sorted(told, key=lambda one: (not one.name, bool(one.why)))
+
+
+def _of_the_course(files: list[_File]) -> set[str]:
+    """The paths that are not the learner's, in a copy of the whole course."""
+    parents = {file.place.parent for file in files}
+    courses = {folder.parent for folder in parents if folder.name == "exercises"}
+    ours = {course / folder for course in courses for folder in NOT_THEIRS}
+    return {file.path for file in files if not ours.isdisjoint(file.place.parents)}
+
+
+Narrowed = tuple[list[_File], str]
+"""Those that still may count, and what is wrong with each of the others, after `{}` was taken."""
+
+
+def _choose(files: list[_File]) -> tuple[_File, list[Told]]:
+    """The file of a day that counts, and of each other one why it does not."""
+    losers = []
+    left = files
+    for rule in RULES:
+        if len(left) == 1:
+            break
+        kept, why = rule(left)
+        losers += [(file, why) for file in left if file not in kept]
+        left = kept
+    [chosen] = left
+    content = chosen.read(LARGEST_FILE + 1) if losers else b""
+    return chosen, [
+        Told(file.told, "", f"{shown(chosen.path)} was taken, which {_reason(file, content, why)}")
+        for file, why in losers
+    ]
+
+
+def _reason(file: _File, content: bytes, why: str) -> str:
+    return "is the same" if file.read(LARGEST_FILE + 1) == content else why
+
+
+def _begun(files: list[_File]) -> Narrowed:
+    return [file for file in files if not _is_stub(file)] or files, "is more than the stub"
+
+
+def _python(files: list[_File]) -> Narrowed:
+    return [f for f in files if str(meaning(f.name)).endswith(".py")] or files, "is no notebook"
+
+
+def _handed_in_last(files: list[_File]) -> Narrowed:
+    last = max(file.rank for file in files)
+    return [file for file in files if file.rank == last], "was handed in later"
+
+
+def _loose(files: list[_File]) -> Narrowed:
+    return [file for file in files if file.archive is None] or files, "lies in no archive"
+
+
+def _later_archive(files: list[_File]) -> Narrowed:
+    archives = {file.archive for file in files if file.archive}
+    last = _latest(archives)
+    return [file for file in files if file.archive in last] or files, "lies in a later archive"
+
+
+def _later_of_archives(files: list[_File]) -> Narrowed:
+    several = len({file.archive for file in files}) > 1
+    return _latest(files) if several else files, "is later"
+
+
+def _last_archive(files: list[_File]) -> Narrowed:
+    last = max(_numbers_apart(file.archive.path if file.archive else "") for file in files)
+    kept = [f for f in files if _numbers_apart(f.archive.path if f.archive else "") == last]
+    return kept, "lies in an archive that is later by its name"
+
+
+def _shallow(files: list[_File]) -> Narrowed:
+    least = min(_depth(file) for file in files)
+    return [file for file in files if _depth(file) == least], "lies in fewer folders"
+
+
+def _in_exercises(files: list[_File]) -> Narrowed:
+    return [f for f in files if f.place.parent.name == "exercises"] or files, "lies in `exercises`"
+
+
+def _later(files: list[_File]) -> Narrowed:
+    return _latest(files), "is later"
+
+
+def _exact(files: list[_File]) -> Narrowed:
+    return [f for f in files if f.name == meaning(f.name)] or files, "has the exact name"
+
+
+def _first_by_name(files: list[_File]) -> Narrowed:
+    return [min(files, key=lambda file: file.path)], "comes first by its name"
+
+
+# Which of several files of one day counts: each rule is asked where those before it leave several.
+RULES = (
+    *(_begun, _python, _handed_in_last, _loose),
+    *(_later_archive, _later_of_archives, _last_archive),
+    *(_shallow, _in_exercises, _later, _exact, _first_by_name),
+)
+
+
+Dated = TypeVar("Dated", _File, _Archive)
+
+
+def _latest(things: Iterable[Dated]) -> list[Dated]:
+    """Those that were changed last, as far as their times can tell; all, where one of them has none."""
+    things = list(things)
+    times = [thing.time for thing in things if thing.time is not None]
+    if not times or len(times) < len(things):
+        return things
+    last = max(times)
+    return [thing for thing, time in zip(things, times, strict=True) if last - time <= APART]
+
+
+def _depth(file: _File) -> int:
+    """How many folders it lies in, the archive's own aside."""
+    return len(file.place.parts) - (
+        len(PurePosixPath(file.archive.path).parts) if file.archive else 0
+    )
+
+
+def _numbers_apart(path: str) -> list[tuple[int, str]]:
+    """A key by which `day10.zip` comes after `day2.zip`."""
+    pieces = re.findall(r"[0-9]+|[^0-9]+", path.lower())
+    return [(int(one[:18]), "") if one[0] in "0123456789" else (-1, one) for one in pieces]
+
+
+def _is_stub(file: _File) -> bool:
+    """Whether it is a day's stub as the course gives it; where lines end matters to nobody."""
+    stub = _stub(str(meaning(file.name)).partition(".")[0])
+    return bool(stub) and file.read(2 * len(stub)).replace(b"\r\n", b"\n") == stub
+
+
+@functools.cache
+def _stub(stem: str) -> bytes:
+    day = next(day for day in DAYS if day.stem == stem)
+    return stub_of(day).encode() if day.ready else b""
+
+
+# --- Archives -------------------------------------------------------------------------------------
+
+
+def _unpacked(files: list[_File]) -> list[_File]:
+    """The files, and instead of archives those in them: an archive counts as a folder."""
+    archives = [file for file in files if is_archive(file.path)]
+    if len(archives) > MOST_ARCHIVES:
+        raise Refused(f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough.")
+    used = Used()
+    found = [file for file in files if not is_archive(file.path)]
+    for file in archives:
+        entries = unpack(file.path, file.read(LARGEST_ARCHIVE + 1), used)
+        archive = _Archive(file.path, file.time)
+        found += [
+            _File(
+                f"{file.path}/{entry.path}",
+                functools.partial(_first, entry.data or b""),
+                entry.time,
+                file.rank,
+                archive,
+            )
+            for entry in entries
+        ]
+    return found
+
+
+def _first(data: bytes, most: int) -> bytes:
+    return data[:most]
+
+
+# --- Files on the disk ----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _files(source: Source) -> Iterator[Iterable[_File]]:
+    ranks = source.ranks or (0,) * len(source.names)
+    if source.members:
+        with class_zip(source.paths[0]) as archive:
+            yield _members(archive, source, ranks)
+    else:
+        yield itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
+
+
+# A link or a FIFO that took a file's place after it was looked at is not followed, nor waited for.
+READING = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def _on_disk(path: Path, name: str, rank: int) -> Iterator[_File]:
+    """A file, or all files in a folder that are not hidden."""
+    found = path.lstat()
+    demand_plain(name, found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        yield _File(name, functools.partial(_read_file, path), found.st_mtime, rank)
+        return
+    count = 0
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(path / folder) as entries:
+            for entry in entries:
+                count += 1
+                demand_few(count)
+                if is_hidden(entry.name):
+                    continue
+                inner = f"{folder}{entry.name}"
+                found = entry.stat(follow_symlinks=False)
+                demand_plain(inner, found.st_mode)
+                if stat.S_ISDIR(found.st_mode):
+                    demand_shallow(inner)
+                    folders.append(f"{inner}/")
+                else:
+                    read = functools.partial(_read_file, path / inner)
+                    yield _File(inner, read, found.st_mtime, rank)
+
+
+def _read_file(path: Path, most: int) -> bytes:
+    with os.fdopen(os.open(path, READING), "rb") as file:
+        demand_plain(path.name, os.fstat(file.fileno()).st_mode)
+        return file.read(most)
+
+
+# --- Files in the zip of a class ------------------------------------------------------------------
+
+
+def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[_File]:
+    """The files of one learner in the zip of a class."""
+    entries = [archive.getinfo(member) for member in source.members]
+    demand_safe(entries, Used())
+    return [
+        _File(name, functools.partial(read_member, archive, entry), time_of(entry), rank)
+        for name, entry, rank in zip(source.names, entries, ranks, strict=True)
+        if not entry.is_dir() and is_seen(name)
+    ]

@@ -1,0 +1,141 @@
+"""Words from closed lists: what may be told of a submission whose worker it may speak for.
+
+A worker in which a learner's code has run may say anything. So nothing that it says in words is shown.
+Kinds of types, dtypes, devices and exceptions come from lists. An exception's own words are shown where
+they are, but for names and numbers, words that Python, NumPy or torch is known to give; the names in them
+must stand in the lines that are shown, or in the day's stub. Lines are read from the submission, here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from course.checks.observation import CARRIED, LONGEST_NAME, Leaf, Raised
+
+TYPES = {"None", "bool", "int", "float", "str", "numpy.ndarray", "torch.Tensor", "a NumPy number"}
+CONTAINER = re.compile(r"(tuple|list|dict) of \d{1,3}")
+OTHER_TYPE = "something of another type"
+DTYPES = CARRIED | {"bfloat16", "complex64", "complex128", "object"}
+OTHER_DTYPE = "another dtype"
+DEVICES = {"cpu", "cuda", "mps"}
+OTHER_DEVICE = "another device"
+MOST_SIZES, LARGEST_SIZE = 5, 999  # of a shape that is told
+
+KNOWN_MESSAGES = Path(__file__).with_name("known_messages.txt")
+EXCEPTIONS = {
+    *(name for name, one in vars(builtins).items() if isinstance(one, type)),
+    *("AxisError", "LinAlgError", "UFuncTypeError", "UFuncNoLoopError", "OutOfMemoryError"),
+    *("BdbQuit", "FrozenInstanceError", "JSONDecodeError"),
+}
+OTHER_EXCEPTION = "An exception"
+LONGEST_LINE = 200  # characters of a line of the submission
+MOST_LINES = 2
+
+# In an exception's words: a name between quotes, a function's name, a dtype as torch calls it, numbers.
+QUOTED = re.compile(r"'([^'\n]{1,60})'")
+CALLED = re.compile(r"\b([A-Za-z_][\w.<>]*)\(\)")
+DTYPE = re.compile(
+    r"\b(c10::)?(Half|BFloat16|Float|Double|Long|Int|Bool|float|double)\b"
+    r"|\btorch\.(\w+Tensor|bfloat16|float\d+|u?int\d+|bool)\b"
+)
+NUMBERS = re.compile(r"-?\d+(\.\d+)?(, ?-?\d+)*,?")
+LONGEST_NUMBER = 3  # digits; a size or an index has no more
+MOST_NUMBERS = 8
+
+
+def closed_leaf(leaf: Leaf) -> Leaf:
+    """A leaf of an observation, its kind in words from closed lists."""
+    known_type = leaf.type in TYPES or CONTAINER.fullmatch(leaf.type)
+    shape = leaf.shape
+    if shape and (len(shape) > MOST_SIZES or max(shape) > LARGEST_SIZE):
+        shape = None
+    return replace(
+        leaf,
+        type=leaf.type if known_type else OTHER_TYPE,
+        dtype=leaf.dtype if leaf.dtype in DTYPES | {None} else OTHER_DTYPE,
+        device=leaf.device if leaf.device in DEVICES | {None} else OTHER_DEVICE,
+        shape=shape,
+    )
+
+
+def closed_raised(raised: Raised, source: str, stub: str) -> Raised:
+    """An exception in words from closed lists.
+
+    Args:
+        raised: what a worker says of it.
+        source: the submission in which it is said to have come up.
+        stub: what everybody knows of the day.
+    """
+    lines = source.splitlines()
+    frames = [
+        (line, _function_at(lines, line), lines[line - 1].strip()[:LONGEST_LINE])
+        for line, _, _ in raised.frames[-MOST_LINES:]
+        if 1 <= line <= len(lines)
+    ]
+    names = _names_in("\n".join([stub, *(text for _, _, text in frames)]))
+    kind = raised.kind if raised.kind in EXCEPTIONS else OTHER_EXCEPTION
+    first = raised.message.partition("\n")[0]
+    told = first if is_known(first, names) else ""
+    return Raised(kind, told, frames, raised.not_started)
+
+
+def is_known(message: str, names: Collection[str]) -> bool:
+    """Whether an exception's words are, but for these names and short numbers, ones that Python, NumPy or
+    torch gives."""
+    words = [*QUOTED.findall(message), *CALLED.findall(message)]
+    parts = {part for word in words for part in re.findall(r"\w+", word)}
+    numbers = re.findall(r"\d+", message)
+    return (
+        pattern(message) in known()
+        and all(part in names or part in _WORDS or part.isdecimal() for part in parts)
+        and len(numbers) <= MOST_NUMBERS
+        and all(len(number) <= LONGEST_NUMBER for number in numbers)
+    )
+
+
+def pattern(message: str) -> str:
+    """An exception's words without its names and numbers, as they stand in the list."""
+    nameless = DTYPE.sub("@", CALLED.sub("@()", QUOTED.sub("'@'", message)))
+    return NUMBERS.sub("#", nameless).strip()
+
+
+@functools.cache
+def known() -> frozenset[str]:
+    """The patterns of known words."""
+    lines = KNOWN_MESSAGES.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("## "))
+
+
+def _names_in(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+def _function_at(lines: Sequence[str], line: int) -> str:
+    """The name of the function in which a line stands, as far as its indentation tells."""
+    depth = _indentation(lines[line - 1])
+    for text in reversed(lines[: line - 1]):
+        if text.strip() and _indentation(text) < depth:
+            depth = _indentation(text)
+            if found := re.match(r"\s*(?:async )?def (\w+)", text):
+                return found[1][:LONGEST_NAME]
+    return ""
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+# What Python says of its own in quotes: types, operators' operands, the methods of a module.
+_WORDS = {
+    *dir(builtins),
+    *("NoneType", "function", "method", "module", "builtin_function_or_method", "generator"),
+    *("ndarray", "Tensor", "Parameter", "numpy", "torch", "nn", "forward", "__init__", "locals"),
+    *("float16", "float32", "float64", "bfloat16", "int32", "int64", "Float", "Double", "Half"),
+    *("Long", "Int", "Bool", "BFloat16", "indices", "safe", "bitwise_and", "any", "all", "a"),
+    *("logical_not", "len"),
+}

@@ -1,0 +1,57 @@
+"""The zips of pages to hand back: everybody's page under the name that its system wants."""
+
+import zipfile
+
+import pytest
+
+from course.grading.reports import Download, write_reports
+
+
+@pytest.fixture
+def returned(tmp_path, made_up):
+    """Writes a class's reports; the zips to hand back, with what they hold."""
+
+    def write(*learners, **downloads):
+        class_ = made_up.graded(*learners, downloads=downloads)
+        found = {}
+        for path, without in write_reports(tmp_path, class_):
+            with zipfile.ZipFile(path) as archive:
+                pages = {name: archive.read(name) for name in archive.namelist()}
+            found[path.name] = (pages, without)
+        return found
+
+    return write
+
+
+def test_each_system_has_its_own(returned, made_up, tmp_path):
+    """A page lies in the zip of the system from which its submission came, as it lies in `feedback`."""
+    found = returned(
+        *map(made_up.learner, ("a", "b", "c")),
+        a=Download("Canvas", "a_1_2_feedback.html"),
+        b=Download("Moodle", "b_1_assignsubmission_file/feedback.html"),
+        c=Download("", ""),
+    )
+    pages = {name: (tmp_path / "feedback" / f"{name}.html").read_bytes() for name in "ab"}
+    assert found == {
+        "feedback_canvas.zip": ({"a_1_2_feedback.html": pages["a"]}, []),
+        "feedback_moodle.zip": ({"b_1_assignsubmission_file/feedback.html": pages["b"]}, []),
+    }
+
+
+def test_who_gets_nothing_back(returned, made_up):
+    """Who cannot be handed anything is named; where the grader failed there is nothing to hand back."""
+    found = returned(
+        *(made_up.learner("a"), made_up.learner("b"), made_up.refused("c"), made_up.fault("d")),
+        a=Download("Moodle", ""),
+        b=Download("Moodle", "caf\udce9_1_assignsubmission_file/feedback.html"),
+        c=Download("Moodle", "c_3_assignsubmission_file/feedback.html"),
+        d=Download("Moodle", "d_4_assignsubmission_file/feedback.html"),
+    )
+    pages, without = found["feedback_moodle.zip"]
+    assert list(pages) == ["c_3_assignsubmission_file/feedback.html"]
+    assert without == ["a", "b"]
+
+
+def test_a_folder_of_folders_is_handed_back_by_hand(returned, made_up):
+    """Where no system wants a zip, there is none."""
+    assert returned(made_up.learner("a"), a=Download("", "")) == {}

@@ -1,0 +1,321 @@
+"""A download of Canvas and one of Moodle, of twenty learners each, graded by the command: every row right.
+
+The learners hand in as learners do: names that are nearly right, two archives, a PDF, a notebook without
+tags, text that was typed into a page.
+"""
+
+import csv
+import html
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass, field
+
+import pytest
+
+from course.checks.answers import read_answer
+from course.curriculum import DAYS, ROOT
+from course.grading.reports import file_name
+from course.grading.sandbox import NoSandbox, walls
+
+ONE, TWO = (read_answer(DAYS[index].solution).encode() for index in (0, 1))
+STUB_ONE, STUB_TWO = (DAYS[index].stub.read_bytes() for index in (0, 1))
+WRONG_ONE, WRONG_TWO = ONE.replace(b"np.exp(", b"np.exp2("), TWO.replace(b"math.sqrt(", b"(")
+assert (WRONG_ONE, WRONG_TWO) != (ONE, TWO)
+
+EARLY, LATER = (2026, 3, 1, 12, 0, 0), (2026, 3, 2, 12, 0, 0)
+
+
+def zip_of(files, time=EARLY):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, time), content)
+    return data.getvalue()
+
+
+def notebook(*cells):
+    made = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": cell.splitlines(True)}
+        for cell in cells
+    ]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+UNTAGGED = notebook(
+    "%matplotlib inline\nimport math\n\nimport numpy as np",
+    "def weights_of(scores):\n    e = np.exp(scores - scores.max(axis=-1, keepdims=True))\n"
+    "    return e / e.sum(axis=-1, keepdims=True)",
+    "def attention(query, key, value, mask=None, dropout=None):\n    return value, query",
+    "scores = attention(1, 2, 3)\nraise SystemExit('an example')",
+    "def attention(query, key, value, mask=None, dropout=None):\n"
+    "    scores = query @ np.swapaxes(key, -2, -1) / math.sqrt(query.shape[-1])\n"
+    "    if mask is not None:\n        scores = np.where(mask, scores, -1e9)\n"
+    "    weights = weights_of(scores)\n    if dropout is not None:\n        weights = dropout(weights)\n"
+    "    return weights @ value, weights",
+)
+EXAMPLES = notebook("import numpy as np", "print(np.ones(3))")
+
+
+@dataclass
+class Learner:
+    """What somebody hands in, and what must become of it.
+
+    Attributes:
+        files: by the names that the learner gave them, in the order in which they were handed in.
+        verdict: graded, if nothing else.
+        days: the points of the two days; nothing for a day that was not handed in.
+        told: words of the learner's page.
+        later: names of files that were changed on a later day.
+    """
+
+    files: dict[str, bytes]
+    days: tuple[str, str] = ("", "")
+    told: tuple[str, ...] = ()
+    verdict: str = "graded"
+    later: tuple[str, ...] = ()
+    late: bool = False
+    typed: bool = field(default=False)
+
+
+BOTH = {"day01_softmax.py": ONE, "day02_attention.py": TWO}
+LEARNERS = {
+    "exact": Learner(BOTH, ("1", "1"), ("Files: 2 taken, 0 not",)),
+    "browser": Learner(
+        {"day01_softmax (1).py": ONE, "day02_attention.py": TWO},
+        ("1", "1"),
+        ("day01_softmax (1).py taken as day01_softmax.py",),
+    ),
+    "capitals": Learner(
+        {"Day01_softmax.py": ONE, "DAY02_ATTENTION.PY": TWO},
+        ("1", "1"),
+        ("taken as day01_softmax.py", "DAY02_ATTENTION.PY taken as day02_attention.py"),
+    ),
+    "numbers": Learner(
+        {"day1.py": ONE, "day2_attention.py": TWO},
+        ("1", "1"),
+        ("day2_attention.py taken as day02_attention.py",),
+    ),
+    "second": Learner(
+        {"day02_attention.py": WRONG_TWO, "day02_attention (1).py": TWO},
+        ("", "1"),
+        ("day02_attention.py 'day02_attention (1).py' was taken, which",),
+        later=("day02_attention (1).py",),
+    ),
+    "first": Learner(
+        {"day02_attention (1).py": WRONG_TWO, "day02_attention.py": TWO},
+        ("", "1"),
+        ("day02_attention (1).py 'day02_attention.py' was taken, which",),
+    ),
+    "pdf": Learner(
+        {"Homework.pdf": b"%PDF", "day01_softmax.pdf": b"%PDF"},
+        told=(
+            "'day01_softmax.pdf' (nearest to day01_softmax.py)",
+            "'Homework.pdf'",
+            "from day01_softmax.py on",
+        ),
+        verdict="nothing_found",
+    ),
+    "empty": Learner(
+        {"work.zip": zip_of({})}, told=("What was handed in is empty",), verdict="nothing_found"
+    ),
+    "untagged": Learner(
+        {"day02_attention.ipynb": UNTAGGED}, ("", "1"), ("the cells that define the exercises",)
+    ),
+    "examples": Learner(
+        {"day02_attention.ipynb": EXAMPLES},
+        told=("no cell has the tag `answer`, and none defines `attention`", "the tag `answer` on"),
+        verdict="nothing_found",
+    ),
+    "deep": Learner({"x.zip": zip_of({"a/week 1/done/day01_softmax.py": ONE})}, ("1", "")),
+    "weekly": Learner(
+        {
+            "day1.zip": zip_of({"exercises/day01_softmax.py": ONE}),
+            "day2.zip": zip_of({"day02_attention.py": TWO}),
+        },
+        ("1", "1"),
+        ("day1.zip/exercises/day01_softmax.py", "day2.zip/day02_attention.py"),
+    ),
+    "corrected": Learner(
+        {
+            "day1.zip": zip_of({"day01_softmax.py": WRONG_ONE}),
+            "day2.zip": zip_of({"e/day01_softmax.py": ONE, "day02_attention.py": TWO}),
+        },
+        ("1", "1"),
+        ("day1.zip/day01_softmax.py 'day2.zip/e/day01_softmax.py' was taken, which",),
+    ),
+    "restarted": Learner(
+        {
+            "day1.zip": zip_of({"day01_softmax.py": ONE, "day02_attention.py": STUB_TWO}),
+            "day2.zip": zip_of({"day01_softmax.py": STUB_ONE, "day02_attention.py": TWO}),
+        },
+        ("1", "1"),
+        ("which is more than the stub",),
+    ),
+    "typed": Learner({}, told=("was found",), verdict="nothing_found", typed=True),
+    "late": Learner(BOTH, ("1", "1"), late=True),
+    "unsafe": Learner({"x.zip": zip_of({"../x": b""})}, told=("leads out",), verdict="refused"),
+    "misspelt": Learner(
+        {"day01_softmax.py": WRONG_ONE, "day02_atention.py": TWO},
+        ("0", ""),
+        ("day02_atention.py is nearest to day02_attention.py",),
+    ),
+    "hostile": Learner(
+        {"x.zip": zip_of({"<script>alert(1)</script>/day1.py": ONE, "=1+1\x1b[2J\u202e.py": b""})},
+        ("1", ""),
+        ("<script>alert(1)</script>/day1.py taken as day01_softmax.py", "\\x1b[2J\\u202e.py"),
+    ),
+    "untouched": Learner({"day01_softmax.py": STUB_ONE}, ("0", "")),
+}
+assert len(LEARNERS) == 20
+
+
+def canvas(folder):
+    """The folder that Canvas's zip unpacks to; only the numbers of the files tell which is later."""
+    folder.mkdir()
+    attachment = 5000
+    for user, (name, learner) in enumerate(LEARNERS.items(), 101):
+        head = f"{name}x{'_LATE' if learner.late else ''}_{user}"
+        if learner.typed:
+            (folder / f"{head}_text.html").write_bytes(b"<p>typed</p>")
+        for file, content in learner.files.items():
+            attachment += 1
+            (folder / f"{head}_{attachment}_{file}").write_bytes(content)
+    return folder
+
+
+def moodle(path):
+    """Moodle's zip, with a folder for each learner; the times of the files tell which is later, if any do."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for user, (name, learner) in enumerate(LEARNERS.items(), 101):
+            head = f"{name} x_{user}_assignsubmission_"
+            if learner.typed:
+                archive.writestr(
+                    zipfile.ZipInfo(f"{head}onlinetext/onlinetext.html", EARLY), b"<p>typed</p>"
+                )
+            for file, content in learner.files.items():
+                time = LATER if file in learner.later else EARLY
+                archive.writestr(zipfile.ZipInfo(f"{head}file/{file}", time), content)
+    return path
+
+
+SYSTEMS = {"canvas": (canvas, "{}x_{}"), "moodle": (moodle, "{} x_{}")}
+
+
+@pytest.fixture(scope="module", params=SYSTEMS)
+def graded(request, tmp_path_factory):
+    """A class graded once; how its learners are called, and where the reports are."""
+    try:
+        with walls():
+            pass
+    except NoSandbox as reason:
+        pytest.skip(f"no sandbox here: {reason}")
+    make, called = SYSTEMS[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    out = folder / "out"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "course.cli", "grade", make(folder / "class"), "--out", out),
+            *("--days", "1-2", "--seed", "3", "--jobs", "2"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    learners = {
+        called.format(name, user): learner
+        for user, (name, learner) in enumerate(LEARNERS.items(), 101)
+    }
+    yield request.param, learners, out
+    shutil.rmtree(folder)
+
+
+def words_of(path):
+    """The words of a page, as a browser shows them."""
+    text = re.sub(r"<style>.*?</style>|<[^>]*>", " ", path.read_text(encoding="utf-8"), flags=re.S)
+    return " ".join(html.unescape(text).split())
+
+
+def test_every_row_is_right(graded):
+    """Verdict, points of each day, who is late, and which days were not handed in."""
+    system, learners, out = graded
+    with (out / "grades.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["learner"]: row for row in csv.DictReader(file)}
+    assert rows.keys() == learners.keys()
+    for name, learner in learners.items():
+        row, days = rows[name], learner.days if learner.verdict == "graded" else ("", "")
+        assert row["verdict"] == learner.verdict, name
+        assert [row["day01"] or "0", row["day02"] or "0"] == [day or "0" for day in days], name
+        assert row["points"] == str(sum(int(day or 0) for day in days)), name
+        if learner.verdict == "graded":
+            lacking = [str(number) for number, day in enumerate(days, 1) if not day]
+            assert row["not_handed_in"] == " ".join(lacking), name
+        assert row["late"] == ("late" if learner.late and system == "canvas" else ""), name
+
+
+def test_every_page_says_what_was_taken(graded):
+    """A page tells what was taken for what and what was not, and is never blank."""
+    _, learners, out = graded
+    for name, learner in learners.items():
+        words = words_of(out / "feedback" / f"{file_name(name)}.html")
+        for told in learner.told:
+            assert " ".join(told.split()) in words, (name, words)
+        if learner.verdict == "nothing_found":
+            assert "Nothing was found to grade." in words
+            assert "Expected is" in words
+        elif learner.verdict == "graded":
+            assert "taken, " in words
+
+
+def test_no_name_does_harm(graded):
+    """Markup, formulas and what steers a terminal stay text in every report."""
+    _, _, out = graded
+    for path in out.rglob("*"):
+        if path.suffix in (".html", ".csv", ".xml"):
+            text = path.read_text(encoding="utf-8")
+            assert "<script>alert" not in text
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+            if path.suffix == ".csv":
+                assert not re.search(r'(^|[,;])"?[=+@]', text, re.MULTILINE)
+
+
+def test_pages_to_hand_back(graded):
+    """The zip holds everybody's page under a name by which the system knows whose it is."""
+    system, learners, out = graded
+    with zipfile.ZipFile(out / f"feedback_{system}.zip") as archive:
+        back = {name: archive.read(name) for name in archive.namelist()}
+    assert not [path for path in out.glob("feedback_*.zip") if system not in path.name]
+    for number, (name, learner) in enumerate(learners.items(), 101):
+        page = (out / "feedback" / f"{file_name(name)}.html").read_bytes()
+        named = [one for one in back if whose(system, one) == str(number)]
+        # Canvas attaches nothing where no file was handed in.
+        expected = [] if learner.typed and system == "canvas" else [page]
+        assert [back[one] for one in named] == expected, name
+    assert all("/" not in name.strip("/") or system == "moodle" for name in back)
+
+
+def whose(system, name):
+    """The number of a learner as the systems' own code reads it from a file's name.
+
+    Canvas: `infer_comment_context_from_filename` of app/models/abstract_assignment.rb; Moodle:
+    `is_valid_filename_for_import` of mod/assign/feedback/file/importziplib.php.
+    """
+    if system == "canvas":
+        parts = [part for part in name.split("_") if part != "LATE"]
+        assert not parts[-1].startswith("link")
+        user, attachment = [part for part in parts if part.isdigit()][:2]
+        assert int(attachment) > 5000
+        return user
+    _, participant, kind, plugin, *rest = name.split("/")[0].split("_", 4)
+    assert (kind, plugin, rest, name.split("/")[1:]) == (
+        *("assignsubmission", "onlinetext" if int(participant) == 115 else "file"),
+        *([], ["feedback.html"]),
+    )
+    return participant

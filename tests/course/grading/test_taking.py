@@ -1,0 +1,215 @@
+"""Which of several files of one day counts, what is said of the others, and what where there are none."""
+
+import io
+import os
+import zipfile
+
+import pytest
+
+from course.curriculum import DAYS
+from course.grading.submissions import find_sources
+from course.grading.taking import MOST_TOLD, nothing_found, take
+
+DAY1, DAY2 = "day01_softmax.py", "day02_attention.py"
+STUB = DAYS[1].stub.read_bytes()
+EARLY, LATER = (2026, 3, 1, 12, 0, 0), (2026, 3, 1, 12, 0, 4)
+
+
+def zip_of(files, time=EARLY):
+    """A zip of files by their names, all or each changed at some time."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, content in files.items():
+            content, when = content if isinstance(content, tuple) else (content, time)
+            archive.writestr(zipfile.ZipInfo(name, when), content)
+    return data.getvalue()
+
+
+@pytest.fixture
+def taken(tmp_path):
+    """Take what lies in a learner's folder; a file is its bytes, or these and the second of its change."""
+
+    def _take(files, learner="ada"):
+        for name, content in files.items():
+            content, second = content if isinstance(content, tuple) else (content, 0)
+            path = tmp_path / "class" / learner / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
+        (tmp_path / "class" / learner).mkdir(parents=True, exist_ok=True)
+        [source] = find_sources(tmp_path / "class")
+        return take(source)
+
+    return _take
+
+
+COPY = "day02_attention (1).py"
+CONTESTS = {
+    "a stub gives way": ({DAY2: STUB, f"a/b/{COPY}": b"x"}, f"a/b/{COPY}", "is more than the stub"),
+    "a stub of Windows": (
+        {DAY2: STUB.replace(b"\n", b"\r\n"), COPY: b"x"},
+        COPY,
+        "more than the stub",
+    ),
+    "two stubs": ({DAY2: STUB, COPY: STUB}, DAY2, "is the same"),
+    "a begun stub": ({DAY2: (STUB + b"#", 9), COPY: b"x"}, DAY2, "is later"),
+    "Python": (
+        {"day02_attention.ipynb": (b"{}", 9), f"a/{DAY2}": b"x"},
+        f"a/{DAY2}",
+        "is no notebook",
+    ),
+    "loose": (
+        {"z.zip": zip_of({DAY2: b"1"}), f"a/{DAY2}": b"2"},
+        f"a/{DAY2}",
+        "lies in no archive",
+    ),
+    "fewer folders": (
+        {f"a/b/{DAY2}": (b"1", 9), f"z/{DAY2}": b"2"},
+        f"z/{DAY2}",
+        "lies in fewer folders",
+    ),
+    "exercises": (
+        {f"a/{DAY2}": (b"1", 9), f"exercises/{COPY}": b"2"},
+        f"exercises/{COPY}",
+        "lies in `exercises`",
+    ),
+    "later": ({DAY2: b"1", COPY: (b"2", 3)}, COPY, "is later"),
+    "earlier": ({DAY2: (b"1", 3), COPY: b"2"}, DAY2, "is later"),
+    "at one moment": ({DAY2: b"1", COPY: (b"2", 2)}, DAY2, "has the exact name"),
+    "neither exact": ({COPY: b"1", "day2.py": b"2"}, COPY, "comes first by its name"),
+    "the same": ({DAY2: b"1", COPY: (b"1", 9)}, COPY, "is the same"),
+}
+
+
+@pytest.mark.parametrize(("files", "winner", "why"), CONTESTS.values(), ids=CONTESTS)
+def test_which_counts(taken, files, winner, why):
+    """One counts by a rule that is stated, and the other is told with the reason."""
+    found = taken(files)
+    [one], [other] = found.taken, found.ignored
+    assert one.path == winner
+    assert other.path != winner
+    assert other.why == f"{winner!r} was taken, which {why}" or why in other.why
+    content = files[winner]
+    assert found.files == {DAY2: content[0] if isinstance(content, tuple) else content}
+    assert one.why == ("" if winner.endswith(DAY2) else f"taken as {DAY2}")
+
+
+ARCHIVES = {
+    "by the archive's time": (
+        {"b.zip": zip_of({DAY2: b"1"}, LATER), "a.zip": (zip_of({DAY2: b"2"}), 9)},
+        "a.zip",
+        "lies in a later archive",
+    ),
+    "by the files' times": (
+        {"b.zip": zip_of({DAY2: b"1"}), "a.zip": zip_of({f"x/{DAY2}": b"2"}, LATER)},
+        "a.zip",
+        "is later",
+    ),
+    "by number": (
+        {"day10.zip": zip_of({f"x/{DAY2}": b"1"}), "day9.zip": zip_of({DAY2: b"2"})},
+        "day10.zip",
+        "lies in an archive that is later by its name",
+    ),
+    "without times": (
+        {
+            "day1.zip": zip_of({DAY2: (b"1", LATER)}),
+            "day2.zip": zip_of({DAY2: (b"2", (1980, 1, 1, 0, 0, 0))}),
+        },
+        "day2.zip",
+        "lies in an archive that is later by its name",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "winner", "why"), ARCHIVES.values(), ids=ARCHIVES)
+def test_archives_are_joined(taken, files, winner, why):
+    """What only one has is taken from it; where both have a day, the later one counts, and it is said."""
+    for number, name in enumerate(sorted(files)):
+        data = files[name][0] if isinstance(files[name], tuple) else files[name]
+        with zipfile.ZipFile(io.BytesIO(data)) as old:
+            times = {one.filename: (old.read(one), one.date_time) for one in old.infolist()}
+        more = zip_of(times | {f"{DAYS[4 + number].stem}.py": b"alone"})
+        files = files | {name: (more, *files[name][1:]) if isinstance(files[name], tuple) else more}
+    found = taken(files)
+    assert [one.name for one in found.taken] == [DAY2, *(f"{DAYS[n].stem}.py" for n in (4, 5))]
+    assert found.taken[0].path.startswith(f"{winner}/")
+    [loser] = found.ignored
+    assert loser.why == f"{found.taken[0].path!r} was taken, which {why}"
+
+
+def test_three_of_one_day(taken):
+    """Each that lost is told by the rule by which it lost, and by what it lost to."""
+    found = taken({f"a/{DAY2}": b"1", DAY2: b"2", COPY: (b"3", 60)})
+    assert {one.path: one.why for one in found.ignored} == {
+        f"a/{DAY2}": f"{COPY!r} was taken, which lies in fewer folders",
+        DAY2: f"{COPY!r} was taken, which is later",
+    }
+
+
+def test_what_was_not_taken(taken):
+    """Files are told by why they were not: the nearest names first, the course's own last; nothing hidden."""
+    found = taken(
+        {
+            "exercises/day01_softmax.py": b"x",
+            "exercises/day02_atention.py": b"x",
+            "lessons/day02_attention.ipynb": b"{}",
+            ".DS_Store": b"",
+            "notes.txt": b"",
+            "more.zip": zip_of({"inner.zip": zip_of({DAY2: b"x"})}),
+        }
+    )
+    assert [(one.path, one.name, one.why) for one in found.ignored] == [
+        ("exercises/day02_atention.py", DAY2, ""),
+        ("notes.txt", "", ""),
+        ("lessons/day02_attention.ipynb", "", "it belongs to the course"),
+        ("more.zip/inner.zip", "", "an archive within an archive is not opened"),
+    ]
+    assert found.ignored_count == 4
+
+
+def test_many_files_are_not_all_told(taken):
+    """The first are told, and how many there are."""
+    found = taken({f"{number:03d}.txt": b"" for number in range(100)} | {"day1_sotfmax.py": b""})
+    assert len(found.ignored) == MOST_TOLD
+    assert found.ignored_count == 101
+
+
+def test_a_name_in_no_encoding(taken):
+    """Whatever bytes a file's name has, it can be told."""
+    try:
+        found = taken({os.fsdecode(b"caf\xe9/day1.py"): b"x", os.fsdecode(b"\xff.txt"): b""})
+    except OSError:
+        pytest.skip("this file system has only names in UTF-8")
+    assert [one.path for one in (*found.taken, *found.ignored)] == [
+        "caf\\udce9/day1.py",
+        "\\udcff.txt",
+    ]
+
+
+NOTHING = {
+    "an empty folder": ({}, ("What was handed in is empty. Expected is one file for each day",)),
+    "a PDF": ({"essay.pdf": b""}, ("There is 'essay.pdf'. Expected",)),
+    "a near name": ({"softmax.py": b""}, ("There is 'softmax.py' (nearest to day01_softmax.py).",)),
+    "another day": (
+        {"day08_attention.py": b""},
+        ("There is 'day08_attention.py' (a day that is not graded here).",),
+    ),
+    "many": ({f"{n}.c": b"" for n in range(9)}, ("'4.c'; and 4 more. Expected",)),
+    "what steers": ({"\x1b[2J\u202e.pdf": b""}, (r"There is '\x1b[2J\u202e.pdf'.",)),
+}
+
+
+@pytest.mark.parametrize(("files", "words"), NOTHING.values(), ids=NOTHING)
+def test_nothing_found(taken, files, words):
+    """What was found, which name is nearest, and what was expected, in words."""
+    said = nothing_found(taken(files), list(DAYS[:2]))
+    for one in words:
+        assert one in said
+    assert "from day01_softmax.py on, by itself, in a folder or in a zip" in said
+    assert "the tag `answer` on the cells" in said
+    assert said.isprintable()
+
+
+def test_one_day_is_expected(taken):
+    """Where one day is graded, its file is named."""
+    assert "Expected is day02_attention.py, by itself" in nothing_found(taken({}), [DAYS[1]])
