@@ -1,6 +1,6 @@
 """The walls: what is behind them, what they keep in, and what is left when they go."""
 
-import glob
+import os
 import subprocess
 import sys
 import time
@@ -198,14 +198,19 @@ def test_time(found):
 
 def test_nothing_is_left(found):
     """What it has started in the background goes with it, and its group too."""
+    others = groups()  # a grader of this process keeps workers ready
     start = "subprocess.Popen(['sleep', '4711'], start_new_session=True)"
     hear(found, f"import subprocess\nfor _ in range(5):\n    {start}\n")
     sleeping = [
         one for one in psutil.process_iter(["cmdline"]) if "4711" in (one.info["cmdline"] or [])
     ]
     assert sleeping == []
-    mine = f"/sys/fs/cgroup/*/course-{psutil.Process().pid}-*"
-    assert glob.glob(mine) == []  # noqa: PTH207
+    assert groups() == others
+
+
+def groups():
+    """The control groups that this process has made and not ended."""
+    return set(Path("/sys/fs/cgroup").rglob(f"course-{os.getpid()}-*"))
 
 
 def test_computing_is_counted(found):
