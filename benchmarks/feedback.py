@@ -39,20 +39,36 @@ UNKNOWN_MISTAKE = """
 def _odd(value):
     if isinstance(value, (tuple, list)):
         return type(value)(map(_odd, value))
-    kind = str(getattr(value, "dtype", ""))
+    if isinstance(value, str):
+        return value[1:]
+    kind = str(getattr(value, "dtype", type(value).__name__))
     if kind.endswith("bool"):
         return ~value
-    return value * 1.37 if "float" in kind or isinstance(value, float) else value
+    if kind == "ModuleList":
+        return value[:-1]
+    if kind == "generator":
+        return (one for one in list(value)[1:])
+    return value * 1.37 if "float" in kind else value + 3 if "int" in kind else value
 
 
 def _oddly(function):
     return lambda *arguments, **options: _odd(function(*arguments, **options))
 
 
+def _made_oddly(initialise):
+    def made(self, *arguments, **options):
+        initialise(self, *arguments, **options)
+        self.__dict__.update({{key: _odd(value) for key, value in self.__dict__.items()}})
+
+    return made
+
+
 if isinstance({name}, type):
-    for _name in ("forward", "__call__", "encode", "decode"):
-        if _name in vars({name}):
-            setattr({name}, _name, _oddly(getattr({name}, _name)))
+    _names = {{"forward", "__call__", "encode", "decode"}} & set(vars({name}))
+    for _name in _names:
+        setattr({name}, _name, _oddly(getattr({name}, _name)))
+    if not _names:
+        {name}.__init__ = _made_oddly({name}.__init__)
 else:
     {name} = _oddly({name})
 """
@@ -132,8 +148,12 @@ def warm(watch: subprocess.Popen[str], file: Path, text: str) -> tuple[float, fl
 # --- Cold -----------------------------------------------------------------------------------------
 
 
-def cold(day: Day, folder: Path, cache: Path) -> float:
-    """Seconds of a `course check` in a process of its own."""
+def cold(day: Day, kind: str, folder: Path, cache: Path) -> float:
+    """Seconds of a `course check` in a process of its own.
+
+    Raises:
+        RuntimeError: an answer of this kind was not judged as it must be.
+    """
     command = [
         sys.executable,
         "-m",
@@ -145,8 +165,11 @@ def cold(day: Day, folder: Path, cache: Path) -> float:
     ]
     environment = os.environ | {"COURSE_CACHE": str(cache)}
     started = time.perf_counter()
-    subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
-    return time.perf_counter() - started
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
+    seconds = time.perf_counter() - started
+    if done.returncode != (0 if kind == "right" else 1):
+        raise RuntimeError(f"day {day.number}, {kind}: course check ended with {done.returncode}")
+    return seconds
 
 
 def fill(day: Day) -> None:
@@ -178,9 +201,11 @@ def measure(day: Day, rounds: int, full: Path) -> dict[str, dict[str, list[float
         for _ in range(rounds):
             for kind, text in texts.items():
                 file.write_text(text, encoding="utf-8")
-                waits[kind]["check, cache full"].append(cold(day, file.parent, full))
+                waits[kind]["check, cache full"].append(cold(day, kind, file.parent, full))
                 with tempfile.TemporaryDirectory() as empty:
-                    waits[kind]["check, cache empty"].append(cold(day, file.parent, Path(empty)))
+                    waits[kind]["check, cache empty"].append(
+                        cold(day, kind, file.parent, Path(empty))
+                    )
     return waits
 
 

@@ -133,7 +133,7 @@ class Search:
         return ordered
 
     def _diagnose(self, exercise: str) -> Pieces:
-        """What explains all that an exercise's checks saw: one known mistake, or else two at once.
+        """What explains all that an exercise's checks saw: one known mistake, or else two or three at once.
 
         A mistake in another exercise can show here as well, but is claimed only where it was found
         there.
@@ -151,9 +151,7 @@ class Search:
         whole = (yield from self._one(known, failing, passing)) or (
             yield from self._two(known, failing, passing)
         )
-        if not whole:
-            yield from self._part(exercise, known, failing, passing)
-        return whole
+        return whole or (yield from self._more(exercise, known, failing, passing))
 
     def _one(
         self, known: Sequence[Misconception], failing: list[Outline], passing: list[Outline]
@@ -198,24 +196,51 @@ class Search:
                 return pair
         return ()
 
-    def _part(
+    def _more(
         self,
         exercise: str,
         known: Sequence[Misconception],
         failing: list[Outline],
         passing: list[Outline],
-    ) -> Generator[bool, None, None]:
-        """A known mistake beside something unknown: the one that alone explains several checks whole, and
-        fails none that passes."""
+    ) -> Pieces:
+        """The first three mistakes that together explain all; or else, in `partly`, one beside something
+        unknown.
+
+        Of the three two at least explain some check whole: else there are too many to try.
+        """
         left = set(known)
         for check in passing:
             guilty, _ = yield from self._suspects(check, [one for one in known if one in left])
             left -= guilty
-        told = defaultdict(set)
+        suspects = {}
         for check in failing:
-            _, explaining = yield from self._suspects(check, [one for one in known if one in left])
-            if len(explaining) == 1 and self._shows_in_numbers(check):
-                told[explaining.pop()].add(check.name)
+            suspects[check] = yield from self._suspects(check, [o for o in known if o in left])
+        self._note_part(exercise, {check: seen for check, (_, seen) in suspects.items()})
+        showing = [one for one in known if any(one in seen for _, seen in suspects.values())]
+        others = [one for one in known if one in left and one not in showing]
+        threes = itertools.chain(
+            itertools.combinations(showing, 3),
+            ((*two, one) for two in itertools.combinations(showing, 2) for one in others),
+        )
+        for three in threes:
+            if (
+                all(guilty & set(three) for guilty, _ in suspects.values())
+                and self._truth.is_possible(three)
+                and (yield from self._is_confirmed(three, failing + passing))
+            ):
+                self.partly.pop(exercise, None)
+                return three
+        return ()
+
+    def _note_part(
+        self, exercise: str, explaining: Mapping[Outline, Collection[Misconception]]
+    ) -> None:
+        """Take down the one mistake that alone explains several failing checks, if their numbers show it."""
+        told = defaultdict(set)
+        for check, mistakes in explaining.items():
+            if len(mistakes) == 1 and self._shows_in_numbers(check):
+                [one] = mistakes
+                told[one].add(check.name)
         if told:
             one, names = max(told.items(), key=lambda entry: len(entry[1]))
             if len(names) >= FEWEST_CHECKS:

@@ -227,7 +227,8 @@ def _with_diagnosis(result: CheckResult, search: Search) -> CheckResult:
     ]
     if len(wrong) > 1:
         bullets = (f"• {one.id}: {words}" for one, words in zip(wrong, told, strict=True))
-        words = f"Two things at once. {' '.join(bullets)}"
+        count = "Two" if len(wrong) == 2 else "Three"
+        words = f"{count} things at once. {' '.join(bullets)}"
     elif result.exercise in search.partly:
         words = f"{told[0]} Something else is wrong as well."
     else:

@@ -79,6 +79,28 @@ def test_two_mistakes_at_once(number, pair):
     assert {r.misconception for r in failed if r.status != "passed"} <= set(pair)
 
 
+@pytest.mark.parametrize(
+    ("number", "three"),
+    [
+        ("2", ("scaled_up", "mask_after_softmax", "scaled_by_axis_one")),
+        ("8", ("weights_before_dropout", "root_in_float32", "nothing_recorded")),
+        (
+            "9",
+            ("mask_axis_in_front", "query_and_key_projections_swapped", "output_projection_unused"),
+        ),
+    ],
+)
+def test_three_mistakes_at_once(number, three):
+    """Of three mistakes two of which show alone in some check, all are told."""
+    day = find_day(number)
+    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    results = results_of(day, module_of([known[name] for name in three], day))
+    failed = [r for r in results if r.exercise == known[three[0]].definition and r.misconception]
+    assert failed
+    assert failed[0].message.startswith("Three things at once. ")
+    assert all(f"• {name}: {known[name].tell}" in failed[0].message for name in three)
+
+
 def test_a_mistake_in_each_of_two_exercises():
     """Each is named where it was made; what stands on both says where it comes from."""
     day = find_day("4")

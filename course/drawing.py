@@ -1,0 +1,209 @@
+"""The whole Transformer as one drawing, from source text to translation, with a day's parts lit.
+
+Drawn after figure 1 of Vaswani et al. 2017, with what surrounds the model: text and batches below it, one
+head looked into at its left, training and decoding at its right. In a notebook: `transformer(day=13)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+
+from course.curriculum import DAYS
+
+WIDTH, HEIGHT = 860, 560
+SMALL, LARGE = 620, 860  # widths on the screen
+LARGE_DAYS = (12, 13, 14)  # the days that put the whole together
+
+INK, QUIET, LIT, TINT = "#1a1a1a", "#8a8a8a", "#0072b2", "#d6e9f5"
+FONTS = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
+
+MODEL = (14, 18, 22)  # the days whose subject is the model from end to end
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of the drawing: what stands in it, where it lies, and the days that are about it."""
+
+    label: str
+    x: int
+    y: int
+    width: int
+    height: int
+    days: tuple[int, ...]
+
+
+def _block(label: str, x: int, y: int, *days: int) -> Box:
+    """A part in a column: all are equally wide and high."""
+    return Box(label, x, y, 160, 28, days)
+
+
+HEAD, ENCODER, DECODER, AROUND = 44, 272, 472, 684  # where the columns begin
+
+FRAMES = (
+    Box("multi-head attention", 20, 66, 208, 318, (4, 9)),
+    Box("each head: attention", 32, 122, 184, 206, (2, 7, 8)),
+    Box("encoder layer, N times", 260, 166, 184, 178, (6, 12, 14)),
+    Box("decoder layer, N times", 460, 86, 184, 258, (13, 14)),
+    Box("training loop", 672, 196, 176, 148, (18,)),
+    Box("decoding, a token at a time", 672, 40, 176, 98, (19, 20)),
+)
+BLOCKS = (
+    # one head
+    _block("join the heads, project: W_O", HEAD, 82, 4, 9),
+    _block("weights · values", HEAD, 138, 2, 7, 8),
+    _block("softmax", HEAD, 184, 1, 2, 7, 8),
+    _block("mask", HEAD, 230, 2, 3, 8),
+    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8),
+    _block("project: W_Q, W_K, W_V; split", HEAD, 344, 4, 9),
+    # the encoder
+    _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL),
+    _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL),
+    _block("add & norm", ENCODER, 262, 6, 11, 12, *MODEL),
+    _block("self-attention", ENCODER, 300, 4, 6, 9, 12, *MODEL),
+    # the decoder
+    _block("add & norm", DECODER, 100, 11, 13, *MODEL),
+    _block("feed-forward", DECODER, 138, 10, 13, *MODEL),
+    _block("add & norm", DECODER, 182, 11, 13, *MODEL),
+    _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL),
+    _block("add & norm", DECODER, 262, 11, 13, *MODEL),
+    _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL),
+    _block("linear, log-softmax", DECODER, 40, 1, *MODEL),
+    # below both
+    _block("+ positional encoding", ENCODER, 362, 5, 10, *MODEL),
+    _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL),
+    _block("embedding · √d_model", ENCODER, 400, 10, *MODEL),
+    _block("embedding · √d_model", DECODER, 400, 10, *MODEL),
+    Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22)),
+    _block("tokens, by byte pairs", ENCODER, 488, 21, 22),
+    _block("tokens, by byte pairs", DECODER, 488, 21, 22),
+    _block("source text", ENCODER, 526, 21, 22),
+    _block("target text", DECODER, 526, 21, 22),
+    # around it
+    _block("greedy: the likeliest", 680, 60, 19, 22),
+    _block("beam: the best few", 680, 98, 20, 22),
+    _block("loss, smoothed labels", 680, 216, 16, 18),
+    _block("gradients, backwards", 680, 258, 7, 18),
+    _block("Adam, learning rate", 680, 300, 17, 18),
+    _block("translation, BLEU", 680, 4, 22),
+)
+
+
+def _up(x: int, *heights: int) -> list[str]:
+    """Arrows that go up a column: from a first height to a second, from a third to a fourth, …"""
+    pairs = zip(heights[::2], heights[1::2], strict=True)
+    return [f"M{x},{start} V{end}" for start, end in pairs]
+
+
+HEAD_MIDDLE, ENCODER_MIDDLE, DECODER_MIDDLE, AROUND_MIDDLE = 124, 352, 552, 760
+ARROWS = [
+    *_up(HEAD_MIDDLE, 344, 328, 276, 258, 230, 212, 184, 166, 122, 110),
+    *_up(ENCODER_MIDDLE, 526, 516, 488, 472, 444, 428, 400, 390, 362, 328),
+    *_up(ENCODER_MIDDLE, 300, 290, 262, 246, 218, 208),
+    *_up(DECODER_MIDDLE, 526, 516, 488, 472, 444, 428, 400, 390, 362, 328),
+    *_up(DECODER_MIDDLE, 300, 290, 262, 248, 220, 210, 182, 166, 138, 128, 100, 68),
+    f"M{ENCODER_MIDDLE},180 V152 H452 V234 H{DECODER}",  # the encoder's memory
+    f"M{DECODER + 160},50 H672",  # log-probabilities to decoding
+    f"M{DECODER + 160},58 H660 V230 H680",  # and to the loss
+    *_up(AROUND_MIDDLE, 40, 32),
+    "M760,244 V258",
+    "M760,286 V300",
+    "M848,112 H854 V540 H632",  # the chosen token goes in next
+    "M760,344 V458 H632",  # the next batch
+]
+# What one head looks like is seen from the encoder's self-attention.
+LOOKING_INTO = ("M228,66 L272,300", "M228,384 L272,328")
+# What goes past a part and is added to what comes out of it.
+RESIDUALS = [
+    f"M{middle},{below} H{edge} V{norm} H{edge + 8}"
+    for middle, edge, rungs in (
+        (ENCODER_MIDDLE, 264, ((336, 276), (254, 194))),
+        (DECODER_MIDDLE, 464, ((336, 276), (256, 196), (174, 114))),
+    )
+    for below, norm in rungs
+]
+
+
+class Drawing:
+    """A picture that a notebook shows as it is."""
+
+    def __init__(self, svg: str, says: str) -> None:
+        self.svg = svg
+        self._says = says
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return self._says
+
+
+def transformer(day: int | None = None) -> Drawing:
+    """The whole Transformer, with the parts lit that a day is about.
+
+    Args:
+        day: its number; without one, nothing is lit.
+
+    Raises:
+        ValueError: no part of the drawing is that day's.
+    """
+    lit = {box for box in FRAMES + BLOCKS if day in box.days}
+    if day is not None and not lit:
+        raise ValueError(f"no part of the drawing belongs to day {day}")
+    title = f"You are here: day {day}, {DAYS[day - 1].title}" if day else "The whole Transformer"
+    width = LARGE if day is None or day in LARGE_DAYS else SMALL
+    names = ", ".join(dict.fromkeys(box.label for box in FRAMES + BLOCKS if box in lit))
+    says = f"{title} ({names})" if names else title
+    return Drawing("\n".join(_svg(title, says, lit, width)) + "\n", says)
+
+
+def _svg(title: str, says: str, lit: set[Box], width: int) -> Iterator[str]:
+    height = round(width * HEIGHT / WIDTH)
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-family="{FONTS}" font-size="12.5">'
+    )
+    yield f"<title>{escape(says)}</title>"
+    yield (
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        f'markerHeight="7" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>'
+    )
+    yield f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="white"/>'
+    yield f'<text x="20" y="30" font-size="17" font-weight="bold" fill="{INK}">{escape(title)}</text>'
+    for frame in FRAMES:
+        yield from _frame(frame, frame in lit)
+    for path in LOOKING_INTO:
+        yield f'<path d="{path}" fill="none" stroke="{QUIET}" stroke-dasharray="2 4"/>'
+    for path in RESIDUALS + ARROWS:
+        yield f'<path d="{path}" fill="none" stroke="{INK}" marker-end="url(#tip)"/>'
+    for box in BLOCKS:
+        yield from _part(box, box in lit)
+    yield "</svg>"
+
+
+def _frame(box: Box, is_lit: bool) -> Iterator[str]:
+    """What holds several parts. Where it is lit its border is, so that it shows in print as well."""
+    fill, stroke, weight = (TINT, LIT, 2.5) if is_lit else ("none", QUIET, 1)
+    yield _rectangle(box, fill, stroke, weight)
+    yield (
+        f'<text x="{box.x + box.width / 2:g}" y="{box.y - 5}" text-anchor="middle" font-size="11.5" '
+        f'font-style="italic" fill="{INK}">{escape(box.label)}</text>'
+    )
+
+
+def _part(box: Box, is_lit: bool) -> Iterator[str]:
+    fill, stroke, weight = (LIT, INK, 2) if is_lit else ("white", QUIET, 1)
+    letters = 'fill="white" font-weight="bold"' if is_lit else f'fill="{INK}"'
+    yield _rectangle(box, fill, stroke, weight)
+    yield (
+        f'<text x="{box.x + box.width / 2:g}" y="{box.y + box.height / 2 + 4.5:g}" '
+        f'text-anchor="middle" {letters}>{escape(box.label)}</text>'
+    )
+
+
+def _rectangle(box: Box, fill: str, stroke: str, weight: float) -> str:
+    return (
+        f'<rect x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}" rx="4" '
+        f'fill="{fill}" stroke="{stroke}" stroke-width="{weight:g}"/>'
+    )
