@@ -43,20 +43,20 @@ HEAD, ENCODER, DECODER, AROUND = 44, 272, 472, 684  # where the columns begin
 
 FRAMES = (
     Box("multi-head attention", 20, 66, 208, 318, (4, 9)),
-    Box("each head: attention", 32, 122, 184, 206, (2, 7, 8)),
-    Box("encoder layer, N times", 260, 166, 184, 178, (6, 12, 14)),
-    Box("decoder layer, N times", 460, 86, 184, 258, (13, 14)),
+    Box("each head", 32, 122, 184, 206, (2, 7, 8)),
+    Box("encoder × N", 260, 166, 184, 178, (6, 12, 14)),
+    Box("decoder × N", 460, 86, 184, 258, (13, 14)),
     Box("training loop", 672, 196, 176, 148, (18,)),
-    Box("decoding, a token at a time", 672, 40, 176, 98, (19, 20)),
+    Box("decoding", 672, 44, 176, 92, (19, 20)),
 )
 BLOCKS = (
     # one head
-    _block("join the heads, project: W_O", HEAD, 82, 4, 9),
+    _block("join and project", HEAD, 76, 4, 9),
     _block("weights · values", HEAD, 138, 2, 7, 8),
     _block("softmax", HEAD, 184, 1, 2, 7, 8),
     _block("mask", HEAD, 230, 2, 3, 8),
     _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8),
-    _block("project: W_Q, W_K, W_V; split", HEAD, 344, 4, 9),
+    _block("project and split", HEAD, 344, 4, 9),
     # the encoder
     _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL),
     _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL),
@@ -81,12 +81,12 @@ BLOCKS = (
     _block("source text", ENCODER, 526, 21, 22),
     _block("target text", DECODER, 526, 21, 22),
     # around it
-    _block("greedy: the likeliest", 680, 60, 19, 22),
-    _block("beam: the best few", 680, 98, 20, 22),
+    _block("greedy: the likeliest", 680, 56, 19, 22),
+    _block("beam: the best few", 680, 94, 20, 22),
     _block("loss, smoothed labels", 680, 216, 16, 18),
-    _block("gradients, backwards", 680, 258, 7, 18),
+    _block("gradients", 680, 258, 7, 18),
     _block("Adam, learning rate", 680, 300, 17, 18),
-    _block("translation, BLEU", 680, 4, 22),
+    _block("translation, BLEU", 680, 2, 22),
 )
 
 
@@ -98,18 +98,18 @@ def _up(x: int, *heights: int) -> list[str]:
 
 HEAD_MIDDLE, ENCODER_MIDDLE, DECODER_MIDDLE, AROUND_MIDDLE = 124, 352, 552, 760
 ARROWS = [
-    *_up(HEAD_MIDDLE, 344, 328, 276, 258, 230, 212, 184, 166, 122, 110),
+    *_up(HEAD_MIDDLE, 344, 328, 276, 258, 230, 212, 184, 166, 122, 104),
     *_up(ENCODER_MIDDLE, 526, 516, 488, 472, 444, 428, 400, 390, 362, 328),
     *_up(ENCODER_MIDDLE, 300, 290, 262, 246, 218, 208),
     *_up(DECODER_MIDDLE, 526, 516, 488, 472, 444, 428, 400, 390, 362, 328),
     *_up(DECODER_MIDDLE, 300, 290, 262, 248, 220, 210, 182, 166, 138, 128, 100, 68),
-    f"M{ENCODER_MIDDLE},180 V152 H452 V234 H{DECODER}",  # the encoder's memory
+    f"M{ENCODER_MIDDLE},180 V148 H452 V234 H{DECODER}",  # the encoder's memory
     f"M{DECODER + 160},50 H672",  # log-probabilities to decoding
     f"M{DECODER + 160},58 H660 V230 H680",  # and to the loss
-    *_up(AROUND_MIDDLE, 40, 32),
+    *_up(AROUND_MIDDLE, 44, 30),
     "M760,244 V258",
     "M760,286 V300",
-    "M848,112 H854 V540 H632",  # the chosen token goes in next
+    "M848,108 H854 V540 H632",  # the chosen token goes in next
     "M760,344 V458 H632",  # the next batch
 ]
 # What one head looks like is seen from the encoder's self-attention.
@@ -187,8 +187,8 @@ def _frame(box: Box, is_lit: bool) -> Iterator[str]:
     fill, stroke, weight = (TINT, LIT, 2.5) if is_lit else ("none", QUIET, 1)
     yield _rectangle(box, fill, stroke, weight)
     yield (
-        f'<text x="{box.x + box.width / 2:g}" y="{box.y - 5}" text-anchor="middle" font-size="11.5" '
-        f'font-style="italic" fill="{INK}">{escape(box.label)}</text>'
+        f'<text x="{box.x + 2}" y="{box.y - 5}" font-size="11.5" font-style="italic" '
+        f'fill="{INK}">{escape(box.label)}</text>'
     )
 
 

@@ -1,0 +1,138 @@
+"""What every lesson has, and what none gives away."""
+
+from __future__ import annotations
+
+import ast
+import io
+import keyword
+import re
+import token
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+
+import nbformat
+import pytest
+
+from course.curriculum import DAYS, Day
+from course.references.text import definition_text
+
+WRITTEN = [day for day in DAYS if day.lesson.exists()]
+EXERCISES = [(day, name) for day in WRITTEN for name in day.exercises]
+
+SHORTEST = 6  # tokens of a line that can be recognised
+SHOWN = 0.75  # share of a line's tokens that stand in the lesson in one stretch
+# What any line of code is made of: a line of nothing else tells nothing.
+EVERYWHERE = {*"=(),.:", "name", "return", "if"}
+
+
+@cache
+def notebook(day: Day) -> nbformat.NotebookNode:
+    return nbformat.read(day.lesson, as_version=4)
+
+
+def prose(day: Day) -> str:
+    return "\n\n".join(c.source for c in notebook(day).cells if c.cell_type == "markdown")
+
+
+# --- The exercise stays the learner's -------------------------------------------------------------
+
+
+def tokens(source: str) -> list[str]:
+    """Code without its author's names: those after a dot are a library's, and stay."""
+    found, after_dot = [], False
+    try:
+        for one in tokenize.generate_tokens(io.StringIO(source.replace("self.", "")).readline):
+            if one.type == token.NAME:
+                found.append(one.string if keyword.iskeyword(one.string) or after_dot else "name")
+            elif one.type in (token.NUMBER, token.OP):
+                found.append(one.string)
+            after_dot = one.string == "."
+    except (tokenize.TokenError, IndentationError):
+        pass  # a piece of code in a sentence need not be whole
+    return found
+
+
+def pieces(day: Day) -> Iterator[str]:
+    """All code of a lesson: cells, and what stands in backticks."""
+    for cell in notebook(day).cells:
+        if cell.cell_type == "code":
+            yield ast.unparse(ast.parse(cell.source))
+        else:
+            yield from re.findall(r"```(?:python)?\n(.*?)```", cell.source, re.DOTALL)
+            yield from re.findall(r"`([^`\n]+)`", cell.source)
+
+
+def lines(definition: str) -> list[list[str]]:
+    """The lines of a definition that say something, as tokens; refusals of bad arguments are none."""
+    found = {}
+    tree = ast.parse(definition)
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return):
+                found[ast.unparse(node)] = node
+            elif isinstance(node, ast.For):
+                found[f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}:"] = node
+            elif isinstance(node, ast.If) and not isinstance(node.body[0], ast.Raise):
+                found[f"if {ast.unparse(node.test)}:"] = node
+    return [
+        line for line in map(tokens, found) if len(line) >= SHORTEST and not set(line) <= EVERYWHERE
+    ]
+
+
+def stands_in(line: list[str], texts: list[str]) -> bool:
+    """Whether most of a line stands in one of the texts, in one stretch."""
+    length = max(SHORTEST, -(-int(100 * SHOWN) * len(line) // 100))
+    stretches = (" ".join(line[i : i + length]) for i in range(len(line) - length + 1))
+    return any(f" {stretch} " in text for stretch in stretches for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("day", "name"), EXERCISES, ids=[f"{day.number}-{name}" for day, name in EXERCISES]
+)
+def test_the_exercise_stays_the_learners(day, name):
+    """Of the lines that a learner is to write, the lesson shows a quarter at most."""
+    texts = [f" {' '.join(tokens(piece))} " for piece in pieces(day)]
+    asked = lines(definition_text(day, name))
+    shown = [" ".join(line) for line in asked if stands_in(line, texts)]
+    allowed = max(len(asked) // 4, len(asked) >= 3)
+    assert len(shown) <= allowed, f"of {len(asked)} lines: {shown}"
+
+
+# --- What every lesson has ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
+def test_you_are_here(day):
+    """The drawing of the whole, with this day's part lit, is among the first cells."""
+    cells = [cell.source for cell in notebook(day).cells[:5]]
+    assert any(cell.strip() == f"transformer(day={day.number})" for cell in cells)
+
+
+@pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
+def test_three_questions_for_tomorrow(day):
+    """With their answers folded away."""
+    [part] = re.findall(
+        r"^## Three questions for tomorrow\n(.*?)(?=^## |\Z)", prose(day), re.M | re.S
+    )
+    assert part.count("<details>") == part.count("</details>") == 3
+
+
+@pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
+def test_answers_are_numbers(day):
+    """What an experiment shows is said in numbers: a bare truth tells nobody how near it was."""
+    for cell in notebook(day).cells:
+        printed = "".join(one.get("text", "") for one in cell.get("outputs", []))
+        assert not re.search(r"[:?] (True|False)$", printed, re.M), printed
+
+
+@pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
+def test_it_reads_from_top_to_bottom(day):
+    """No cell is empty, every cell was run in its order, and the notes that are linked are there."""
+    cells = notebook(day).cells
+    assert all(cell.source.strip() for cell in cells)
+    counts = [cell.execution_count for cell in cells if cell.cell_type == "code"]
+    assert all(one < other for one, other in pairwise(counts))
+    for note in re.findall(r"\]\((\.\./paper_notes/[^)#]+)", prose(day)):
+        assert (day.lesson.parent / note).exists()
