@@ -341,7 +341,7 @@ class LayerNorm(nn.Module):
         gain: γ, `(features,)`, ones at the start.
         bias: β, `(features,)`, zeros at the start.
 
-    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 4.
+    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not in the paper.
     """
 
     def __init__(self, features: int, eps: float = 1e-5):

@@ -263,8 +263,8 @@ def multi_head_attention(
     """
     if mask is not None and mask.ndim != 3:
         raise ValueError(f"mask must be (1|B, 1|T_q, T_k), and has shape {mask.shape}")
-    # 1. Project, then split into heads. Biases are not in the paper's formula, but in every
-    #    Transformer.
+    # 1. Project, then split into heads. Biases are not in the paper's formula, but in many
+    #    implementations, torch's among them.
     q = split_heads(query @ params["w_q"] + params["b_q"], h)  # (B, h, T_q, d_k)
     k = split_heads(key @ params["w_k"] + params["b_k"], h)  # (B, h, T_k, d_k)
     v = split_heads(value @ params["w_v"] + params["b_v"], h)  # (B, h, T_k, d_k)
@@ -333,8 +333,8 @@ def layer_norm(
         The shape and dtype of `x`, which stays as it is. μ and σ² are taken over the last axis, σ²
         with the divisor n (biased), each vector by itself.
 
-    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 4,
-    https://arxiv.org/abs/1607.06450.
+    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not
+    in the paper. https://arxiv.org/abs/1607.06450.
     """
     # 1. Centre each vector by its own mean, over the features.
     centred = x - x.mean(axis=-1, keepdims=True)

@@ -87,8 +87,8 @@ def multi_head_attention(
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
-    # 1. Project, then split into heads. Biases are not in the paper's formula, but in every
-    #    Transformer.
+    # 1. Project, then split into heads. Biases are not in the paper's formula, but in many
+    #    implementations, torch's among them.
     # 2. Give the mask an axis for the heads, after the batch.
     # 3. Attend: the heads are one more batch dimension.
     # 4. Join the heads and mix them by the output projection.

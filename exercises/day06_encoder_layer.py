@@ -39,8 +39,8 @@ def layer_norm(
         The shape and dtype of `x`, which stays as it is. μ and σ² are taken over the last axis, σ²
         with the divisor n (biased), each vector by itself.
 
-    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 4,
-    https://arxiv.org/abs/1607.06450.
+    Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not
+    in the paper. https://arxiv.org/abs/1607.06450.
     """
     # 1. Centre each vector by its own mean, over the features.
     # 2. Its variance is the mean of the squares of what is left.
