@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: start test thorough notebooks mutants class clean
+.PHONY: start test thorough notebooks pictures mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@echo "Day 1, which is yours to write, checked:"
@@ -37,6 +37,9 @@ thorough: $(READY) .venv/.ready-test  ## what `make test` samples, whole: run it
 
 notebooks: $(READY)  ## execute every notebook again, in place
 	$(BIN)/python tests/notebooks/execute.py lessons/*.ipynb solutions/*.ipynb
+
+pictures: $(READY)  ## draw the README's pictures again
+	$(BIN)/python pictures/export.py
 
 mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY=8` for one day
 	$(BIN)/python tests/mutants.py $(DAY)

@@ -1,4 +1,4 @@
-"""Draw the README's pictures from the real tool: `python pictures/export.py`.
+"""Draw the README's pictures from the real tool: `make pictures`.
 
 A learner is acted who has done day 1 and has forgotten √d_k on day 2.
 """
@@ -17,6 +17,7 @@ from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.desk.board import board
 from course.desk.verdicts import verdict
+from course.drawing import transformer
 from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import DayResult
@@ -25,7 +26,6 @@ from course.terminal.display import THEME
 from course.workers.checking import check_day
 from course.workers.pool import Pool
 
-HERE = Path(__file__).parent
 FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
@@ -43,27 +43,26 @@ def acted() -> dict[int, DayResult]:
         return {day.number: check_day(Judge(day), Path(name), pool) for day in ready}
 
 
-def draw(picture: RenderableType, name: str, title: str, console: Console) -> None:
-    """Write what a terminal would show as an SVG that needs no font from elsewhere."""
+def shown(picture: RenderableType, name: str, title: str, console: Console) -> str:
+    """What a terminal would show, as an SVG that needs no font from elsewhere."""
     console.print(picture)
     svg = console.export_svg(title=title, theme=MONOKAI, unique_id=name)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font-family: Fira Code, monospace", f"font-family: {FONTS}", svg)
-    svg = "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
-    (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
+    return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
 
 
-def main() -> None:
+def pictures() -> dict[str, str]:
+    """All pictures of this folder, by their file names."""
     results = acted()
-    for name, title in (("board", "course"), ("failure", "course watch 2")):
-        console = Console(theme=THEME, record=True, width=102, highlight=False, file=io.StringIO())
-        draw(
-            board(results, console) if name == "board" else verdict(results[2]),
-            name,
-            title,
-            console,
-        )
+    console = Console(theme=THEME, record=True, width=102, highlight=False, file=io.StringIO())
+    return {
+        "board.svg": shown(board(results, console), "board", "course", console),
+        "failure.svg": shown(verdict(results[2]), "failure", "course watch 2", console),
+        "transformer.svg": transformer().svg,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    for name, picture in pictures().items():
+        (Path(__file__).parent / name).write_text(picture, encoding="utf-8")

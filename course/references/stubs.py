@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import io
 import re
 import textwrap
@@ -24,6 +25,7 @@ from course.references.text import (
 PARTS = "\nWhat is imported from them below:\n"
 
 
+@functools.cache
 def stub_text(day: Day) -> str:
     """The exercise file as a learner finds it."""
     head = textwrap.dedent(f'''\
@@ -76,7 +78,8 @@ def _arguments(function: ast.FunctionDef, source: Reference) -> str:
         one.annotation = None
 
     def as_written(default: ast.expr) -> ast.expr:
-        return ast.Name(ast.get_source_segment(source.source, default) or ast.unparse(default))
+        line = source.source.splitlines()[default.lineno - 1].encode()  # columns count bytes
+        return ast.Name(line[default.col_offset : default.end_col_offset].decode())
 
     arguments.defaults = [as_written(default) for default in arguments.defaults]
     arguments.kw_defaults = [default and as_written(default) for default in arguments.kw_defaults]

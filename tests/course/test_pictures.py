@@ -1,0 +1,51 @@
+"""The README's pictures are what the tool shows today, and the drawing has a place for every day."""
+
+import importlib.util
+import xml.etree.ElementTree as ET
+from itertools import combinations
+
+import pytest
+
+from course.curriculum import DAYS, ROOT
+from course.drawing import BLOCKS, FRAMES, HEIGHT, WIDTH, transformer
+
+
+def test_no_picture_is_out_of_date():
+    """`make pictures` would change nothing."""
+    spec = importlib.util.spec_from_file_location("export", ROOT / "pictures" / "export.py")
+    export = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(export)
+    drawn = export.pictures()
+    assert {path.name for path in (ROOT / "pictures").glob("*.svg")} == set(drawn)
+    old = [
+        name
+        for name, svg in drawn.items()
+        if (ROOT / "pictures" / name).read_text(encoding="utf-8") != svg
+    ]
+    assert old == [], "make pictures"
+
+
+@pytest.mark.parametrize("day", [day.number for day in DAYS if day.ready])
+def test_every_day_is_somewhere(day):
+    """Its parts are lit, its title stands there, and what it says it shows can be parsed."""
+    drawing = transformer(day)
+    root = ET.fromstring(drawing.svg)
+    lit = [one for one in root.iter() if one.get("fill") == "white" and one.get("font-weight")]
+    assert len(lit) == sum(day in block.days for block in BLOCKS) > 0
+    assert any(DAYS[day - 1].title in (one.text or "") for one in root.iter())
+
+
+def test_no_place_for_it():
+    with pytest.raises(ValueError, match="day 41"):
+        transformer(41)
+
+
+def test_blocks_do_not_overlap():
+    """Each block lies alone, and inside the drawing."""
+    for one, other in combinations(BLOCKS, 2):
+        apart_across = one.x + one.width <= other.x or other.x + other.width <= one.x
+        apart_down = one.y + one.height <= other.y or other.y + other.height <= one.y
+        assert apart_across or apart_down, (one.label, other.label)
+    for box in FRAMES + BLOCKS:
+        assert box.x >= 0 and box.y >= 0
+        assert box.x + box.width <= WIDTH and box.y + box.height <= HEIGHT
