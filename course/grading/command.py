@@ -274,7 +274,7 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
 def _conclude(console: Console, out: Path, verdicts: Counter[str]) -> None:
     parts = [f"{verdicts['graded']} graded"]
     nothing = verdicts["nothing_found"]
-    parts += [f"of {nothing} nothing was found to grade"] if nothing else []
+    parts += [f"{nothing} with nothing to grade"] if nothing else []
     parts += [f"{verdicts['refused']} refused"] if verdicts["refused"] else []
     faults = verdicts["grader_fault"]
     parts += [f"{faults} not graded by a fault here: run it again"] if faults else []
@@ -287,8 +287,8 @@ def _tell_returned(console: Console, returned: Sequence[Returned]) -> None:
     for path, without in returned:
         console.print(Text(f"To hand back: {path}", "quiet"))
         if without:
-            words = "It takes nothing back for " + ", ".join(without[:MOST_NAMED])
+            words = "It has no page for " + ", ".join(without[:MOST_NAMED])
             words += f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
             console.print(
-                display.safe(words.replace("\n", " ") + ": their pages are in feedback/.")
+                display.safe(words.replace("\n", " ") + ", who handed in no file: see feedback/.")
             )

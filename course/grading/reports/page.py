@@ -105,13 +105,13 @@ class _Report:
 
     @property
     def stuck(self) -> list[tuple[_Who, list[_Shown]]]:
-        """Who began days that are not right yet, and which; those with the most of them first."""
+        """Learners with days begun that are not right yet, and which; those with the most of them first."""
         begun = [(who, [d for d in days if d.shown in STUCK]) for who, days in self._graded]
         return _most_first([(who, days) for who, days in begun if days])
 
     @property
     def behind(self) -> list[tuple[_Who, list[_Shown]]]:
-        """Who has not begun days that at least half of the class passes, and which."""
+        """Learners who have not begun days that at least half of the class passes, and which."""
         passed, half = self.summary.passed, self.summary.verdicts[GRADED] / 2
         usual = {day.number for day in self.days if passed[day.number] >= max(1.0, half)}
         unbegun = [

@@ -144,7 +144,7 @@ def test_stuck_and_behind(report, made_up):
     for learner in learners[2:]:
         learner.days[2].update(status="not_started", watertight=False, handed_in=False)
     words = report(made_up.graded(*learners)).text("stuck")
-    assert "Who began days that are not right yet. 2 b 1 ! 2 ! 1 a 2 ✘ Behind" in words
+    assert "Learners with days begun that are not right yet. 2 b 1 ! 2 ! 1 a 2 ✘ Behind" in words
     assert words.endswith("at least half of the class passes. 1 c 3 · 1 d 3 ·")
     words = report(made_up.graded(*learners[2:])).text("stuck")
     assert words.count("Nobody.") == 2  # nobody passes day 3, so nobody is behind
