@@ -32,7 +32,7 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 thorough: $(READY) .venv/.ready-test  ## what `make test` samples, whole: run it by hand before a judge or a wall is done
 	$(BIN)/pytest -n 2 --dist loadgroup --thorough tests/course/test_days.py
 	$(BIN)/pytest --thorough tests/course/hostile
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.class_of_120
 
 notebooks: $(READY)  ## execute every notebook again, in place
@@ -42,7 +42,7 @@ pictures: $(READY)  ## draw the README's pictures again
 	$(BIN)/python pictures/export.py
 
 mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY=8` for one day
-	$(BIN)/python tests/mutants.py $(DAY)
+	$(BIN)/python -m tests.mutants $(DAY)
 
 # torch comes first and by itself: asked for by another package, its newest build with all of CUDA would come.
 $(READY): requirements.txt pyproject.toml

@@ -5,8 +5,8 @@ definition is changed in turn, and the day's checks are run on the result. A cha
 is a hole in the checks, or else does not change what the definition computes; those are listed, with
 the reason, in `EQUIVALENT`.
 
-    python tests/mutants.py          all days
-    python tests/mutants.py 4        one day
+    python -m tests.mutants          all days
+    python -m tests.mutants 4        one day
 """
 
 from __future__ import annotations

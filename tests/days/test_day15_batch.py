@@ -55,11 +55,14 @@ def equally_long(draw):
 
 @pytest.fixture
 def other_pad(draw):
-    """The id of padding is another than 0, and 0 is a word like any other."""
+    """The id of padding is another than 0, and 0 is a word like any other, and not as frequent."""
     inputs = sequences(draw, *draw.sizes(3, 8, 3), pad=draw.size(1, 9))
     for name in ("src", "tgt"):
-        inputs[name] = padded_at_the_end(draw, inputs[name], inputs["pad"], shortest=2)
-        inputs[name][0, draw.size(0, 1)] = 0
+        tokens = padded_at_the_end(draw, inputs[name], inputs["pad"], shortest=2)
+        tokens[tokens == 0] = 31
+        paddings = int((tokens == inputs["pad"]).sum())
+        tokens[0, 1 : 3 if paddings == 1 else 2] = 0
+        inputs[name] = tokens
     return inputs
 
 
