@@ -41,6 +41,9 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
         _SAME_AXIS: ("weights = softmax(scores)",),
         _COMMUTES: ("wide = torch.promote_types(torch.float32, query.dtype)",),
         _SYMMETRIC: ("scores = query.to(wide) @ key.to(wide).transpose(-1, -2)",),
+        "float32's lowest number is low enough: scores stay within some 10⁶": (
+            "scores = scores.masked_fill(~mask, torch.finfo().min)",
+        ),
     },
     "target_mask": {
         _COMMUTES: ("return padding_mask(pad, tokens) & subsequent_mask(tokens.shape[1])",),

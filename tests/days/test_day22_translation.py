@@ -291,6 +291,15 @@ def shrinking(draw):
 
 
 @pytest.fixture
+def unlike(draw):
+    """A long target, then a long source: each pair fits by itself, and both together do not."""
+    early = words_of(draw, 2, range(1, 9)), words_of(draw, draw.size(9, 10), range(1, 9))
+    late = words_of(draw, draw.size(11, 12), range(1, 9)), words_of(draw, 1, range(1, 9))
+    given = [tuple(map(tuple, pair)) for pair in (early, late)]
+    return {"pairs": given, "max_tokens": draw.size(29, 33)}
+
+
+@pytest.fixture
 def lopsided(draw):
     """Targets far longer than their sources."""
     given = [
@@ -468,6 +477,12 @@ def test_crossed_lengths(answer, crossed):
 def test_shrinking_targets(answer, shrinking):
     """The longest source and the longest target count, also where they are of different pairs."""
     return facts(answer.token_batches(**shrinking), **shrinking)
+
+
+@pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
+def test_unlike_pairs(answer, unlike):
+    """Two pairs fit together if both do once they are padded to the longer source and the longer target."""
+    return facts(answer.token_batches(**unlike), **unlike)
 
 
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
