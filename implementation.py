@@ -245,7 +245,7 @@ class Embeddings(nn.Module):
             N(0, 1/d_model), so that after the factor every feature has variance 1, like the
             positions added to it; and the same table can serve as the output projection.
 
-    Source: Vaswani et al. 2017, §3.4.
+    Source: Vaswani et al. 2017, §3.4, has the factor; the start is tensor2tensor's.
     """
 
     def __init__(self, d_model: int, vocab: int):
@@ -1256,7 +1256,7 @@ class BPE:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """From ids to text. Bytes that are no UTF-8, as a model may say, become U+FFFD.
+        """From ids to text. Bytes that are not UTF-8, as a model may say, become U+FFFD.
 
         Raises:
             ValueError: an id that there is not.
@@ -1288,8 +1288,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
     Returns:
         The score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as
         `tokenize_13a` makes them, upper and lower case apart. Orders n without a match are smoothed:
-        the first counts 1/2 of a match, the second 1/4, the third 1/8. The score is 0 where nothing
-        matches at all, or no hypothesis has 4 tokens.
+        the first counts 1/2 of a match, the second 1/4, the third 1/8, as "exp" smoothing does. The
+        score is 0 where nothing matches at all, or no hypothesis has 4 tokens.
 
     Raises:
         ValueError: no references, a stream that has not one for every hypothesis, or a string in

@@ -56,7 +56,7 @@ class Embeddings(nn.Module):
             N(0, 1/d_model), so that after the factor every feature has variance 1, like the
             positions added to it; and the same table can serve as the output projection.
 
-    Source: Vaswani et al. 2017, §3.4.
+    Source: Vaswani et al. 2017, §3.4, has the factor; the start is tensor2tensor's.
     """
 
     def __init__(self, d_model: int, vocab: int):

@@ -70,7 +70,7 @@ class BPE:
         raise NotImplementedError
 
     def decode(self, ids: Iterable[int]) -> str:
-        """From ids to text. Bytes that are no UTF-8, as a model may say, become U+FFFD.
+        """From ids to text. Bytes that are not UTF-8, as a model may say, become U+FFFD.
 
         Raises:
             ValueError: an id that there is not.

@@ -35,8 +35,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
     Returns:
         The score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as
         `tokenize_13a` makes them, upper and lower case apart. Orders n without a match are smoothed:
-        the first counts 1/2 of a match, the second 1/4, the third 1/8. The score is 0 where nothing
-        matches at all, or no hypothesis has 4 tokens.
+        the first counts 1/2 of a match, the second 1/4, the third 1/8, as "exp" smoothing does. The
+        score is 0 where nothing matches at all, or no hypothesis has 4 tokens.
 
     Raises:
         ValueError: no references, a stream that has not one for every hypothesis, or a string in
