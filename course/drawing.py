@@ -47,7 +47,7 @@ FRAMES = (
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14)),
     Box("decoder × N", 460, 86, 184, 258, (13, 14)),
     Box("training loop", 672, 196, 176, 148, (18,)),
-    Box("decoding", 672, 44, 176, 92, (19, 20)),
+    Box("decoding", 672, 46, 176, 92, (19, 20)),
 )
 BLOCKS = (
     # one head
@@ -81,12 +81,12 @@ BLOCKS = (
     _block("source text", ENCODER, 526, 21, 22),
     _block("target text", DECODER, 526, 21, 22),
     # around it
-    _block("greedy: the likeliest", 680, 56, 19, 22),
-    _block("beam: the best few", 680, 94, 20, 22),
+    _block("greedy: the likeliest", 680, 58, 19, 22),
+    _block("beam: the best few", 680, 96, 20, 22),
     _block("loss, smoothed labels", 680, 216, 16, 18),
     _block("gradients", 680, 258, 7, 18),
     _block("Adam, learning rate", 680, 300, 17, 18),
-    _block("translation, BLEU", 680, 2, 22),
+    _block("translation, BLEU", 680, 4, 22),
 )
 
 
@@ -104,12 +104,13 @@ ARROWS = [
     *_up(DECODER_MIDDLE, 526, 516, 488, 472, 444, 428, 400, 390, 362, 328),
     *_up(DECODER_MIDDLE, 300, 290, 262, 248, 220, 210, 182, 166, 138, 128, 100, 68),
     f"M{ENCODER_MIDDLE},180 V148 H452 V234 H{DECODER}",  # the encoder's memory
+    "M204,358 H210 V152 H204",  # values, past scores and softmax
     f"M{DECODER + 160},50 H672",  # log-probabilities to decoding
     f"M{DECODER + 160},58 H660 V230 H680",  # and to the loss
-    *_up(AROUND_MIDDLE, 44, 30),
+    *_up(AROUND_MIDDLE, 46, 32),
     "M760,244 V258",
     "M760,286 V300",
-    "M848,108 H854 V540 H632",  # the chosen token goes in next
+    "M848,92 H854 V540 H632",  # the chosen token goes in next
     "M760,344 V458 H632",  # the next batch
 ]
 # What one head looks like is seen from the encoder's self-attention.
