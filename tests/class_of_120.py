@@ -75,7 +75,8 @@ def with_mistake(number: int, mistake: Misconception) -> str:
     day = DAYS[number - 1]
     definition = definition_text(day, mistake.definition).strip()
     assert right(number).count(definition) == 1, (day.stem, mistake.definition)
-    return right(number).replace(definition, mistake.text(day).strip())
+    wrong = right(number).replace(definition, mistake.text(day).strip())
+    return f"import torch\n{wrong}" if day.uses_torch else wrong  # which the right one may not need
 
 
 def grade(class_: Class) -> None:
