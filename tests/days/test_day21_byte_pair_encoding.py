@@ -156,6 +156,13 @@ def rank_against_length(draw):
 
 
 @pytest.fixture
+def rank_against_left(draw):
+    """The merge learnt first takes a letter from a piece that begins further left."""
+    a, b, c = some_letters(draw, 3)
+    return {"merges": [(ord(b), ord(c)), (ord(a), ord(b))], "text": f"{a}{b}{c}" * draw.size(2, 5)}
+
+
+@pytest.fixture
 def run_and_merge(draw):
     """A letter again and again, and the merge of two of it."""
     letter = draw.choice(LETTERS)
@@ -178,7 +185,7 @@ def halves(draw):
 
 @pytest.fixture
 def broken(draw):
-    """Bytes that are no UTF-8, among letters: a lone byte, and a character without its end."""
+    """Bytes that are not UTF-8, among letters: a lone byte, and a character without its end."""
     letters = [ord(letter) for letter in some_letters(draw, 4)]
     return {"ids": [letters[0], 0xFF, *letters[1:3], 0xE4, 0xB8, letters[3], 0xC3]}
 
@@ -287,6 +294,12 @@ def test_rank_comes_before_length(answer, rank_against_length):
     return {"ids": written(bpe.encode(rank_against_length["text"]))}
 
 
+def test_rank_comes_before_left(answer, rank_against_left):
+    """A known piece that begins further left has to wait for the merge learnt first, too."""
+    bpe = answer.BPE(rank_against_left["merges"])
+    return {"ids": written(bpe.encode(rank_against_left["text"]))}
+
+
 def test_encode_a_run(answer, run_and_merge):
     """In a run of one letter every second pair is merged, from the left."""
     bpe = answer.BPE(run_and_merge["merges"])
@@ -308,7 +321,7 @@ def test_halves_of_characters(answer, halves):
 
 
 def test_invalid_bytes(answer, broken):
-    """Bytes that are no UTF-8 become U+FFFD, and the rest is kept."""
+    """Bytes that are not UTF-8 become U+FFFD, and the rest is kept."""
     return {"text": answer.BPE([]).decode(broken["ids"])}
 
 

@@ -284,7 +284,7 @@ MISCONCEPTIONS = [
     Misconception(
         "each_id_decoded_alone",
         "BPE",
-        "You decode each id by itself and join the words. An id may be half a character, which by itself is no UTF-8: join the "
+        "You decode each id by itself and join the words. An id may be half a character, which by itself is not UTF-8: join the "
         "bytes of all ids, then decode once.",
         {
             'b"".join(self.spelling[number] for number in ids).decode("utf-8", errors="replace")': '"".join(self.spelling[number].decode("utf-8", errors="replace") for number in ids)'
@@ -293,13 +293,13 @@ MISCONCEPTIONS = [
     Misconception(
         "invalid_bytes_left_out",
         "BPE",
-        "You leave out bytes that are no UTF-8. Each becomes U+FFFD, so that one sees that something was there.",
+        "You leave out bytes that are not UTF-8. Each becomes U+FFFD, so that one sees that something was there.",
         {'errors="replace"': 'errors="ignore"'},
     ),
     Misconception(
         "invalid_bytes_raise",
         "BPE",
-        "Bytes that are no UTF-8 raise in your `decode`. A model may say any sequence of ids: replace what cannot be read.",
+        "Bytes that are not UTF-8 raise in your `decode`. A model may say any sequence of ids: replace what cannot be read.",
         {'errors="replace"': 'errors="strict"'},
     ),
     Misconception(
