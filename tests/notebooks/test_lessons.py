@@ -18,6 +18,7 @@ import pytest
 from course.curriculum import DAYS, Day
 from course.drawing import transformer
 from course.references.text import definition_text
+from tests.notebooks.execute import code_until, marked
 
 WRITTEN = [day for day in DAYS if day.lesson.exists()]
 EXERCISES = [(day, name) for day in WRITTEN for name in day.exercises]
@@ -140,3 +141,10 @@ def test_it_reads_from_top_to_bottom(day):
     assert all(one < other for one, other in pairwise(counts))
     for note in re.findall(r"\]\((\.\./paper_notes/[^)#]+)", prose(day)):
         assert (day.lesson.parent / note).exists()
+
+
+@pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
+def test_what_differs_is_of_this_code(day):
+    """Outputs that nbval passes over were printed by the code that stands there."""
+    for cell in marked(notebook(day)):
+        assert cell.metadata["code"] == code_until(notebook(day), cell), "make notebooks"
