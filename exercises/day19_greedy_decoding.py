@@ -4,7 +4,7 @@ Lesson  course lesson 19
 Hints   course hint 19
 Check   course watch 19    (checks at every save; `course check 19` checks once)
 
-Replace each `raise NotImplementedError` by your own code. The numbered comments are a way there; you may
+Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
 
 What is imported from them below:

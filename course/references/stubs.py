@@ -35,7 +35,7 @@ def stub_text(day: Day) -> str:
         Hints   course hint {day.number}
         Check   course watch {day.number}    (checks at every save; `course check {day.number}` checks once)
 
-        Replace each `{RAISE}` by your own code. The numbered comments are a way there; you may
+        Replace each `{RAISE}` with your own code. The numbered comments are a way there; you may
         take another. Earlier days' parts come from the reference, so a day can be skipped.
         ''')
     parts = "\n".join(_earlier_parts(day))

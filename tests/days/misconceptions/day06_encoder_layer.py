@@ -233,8 +233,7 @@ MISCONCEPTIONS = [
     Misconception(
         "norm_changes_x",
         "layer_norm",
-        "Your result is right, but x itself was centred on the way. Its owner still needs it: in an encoder layer x "
-        "goes on along the shortcut.",
+        "Your result is right, but x itself was centred on the way. Its owner may still need it as it was.",
         {CENTRE: "x -= x.mean(axis=-1, keepdims=True)\n    centred = x"},
     ),
     Misconception(
