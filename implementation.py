@@ -1041,8 +1041,8 @@ def greedy_decode(
     """Say the likeliest token, again and again, each row until its `end`.
 
     Args:
-        model: an `EncoderDecoder`, in evaluation mode if its caller is wise. Its decoder is asked with
-            a causal mask, as in training.
+        model: an `EncoderDecoder`, which its caller has put in evaluation mode. Its decoder is asked
+            with a causal mask, as in training.
         src: source tokens `(B, S)`.
         src_mask: `(B, 1, S)`, True at real tokens.
         max_len: the most tokens of a row, the start symbol included.
@@ -1099,7 +1099,7 @@ def beam_search(
         log P(tokens | source) / ((5 + n) / 6)^alpha
 
     Args:
-        model: an `EncoderDecoder`, in evaluation mode if its caller is wise.
+        model: an `EncoderDecoder`, which its caller has put in evaluation mode.
         src: source tokens `(B, S)`.
         src_mask: `(B, 1, S)`, True at real tokens.
         max_len: the most tokens of a row, the start symbol included. A hypothesis that is cut off

@@ -35,8 +35,8 @@ def greedy_decode(
     """Say the likeliest token, again and again, each row until its `end`.
 
     Args:
-        model: an `EncoderDecoder`, in evaluation mode if its caller is wise. Its decoder is asked with
-            a causal mask, as in training.
+        model: an `EncoderDecoder`, which its caller has put in evaluation mode. Its decoder is asked
+            with a causal mask, as in training.
         src: source tokens `(B, S)`.
         src_mask: `(B, 1, S)`, True at real tokens.
         max_len: the most tokens of a row, the start symbol included.

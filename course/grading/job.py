@@ -176,7 +176,6 @@ class Grader:
         else:
             found = self._kept.enter_context(walls())
             self._home, self._start = HOME, partial(WalledWorker, found)
-        self._spares: dict[str | None, Worker] = {}
 
     def grade(self, source: Source, known: str = "") -> LearnerResult | None:
         """The result of a submission; None if its digest is known.
@@ -191,7 +190,7 @@ class Grader:
         digest = self._plan.digest(taken.files, (source.late, taken.taken, taken.ignored))
         if digest == known:
             return None
-        with Seat(self._next, apart=True) as seat:
+        with Seat(self._start, apart=True) as seat:
             taken = self._gathered(taken, seat)
             if not self._asked(taken):
                 return self._nothing(source, taken)
@@ -237,11 +236,9 @@ class Grader:
         )
 
     def close(self) -> None:
-        """End what stands ready, and keep what was observed, should the run be gone on with."""
+        """Keep what was observed, should the run be gone on with, and let go of the walls."""
         for judge in self._judges:
             judge.keep()
-        for spare in self._spares.values():
-            spare.end()
         self._kept.close()
 
     def _gathered(self, taken: Taken, seat: Seat) -> Taken:
@@ -318,9 +315,3 @@ class Grader:
     def _path(self, name: str) -> str:
         """Where a worker finds a file that it is handed."""
         return f"{self._home}/{name}"
-
-    def _next(self, torch_on: str | None) -> Worker:
-        """A worker that has had time to start; and the next begins to."""
-        worker = self._spares.pop(torch_on, None) or self._start(torch_on)
-        self._spares[torch_on] = self._start(torch_on)
-        return worker

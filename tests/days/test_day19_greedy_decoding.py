@@ -41,6 +41,9 @@ class Script(nn.Module):
         place = position.clamp(max=self.scores.size(1) - 1)
         return -self.scores[row.unsqueeze(1), place, history]  # (B, t, V)
 
+    def forward(self, src, tgt, src_mask, tgt_mask):
+        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
+
     def generator(self, states):
         self.differentiable += states.requires_grad
         return (-states).log_softmax(dim=-1)

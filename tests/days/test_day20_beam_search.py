@@ -51,6 +51,9 @@ class Script(nn.Module):
         place = place.clamp(max=self.log_probs.size(1) - 1)
         return -self.log_probs[row.unsqueeze(1), place, history]  # (B, t, V)
 
+    def forward(self, src, tgt, src_mask, tgt_mask):
+        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
+
     def generator(self, states):
         self.differentiable += states.requires_grad
         return (-states).log_softmax(dim=-1)
