@@ -42,7 +42,9 @@ class Script(nn.Module):
         return -self.scores[row.unsqueeze(1), place, history]  # (B, t, V)
 
     def forward(self, src, tgt, src_mask, tgt_mask):
-        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
+        memory = self.encode(src, src_mask)
+        states = self.decode(memory, src_mask, tgt, tgt_mask)
+        return states  # noqa: RET504 - the line without it is an earlier day's answer
 
     def generator(self, states):
         self.differentiable += states.requires_grad
