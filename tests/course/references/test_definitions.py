@@ -128,7 +128,7 @@ def inside(code):
 def test_what_a_worker_holds_is_no_text_and_of_no_later_day(day):
     """Of a day's references it gets code of earlier definitions alone; of others it gets nothing."""
     for module, part in cut_sources(day).items():
-        foreign = module == "numpy_reference" if day.uses_torch else module == "implementation"
+        foreign = module != ("implementation" if day.uses_torch else "numpy_reference")
         assert (part.foreign, bool(part.code)) == (foreign, not foreign)
         later = {name for name, number in part.withheld.items() if number >= day.number}
         assert set(day.exercises) <= later or foreign
