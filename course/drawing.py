@@ -39,7 +39,7 @@ def _block(label: str, x: int, y: int, *days: int) -> Box:
     return Box(label, x, y, 160, 28, days)
 
 
-HEAD, ENCODER, DECODER, AROUND = 44, 272, 472, 684  # where the columns begin
+HEAD, ENCODER, DECODER, AROUND = 44, 272, 472, 680  # where the columns begin
 
 FRAMES = (
     Box("multi-head attention", 20, 66, 208, 318, (4, 9)),
@@ -81,12 +81,12 @@ BLOCKS = (
     _block("source text", ENCODER, 526, 21, 22),
     _block("target text", DECODER, 526, 21, 22),
     # around it
-    _block("greedy: the likeliest", 680, 58, 19, 22),
-    _block("beam: the best few", 680, 96, 20, 22),
-    _block("loss, smoothed labels", 680, 216, 16, 18),
-    _block("gradients", 680, 258, 7, 18),
-    _block("Adam, learning rate", 680, 300, 17, 18),
-    _block("translation, BLEU", 680, 4, 22),
+    _block("greedy: the likeliest", AROUND, 58, 19, 22),
+    _block("beam: the best few", AROUND, 96, 20, 22),
+    _block("loss, smoothed labels", AROUND, 216, 16, 18),
+    _block("gradients", AROUND, 258, 7, 18),
+    _block("Adam, learning rate", AROUND, 300, 17, 18),
+    _block("translation, BLEU", AROUND, 4, 22),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import keyword
+import math
 import re
 import token
 import tokenize
@@ -85,7 +86,7 @@ def lines(definition: str) -> list[list[str]]:
 
 def stands_in(line: list[str], texts: list[str]) -> bool:
     """Whether most of a line stands in one of the texts, in one stretch."""
-    length = max(SHORTEST, -(-int(100 * SHOWN) * len(line) // 100))
+    length = max(SHORTEST, math.ceil(SHOWN * len(line)))
     stretches = (line[i : i + length] for i in range(len(line) - length + 1))
     telling = [" ".join(one) for one in stretches if not set(one) <= EVERYWHERE]
     return any(f" {stretch} " in text for stretch in telling for text in texts)
