@@ -60,7 +60,7 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 .venv/.ready-test: $(READY) requirements-test.txt
-	@echo "What the tests need: 0.3 GB on disk"
+	@echo "What the tests need: 0.4 GB on disk"
 	@$(PIP) -r requirements-test.txt
 	@touch $@
 

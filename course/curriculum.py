@@ -132,15 +132,15 @@ PARTS = (
         "After the paper",
         None,
         (23, "gpt", "GPT", "CausalSelfAttention GPT", "variants/gpt.py"),
-        (24, "sampling", "Sampling", "sample generate", "variants/sampling.py"),
-        (25, "kv_cache", "KV cache", "KVCache", "variants/kv_cache.py"),
+        (24, "sampling", "Sampling", "distribution sample generate", "variants/sampling.py"),
+        (25, "kv_cache", "KV cache", "KVCache CachedSelfAttention", "variants/kv_cache.py"),
         (26, "bert", "BERT", "mask_tokens BERT", "variants/bert.py"),
         (27, "t5", "T5", "relative_position_bucket T5", "variants/t5.py"),
         (
             28,
             "norms_and_activations",
             "Norms and activations",
-            "RMSNorm gelu mish SwiGLU",
+            "RMSNorm GroupNorm gelu mish SwiGLU",
             "variants/norms.py variants/activations.py",
         ),
         (29, "rope", "Rotary positions", "rope_angles apply_rope", "variants/rope.py"),
@@ -165,7 +165,7 @@ PARTS = (
             35,
             "mixture_of_experts",
             "Mixture of experts",
-            "TopKRouter MixtureOfExperts",
+            "TopKRouter load_balancing_loss MixtureOfExperts",
             "variants/moe.py",
         ),
         (
@@ -176,8 +176,20 @@ PARTS = (
             "variants/parallel.py variants/depths.py",
         ),
         (37, "mamba", "Mamba", "selective_scan Mamba", "variants/mamba.py"),
-        (38, "efficient_training", "Efficient training", "train_step", "variants/efficient.py"),
-        (39, "many_gpus", "Many GPUs", "average_gradients", "variants/parallelism.py"),
+        (
+            38,
+            "efficient_training",
+            "Efficient training",
+            "clip_gradients LossScaler checkpoint train_step",
+            "variants/efficient.py",
+        ),
+        (
+            39,
+            "many_gpus",
+            "Many GPUs",
+            "ring_all_reduce average_gradients shard gather",
+            "variants/parallelism.py",
+        ),
         (
             40,
             "shipping",
@@ -234,6 +246,11 @@ def find_days(asked: str) -> list[Day]:
     if first.number > last.number:
         raise NoSuchDay(f"'{asked}' ends before it begins: did you mean {ends[2]}-{ends[1]}?")
     return list(DAYS[first.number - 1 : last.number])
+
+
+def module_of(file: str) -> str:
+    """The name a reference file is imported by: `variants/gpt.py` is `variants.gpt`."""
+    return file.removesuffix(".py").replace("/", ".")
 
 
 def day_of_definition(file: str, name: str) -> Day | None:

@@ -20,6 +20,22 @@ INK, QUIET, LIT, TINT = "#1a1a1a", "#8a8a8a", "#0072b2", "#d6e9f5"
 FONTS = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
 
 MODEL = (14, 18, 22)  # the days whose subject is the model from end to end
+GPT, BERT = (23, 32), (26,)  # those whose subject is one of its halves
+POSITIONS = (27, 29, 30)  # those that know positions by other means
+
+INSTEAD = {
+    23: "the decoder alone, each norm before its sublayer, positions learnt",
+    24: "the next token drawn, not the likeliest taken",
+    25: "the past's keys and values kept, not computed again",
+    26: "the encoder alone, which fills in what is hidden",
+    27: "nothing added to the embeddings, a bias learnt for each distance",
+    28: "other norms, other activations, and a gate",
+    29: "nothing added to the embeddings, queries and keys turned",
+    30: "nothing added to the embeddings, scores lowered with distance",
+    31: "one head's keys and values for several heads that ask",
+    32: "the decoder alone, with the parts of days 28, 29 and 31",
+}
+"""What the days after the paper put in place of the parts that are lit."""
 
 
 @dataclass(frozen=True)
@@ -42,39 +58,39 @@ def _block(label: str, x: int, y: int, *days: int) -> Box:
 HEAD, ENCODER, DECODER, AROUND = 44, 272, 472, 680  # where the columns begin
 
 FRAMES = (
-    Box("multi-head attention", 20, 66, 208, 318, (4, 9)),
+    Box("multi-head attention", 20, 66, 208, 318, (4, 9, 31)),
     Box("each head", 32, 122, 184, 206, (2, 7, 8)),
-    Box("encoder × N", 260, 166, 184, 178, (6, 12, 14)),
-    Box("decoder × N", 460, 86, 184, 258, (13, 14)),
+    Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
+    Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32)),
     Box("training loop", 672, 196, 176, 148, (18,)),
-    Box("decoding", 672, 46, 176, 92, (19, 20)),
+    Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25)),
 )
 BLOCKS = (
     # one head
     _block("join and project", HEAD, 76, 4, 9),
-    _block("weights · values", HEAD, 138, 2, 7, 8),
+    _block("weights · values", HEAD, 138, 2, 7, 8, 25),
     _block("softmax", HEAD, 184, 1, 2, 7, 8),
     _block("mask", HEAD, 230, 2, 3, 8),
-    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8),
-    _block("project and split", HEAD, 344, 4, 9),
+    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30),
+    _block("project and split", HEAD, 344, 4, 9, 31),
     # the encoder
-    _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL),
-    _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL),
-    _block("add & norm", ENCODER, 262, 6, 11, 12, *MODEL),
-    _block("self-attention", ENCODER, 300, 4, 6, 9, 12, *MODEL),
+    _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL, *BERT, 27, 28),
+    _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL, *BERT, 27, 28),
+    _block("add & norm", ENCODER, 262, 6, 11, 12, *MODEL, *BERT, 27, 28),
+    _block("self-attention", ENCODER, 300, 4, 6, 9, 12, *MODEL, *BERT, 27),
     # the decoder
-    _block("add & norm", DECODER, 100, 11, 13, *MODEL),
-    _block("feed-forward", DECODER, 138, 10, 13, *MODEL),
-    _block("add & norm", DECODER, 182, 11, 13, *MODEL),
-    _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL),
-    _block("add & norm", DECODER, 262, 11, 13, *MODEL),
-    _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL),
-    _block("linear, log-softmax", DECODER, 40, 1, *MODEL),
+    _block("add & norm", DECODER, 100, 11, 13, *MODEL, *GPT, 27, 28),
+    _block("feed-forward", DECODER, 138, 10, 13, *MODEL, *GPT, 27, 28),
+    _block("add & norm", DECODER, 182, 11, 13, *MODEL, 27, 28),
+    _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL, 27),
+    _block("add & norm", DECODER, 262, 11, 13, *MODEL, *GPT, 27, 28),
+    _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL, *GPT, 25, 27),
+    _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27),
     # below both
-    _block("+ positional encoding", ENCODER, 362, 5, 10, *MODEL),
-    _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL),
-    _block("embedding · √d_model", ENCODER, 400, 10, *MODEL),
-    _block("embedding · √d_model", DECODER, 400, 10, *MODEL),
+    _block("+ positional encoding", ENCODER, 362, 5, 10, *MODEL, *BERT, *POSITIONS),
+    _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),
+    _block("embedding · √d_model", ENCODER, 400, 10, *MODEL, *BERT),
+    _block("embedding · √d_model", DECODER, 400, 10, *MODEL, *GPT),
     Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22)),
     _block("tokens, by byte pairs", ENCODER, 488, 21, 22),
     _block("tokens, by byte pairs", DECODER, 488, 21, 22),
@@ -156,10 +172,11 @@ def transformer(day: int | None = None) -> Drawing:
     width = LARGE if day is None or day in LARGE_DAYS else SMALL
     names = ", ".join(dict.fromkeys(box.label for box in FRAMES + BLOCKS if box in lit))
     says = f"{title} ({names})" if names else title
-    return Drawing("\n".join(_svg(title, says, lit, width)) + "\n", says)
+    instead = INSTEAD.get(day or 0, "")
+    return Drawing("\n".join(_svg(title, instead, says, lit, width)) + "\n", says)
 
 
-def _svg(title: str, says: str, lit: set[Box], width: int) -> Iterator[str]:
+def _svg(title: str, instead: str, says: str, lit: set[Box], width: int) -> Iterator[str]:
     height = round(width * HEIGHT / WIDTH)
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -171,7 +188,9 @@ def _svg(title: str, says: str, lit: set[Box], width: int) -> Iterator[str]:
         f'markerHeight="7" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>'
     )
     yield f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="white"/>'
-    yield f'<text x="20" y="30" font-size="17" font-weight="bold" fill="{INK}">{escape(title)}</text>'
+    yield f'<text x="20" y="28" font-size="17" font-weight="bold" fill="{INK}">{escape(title)}</text>'
+    if instead:
+        yield f'<text x="20" y="47" font-size="13" fill="{LIT}">Here: {escape(instead)}</text>'
     for frame in FRAMES:
         yield from _frame(frame, frame in lit)
     for path in LOOKING_INTO:

@@ -74,6 +74,7 @@ def _write_edition(out: Path, through: int, report: Callable[[Day], None]) -> No
     _write_stubs(ready, through, out)
     for file in dict.fromkeys(file for day in ready for file in day.references):
         _write(out / file, editions.released_part(file, through))
+    _copy(ROOT / "variants" / "__init__.py", out)
     _write_tool(out, through)
 
 
@@ -127,7 +128,9 @@ def _project() -> str:
     head, _, rest = text.partition("[project.optional-dependencies]")
     scripts = rest[rest.index("[project.scripts]") : rest.index("[tool.setuptools]")]
     pytest = rest[rest.index("[tool.pytest.ini_options]") : rest.index("[tool.ruff]")]
-    packages = '[tool.setuptools.packages.find]\ninclude = ["course*"]\n\n[tool.setuptools]\n'
+    packages = (
+        '[tool.setuptools.packages.find]\ninclude = ["course*", "variants*"]\n\n[tool.setuptools]\n'
+    )
     modules = next(line for line in rest.splitlines() if line.startswith("py-modules"))
     return f"{head}{scripts}{packages}{modules}\n\n{pytest.rstrip()}\n"
 

@@ -38,7 +38,11 @@ def _statements(file: str) -> list[tuple[str, CodeType]]:
 
 
 def _compiled(source: str | ast.Module, name: str) -> CodeType:
-    """Code whose types are not evaluated: they cost more than all the rest, and nobody asks here."""
-    flags = __future__.annotations.compiler_flag
-    code: CodeType = compile(source, f"<{name} of the reference>", "exec", flags, dont_inherit=True)
+    """Code whose types are not evaluated: they cost more than all the rest, and nobody asks here but a
+    dataclass, which looks at those of its fields."""
+    tree = ast.parse(source) if isinstance(source, str) else source
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    is_dataclass = any(node.decorator_list for node in classes)
+    flags = 0 if is_dataclass else __future__.annotations.compiler_flag
+    code: CodeType = compile(tree, f"<{name} of the reference>", "exec", flags, dont_inherit=True)
     return code

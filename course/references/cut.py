@@ -8,29 +8,29 @@ import functools
 import marshal
 from collections.abc import Collection
 
-from course.curriculum import DAYS, ROOT, Day, day_of_definition
+from course.curriculum import DAYS, PARTS, ROOT, Day, day_of_definition, module_of
 from course.references.imports import Cut, Part
-from course.references.text import Reference, reference
+from course.references.text import Reference, reference, without
 
 
 def cut_sources(day: Day) -> Cut:
     """What answers and checks of a day can import of the references.
 
-    Of those in which the day's exercises are, and of those that its checks import, all of earlier days; of
-    the others nothing: what a worker does not hold nobody takes home.
+    Of those of the day's part of the course, and of those that these or its checks import, all of earlier
+    days; of the others nothing: what a worker does not hold nobody takes home.
     """
-    files = dict.fromkeys(
-        file for other in DAYS for file in other.references if (ROOT / file).exists()
-    )
+    files = dict.fromkeys(file for other in DAYS for file in _files(other))
     needed = _needed(day)
-    return {reference(file).module: _cut(reference(file), day, file in needed) for file in files}
+    return {module_of(file): _cut(file, day, file in needed) for file in files}
 
 
 def _needed(day: Day) -> set[str]:
-    """The reference files of a day, and those that its checks or these import."""
-    by_module = {reference(file).module: file for other in DAYS for file in _files(other)}
+    """The reference files of a day and of those before it in its part, and those that its checks or these
+    import."""
+    by_module = {module_of(file): file for other in DAYS for file in _files(other)}
+    [part] = [part for part in PARTS if day in part.days]
     needed: set[str] = set()
-    waiting = [*_files(day)]
+    waiting = [file for other in part.days if other.number <= day.number for file in _files(other)]
     if day.checks.exists():
         waiting += _imported(ast.parse(day.checks.read_text(encoding="utf-8")), by_module)
     while waiting:
@@ -54,33 +54,19 @@ def _imported(tree: ast.Module, by_module: dict[str, str]) -> list[str]:
 
 
 @functools.cache
-def _cut(source: Reference, day: Day, is_needed: bool) -> Part:
+def _cut(file: str, day: Day, is_needed: bool) -> Part:
     withheld = {
         name: other.number
         for other in DAYS
         for name in other.exercises
-        if day_of_definition(source.file, name) == other
-        and (other.number >= day.number or name not in source.definitions or not is_needed)
+        if day_of_definition(file, name) == other
+        and (other.number >= day.number or not is_needed or name not in reference(file).definitions)
     }
     if not is_needed:
         return Part("", (), withheld, foreign=True)
-    offered = _offered(source, day, withheld.keys())
+    source = reference(file)
+    offered = tuple(without(withheld, source))
     return Part(_compiled(source, offered), offered, withheld, foreign=False)
-
-
-def _offered(source: Reference, day: Day, withheld: Collection[str]) -> tuple[str, ...]:
-    """The definitions of earlier days, what they and today's build on, and no later day's helper."""
-    exercises = {name for other in DAYS if other.number <= day.number for name in other.exercises}
-    found: set[str] = set()
-    waiting = [name for name in source.definitions if name in exercises]
-    while waiting:
-        name = waiting.pop()
-        if name in found or name not in source.definitions:
-            continue
-        found.add(name)
-        nodes = ast.walk(source.definitions[name])
-        waiting += [node.id for node in nodes if isinstance(node, ast.Name)]
-    return tuple(name for name in source.definitions if name in found and name not in withheld)
 
 
 def _compiled(source: Reference, offered: Collection[str]) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import functools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from course.curriculum import ROOT, Day, day_of_definition
 from course.references.stubs import stub_text
-from course.references.text import names_used, reference, span
+from course.references.text import import_of, names_used, reference, span, without
 
 FOLDER = ROOT / "recorded"
 WHOLE = not FOLDER.exists()
@@ -72,20 +73,31 @@ def facts_of(day: Day, stub: str) -> dict[str, Any]:
 
 
 def released_part(file: str, through: int) -> str:
-    """A reference without the definitions of later days, and without what only those use."""
+    """A reference without the definitions of later days, what uses these, and what only they need."""
     source = reference(file)
-    withheld = {
+    later = {
         name
         for name in source.definitions
         if (home := day_of_definition(file, name)) and home.number > through
     }
-    kept = {name: node for name, node in source.definitions.items() if name not in withheld}
-    used = {n.id for node in kept.values() for n in ast.walk(node) if isinstance(n, ast.Name)}
-    helpers = {name for name in kept if day_of_definition(file, name) is None}
-    withheld |= {name for name in helpers if withheld and name not in used}
+    if not later:
+        return source.source
+    kept = without(later, source)
+    used = _names_in(source.definitions[name] for name in kept)
+    kept = [name for name in kept if name in used or not name.startswith("_")]
+    used = _names_in(source.definitions[name] for name in kept)
     lines = source.source.splitlines()
-    for node in (source.definitions[name] for name in withheld):
+    for node in source.tree.body:
         first, last = span(node)
-        lines[first:last] = ["\0"] * (last - first)
+        stays = lines[first:last]
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            stays = "".join(import_of(node, used)).splitlines()
+        elif getattr(node, "name", None) not in (None, *kept):
+            stays = []
+        lines[first:last] = [*stays, *["\0"] * (last - first - len(stays))]
     text = "\n".join(line for line in lines if line != "\0").rstrip() + "\n"
-    return text + OWN_PARTS if withheld else text
+    return text + OWN_PARTS
+
+
+def _names_in(nodes: Iterable[ast.AST]) -> set[str]:
+    return {one.id for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)}

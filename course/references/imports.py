@@ -49,14 +49,14 @@ def references_cut(cut: Cut, day: int, own: OwnPart) -> Iterator[None]:
         day: the number of today.
         own: stands in for earlier days whose reference is not here.
     """
-    before = {name: sys.modules.pop(name) for name in cut if name in sys.modules}
     finder = _CutReferences(cut, day, own)
+    before = {name: sys.modules.pop(name) for name in finder.names if name in sys.modules}
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for name in cut:
+        for name in finder.names:
             sys.modules.pop(name, None)
         sys.modules.update(before)
 
@@ -66,15 +66,21 @@ class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, cut: Cut, day: int, own: OwnPart) -> None:
         self._cut = {name: Part(*part) for name, part in cut.items()}
+        self._packages = {name.partition(".")[0] for name in cut if "." in name}
+        self.names = {*self._cut, *self._packages}
         self._day = day
         self._own = own
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> Any:
+        if name in self._packages:  # it holds what is cut, and no file
+            return importlib.util.spec_from_loader(name, self, is_package=True)
         return importlib.util.spec_from_loader(name, self) if name in self._cut else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Hand on the definitions that are offered, and nothing that these import themselves."""
         name = module.__name__
+        if name in self._packages:
+            return
         part = self._cut[name]
         inner = {"__name__": name, "__builtins__": builtins}
         if part.code:

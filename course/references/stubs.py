@@ -11,7 +11,7 @@ import textwrap
 import tokenize
 from collections.abc import Iterator
 
-from course.curriculum import RAISE, Day
+from course.curriculum import DAYS, RAISE, Day, module_of
 from course.references.text import (
     Definition,
     Reference,
@@ -47,10 +47,10 @@ def stub_text(day: Day) -> str:
 
 def _earlier_parts(day: Day) -> Iterator[str]:
     """What the stub imports of earlier days, and how each is made and called."""
-    files = {reference(file).module: reference(file) for file in day.references}
-    for node in ast.parse(import_lines(day, private=False)).body:
+    files = {module_of(file): file for other in DAYS for file in other.references}
+    for node in ast.parse(sorted_imports(import_lines(day, private=False))).body:
         if isinstance(node, ast.ImportFrom) and node.module in files:
-            source = files[node.module]
+            source = reference(files[node.module])
             for alias in node.names:
                 yield from _signatures(source.definitions[alias.name], source)
 
@@ -60,6 +60,9 @@ def _signatures(definition: Definition, source: Reference) -> Iterator[str]:
     if isinstance(definition, ast.FunctionDef):
         yield f"{definition.name}({_arguments(definition, source)})"
         return
+    if definition.decorator_list:
+        yield f"{definition.name}({_fields(definition)})"
+        return
     methods = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
     made = methods.get("__init__")
     yield f"{definition.name}({_arguments(made, source)})" if made else definition.name
@@ -68,6 +71,15 @@ def _signatures(definition: Definition, source: Reference) -> Iterator[str]:
             yield f"    called with ({_arguments(method, source)})"
         elif not name.startswith("_"):
             yield f"    .{name}({_arguments(method, source)})"
+
+
+def _fields(dataclass: ast.ClassDef) -> str:
+    """The fields of a dataclass, with their defaults."""
+    fields = (node for node in dataclass.body if isinstance(node, ast.AnnAssign))
+    return ", ".join(
+        ast.unparse(one.target) + (f"={ast.unparse(one.value)}" if one.value else "")
+        for one in fields
+    )
 
 
 def _arguments(function: ast.FunctionDef, source: Reference) -> str:

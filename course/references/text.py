@@ -10,9 +10,10 @@ import ast
 import builtins
 import functools
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from course.curriculum import DAYS, ROOT, Day
+from course.curriculum import DAYS, ROOT, Day, module_of
 
 LINE = 100  # characters
 
@@ -29,15 +30,16 @@ class Reference:
 
     @property
     def module(self) -> str:
-        """The name it is imported by: `variants/gpt.py` is `variants.gpt`."""
-        return self.file.removesuffix(".py").replace("/", ".")
+        """The name it is imported by."""
+        return module_of(self.file)
 
     @property
     def definitions(self) -> dict[str, Definition]:
+        """Its functions and classes by name, without what an edition adds for those that it lacks."""
         return {
             node.name: node
             for node in self.tree.body
-            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name != "__getattr__"
         }
 
     def text(self, node: ast.stmt) -> str:
@@ -67,6 +69,18 @@ def home_of(day: Day, name: str) -> Reference:
     raise LookupError(f"{day.stem}: none of {', '.join(day.references)} defines {name}")
 
 
+def without(names: Collection[str], source: Reference) -> list[str]:
+    """What a reference still defines without some of its definitions: neither these, nor what uses them."""
+    gone = set(names)
+    uses = {
+        name: {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        for name, node in source.definitions.items()
+    }
+    while more := {name for name in uses.keys() - gone if uses[name] & gone}:
+        gone |= more
+    return [name for name in source.definitions if name not in gone]
+
+
 def span(node: ast.stmt) -> tuple[int, int]:
     """The half-open range of line indices of a statement, decorators included."""
     decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
@@ -92,7 +106,7 @@ def import_lines(day: Day, private: bool = True) -> str:
     earlier: list[str] = []
     for file in day.references:
         for node in reference(file).tree.body:
-            kept += _import_of(node, wanted)
+            kept += import_of(node, wanted)
         found = [
             name
             for name in reference(file).definitions
@@ -112,7 +126,7 @@ def names_used(day: Day, name: str) -> set[str]:
     return names - set(dir(builtins))
 
 
-def _import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
+def import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
     """The part of an import statement that binds wanted names, as lines; nothing for other statements."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return []

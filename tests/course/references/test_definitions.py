@@ -9,7 +9,7 @@ from types import CodeType
 import pytest
 
 from course.checks.answers import begun, build_answer
-from course.curriculum import DAYS, find_day
+from course.curriculum import DAYS, find_day, module_of
 from course.judging.misconceptions import Drifted, Misconception
 from course.references.cut import cut_sources
 from course.references.imports import references_cut
@@ -116,6 +116,14 @@ def test_references_are_cut_to_earlier_days():
     assert numpy_reference.padding_mask is not None
 
 
+def built_upon(day):
+    """The modules that a day stands on: of days 1 to 22 one; then also each variant up to its own."""
+    if not day.uses_torch:
+        return {"numpy_reference"}
+    variants = {module_of(file) for one in DAYS[22 : day.number] for file in one.references}
+    return {"implementation"} | variants
+
+
 def inside(code):
     """A code object, and all that it holds."""
     yield code
@@ -128,7 +136,7 @@ def inside(code):
 def test_what_a_worker_holds_is_no_text_and_of_no_later_day(day):
     """Of a day's references it gets code of earlier definitions alone; of others it gets nothing."""
     for module, part in cut_sources(day).items():
-        foreign = module != ("implementation" if day.uses_torch else "numpy_reference")
+        foreign = module not in built_upon(day)
         assert (part.foreign, bool(part.code)) == (foreign, not foreign)
         later = {name for name, number in part.withheld.items() if number >= day.number}
         assert set(day.exercises) <= later or foreign
