@@ -62,6 +62,73 @@ def gpt2(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+BERT = {
+    "embeddings.word_embeddings.weight": "embed.weight",
+    "embeddings.position_embeddings.weight": "positions.weight",
+    "embeddings.token_type_embeddings.weight": "segments.weight",
+    "embeddings.LayerNorm.weight": "norm.gain",
+    "embeddings.LayerNorm.bias": "norm.bias",
+    "encoder.layer.{n}.attention.self.query.weight": "encoder.layers.{n}.self_attn.w_q.weight",
+    "encoder.layer.{n}.attention.self.query.bias": "encoder.layers.{n}.self_attn.w_q.bias",
+    "encoder.layer.{n}.attention.self.key.weight": "encoder.layers.{n}.self_attn.w_k.weight",
+    "encoder.layer.{n}.attention.self.key.bias": "encoder.layers.{n}.self_attn.w_k.bias",
+    "encoder.layer.{n}.attention.self.value.weight": "encoder.layers.{n}.self_attn.w_v.weight",
+    "encoder.layer.{n}.attention.self.value.bias": "encoder.layers.{n}.self_attn.w_v.bias",
+    "encoder.layer.{n}.attention.output.dense.weight": "encoder.layers.{n}.self_attn.w_o.weight",
+    "encoder.layer.{n}.attention.output.dense.bias": "encoder.layers.{n}.self_attn.w_o.bias",
+    "encoder.layer.{n}.attention.output.LayerNorm.weight": "encoder.layers.{n}.sublayer.0.norm.gain",
+    "encoder.layer.{n}.attention.output.LayerNorm.bias": "encoder.layers.{n}.sublayer.0.norm.bias",
+    "encoder.layer.{n}.intermediate.dense.weight": "encoder.layers.{n}.feed_forward.w_1.weight",
+    "encoder.layer.{n}.intermediate.dense.bias": "encoder.layers.{n}.feed_forward.w_1.bias",
+    "encoder.layer.{n}.output.dense.weight": "encoder.layers.{n}.feed_forward.w_2.weight",
+    "encoder.layer.{n}.output.dense.bias": "encoder.layers.{n}.feed_forward.w_2.bias",
+    "encoder.layer.{n}.output.LayerNorm.weight": "encoder.layers.{n}.sublayer.1.norm.gain",
+    "encoder.layer.{n}.output.LayerNorm.bias": "encoder.layers.{n}.sublayer.1.norm.bias",
+    "cls.predictions.transform.dense.weight": "transform.dense.weight",
+    "cls.predictions.transform.dense.bias": "transform.dense.bias",
+    "cls.predictions.transform.LayerNorm.weight": "transform.norm.gain",
+    "cls.predictions.transform.LayerNorm.bias": "transform.norm.bias",
+    "cls.predictions.bias": "bias",
+}
+
+
+def bert(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict of a `BertForMaskedLM`, or of a `BertForPreTraining`, as that of a `variants.bert.BERT`.
+
+    Args:
+        published: names to tensors. In old checkpoints a norm's are called `gamma` and `beta`.
+
+    Returns:
+        Names to tensors for `BERT.load_state_dict`, which share their memory with `published`. What the
+        prediction of the next sentence needs (`pooler`, `seq_relationship`) is left out, and so are the
+        head's matrix, since it is the embedding, and the table of positions' numbers of old checkpoints.
+
+    Raises:
+        ValueError: a name that no BERT has, or a head whose matrix is not the embedding, or whose two
+            biases differ.
+    """
+    weights = {}
+    for name, tensor in published.items():
+        name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+        name = name.replace("LayerNorm.beta", "LayerNorm.bias")
+        weights[name.removeprefix("bert.")] = tensor
+    # 1. Leave out what is there twice, since it is tied: a file may hold the one or the other.
+    for double, single in [
+        ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
+        ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+    ]:
+        tied = weights.pop(double, None)
+        if tied is not None and not torch.equal(tied, weights.setdefault(single, tied)):
+            raise ValueError(f"{double} must equal {single}: our head is tied")
+    # 2. Leave out what we have not, and rename.
+    others = ("pooler.", "cls.seq_relationship.", "embeddings.position_ids")
+    return {
+        _renamed(name, BERT): tensor
+        for name, tensor in weights.items()
+        if not name.startswith(others)
+    }
+
+
 def _renamed(name: str, table: Mapping[str, str]) -> str:
     """Our name for a published one, the layer's number carried over."""
     number = re.search(r"\.(\d+)\.", name)
