@@ -129,8 +129,69 @@ def bert(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+T5 = {
+    "shared.weight": "embed.weight",
+    "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight": "encoder_bias.weight",
+    "encoder.block.{n}.layer.0.SelfAttention.q.weight": "encoder.layers.{n}.self_attn.w_q.weight",
+    "encoder.block.{n}.layer.0.SelfAttention.k.weight": "encoder.layers.{n}.self_attn.w_k.weight",
+    "encoder.block.{n}.layer.0.SelfAttention.v.weight": "encoder.layers.{n}.self_attn.w_v.weight",
+    "encoder.block.{n}.layer.0.SelfAttention.o.weight": "encoder.layers.{n}.self_attn.w_o.weight",
+    "encoder.block.{n}.layer.0.layer_norm.weight": "encoder.layers.{n}.sublayer.0.norm.weight",
+    "encoder.block.{n}.layer.1.DenseReluDense.wi.weight": "encoder.layers.{n}.feed_forward.w_1.weight",
+    "encoder.block.{n}.layer.1.DenseReluDense.wi_0.weight": "encoder.layers.{n}.feed_forward.w_gate.weight",
+    "encoder.block.{n}.layer.1.DenseReluDense.wi_1.weight": "encoder.layers.{n}.feed_forward.w_1.weight",
+    "encoder.block.{n}.layer.1.DenseReluDense.wo.weight": "encoder.layers.{n}.feed_forward.w_2.weight",
+    "encoder.block.{n}.layer.1.layer_norm.weight": "encoder.layers.{n}.sublayer.1.norm.weight",
+    "encoder.final_layer_norm.weight": "encoder.norm.weight",
+    "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight": "decoder_bias.weight",
+    "decoder.block.{n}.layer.0.SelfAttention.q.weight": "decoder.layers.{n}.self_attn.w_q.weight",
+    "decoder.block.{n}.layer.0.SelfAttention.k.weight": "decoder.layers.{n}.self_attn.w_k.weight",
+    "decoder.block.{n}.layer.0.SelfAttention.v.weight": "decoder.layers.{n}.self_attn.w_v.weight",
+    "decoder.block.{n}.layer.0.SelfAttention.o.weight": "decoder.layers.{n}.self_attn.w_o.weight",
+    "decoder.block.{n}.layer.0.layer_norm.weight": "decoder.layers.{n}.sublayer.0.norm.weight",
+    "decoder.block.{n}.layer.1.EncDecAttention.q.weight": "decoder.layers.{n}.src_attn.w_q.weight",
+    "decoder.block.{n}.layer.1.EncDecAttention.k.weight": "decoder.layers.{n}.src_attn.w_k.weight",
+    "decoder.block.{n}.layer.1.EncDecAttention.v.weight": "decoder.layers.{n}.src_attn.w_v.weight",
+    "decoder.block.{n}.layer.1.EncDecAttention.o.weight": "decoder.layers.{n}.src_attn.w_o.weight",
+    "decoder.block.{n}.layer.1.layer_norm.weight": "decoder.layers.{n}.sublayer.1.norm.weight",
+    "decoder.block.{n}.layer.2.DenseReluDense.wi.weight": "decoder.layers.{n}.feed_forward.w_1.weight",
+    "decoder.block.{n}.layer.2.DenseReluDense.wi_0.weight": "decoder.layers.{n}.feed_forward.w_gate.weight",
+    "decoder.block.{n}.layer.2.DenseReluDense.wi_1.weight": "decoder.layers.{n}.feed_forward.w_1.weight",
+    "decoder.block.{n}.layer.2.DenseReluDense.wo.weight": "decoder.layers.{n}.feed_forward.w_2.weight",
+    "decoder.block.{n}.layer.2.layer_norm.weight": "decoder.layers.{n}.sublayer.2.norm.weight",
+    "decoder.final_layer_norm.weight": "decoder.norm.weight",
+}
+
+
+def t5(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict of a `T5ForConditionalGeneration` as that of a `variants.t5.T5`.
+
+    Args:
+        published: names to tensors, of a T5 with or without gates.
+
+    Returns:
+        Names to tensors for `T5.load_state_dict`, which share their memory with `published`. Both stacks'
+        own copies of the embedding are left out, and so are the head, since it is the embedding, and the
+        table for attention to the source of old checkpoints, which nothing reads.
+
+    Raises:
+        ValueError: a name that no T5 has, or a head that is not the embedding, as in T5 1.1.
+    """
+    weights = dict(published)
+    # 1. Leave out what is there more than once, since it is tied, and what nothing reads.
+    for double in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"):
+        tied = weights.pop(double, None)
+        if tied is not None and not torch.equal(tied, weights.setdefault("shared.weight", tied)):
+            raise ValueError(f"{double} must equal shared.weight: ours are tied")
+    weights.pop("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", None)
+    # 2. Rename.
+    return {_renamed(name, T5): tensor for name, tensor in weights.items()}
+
+
 def _renamed(name: str, table: Mapping[str, str]) -> str:
     """Our name for a published one, the layer's number carried over."""
+    if name in table:  # one that only a certain layer has
+        return table[name]
     number = re.search(r"\.(\d+)\.", name)
     pattern = name if number is None else name.replace(number[0], ".{n}.", 1)
     if pattern not in table:
