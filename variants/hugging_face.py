@@ -188,6 +188,49 @@ def t5(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {_renamed(name, T5): tensor for name, tensor in weights.items()}
 
 
+LLAMA = {
+    "embed_tokens.weight": "embed.weight",
+    "layers.{n}.input_layernorm.weight": "blocks.{n}.sublayer.0.norm.gain",
+    "layers.{n}.self_attn.q_proj.weight": "blocks.{n}.self_attn.w_q.weight",
+    "layers.{n}.self_attn.k_proj.weight": "blocks.{n}.self_attn.w_k.weight",
+    "layers.{n}.self_attn.v_proj.weight": "blocks.{n}.self_attn.w_v.weight",
+    "layers.{n}.self_attn.o_proj.weight": "blocks.{n}.self_attn.w_o.weight",
+    "layers.{n}.post_attention_layernorm.weight": "blocks.{n}.sublayer.1.norm.gain",
+    "layers.{n}.mlp.gate_proj.weight": "blocks.{n}.feed_forward.w_gate.weight",
+    "layers.{n}.mlp.up_proj.weight": "blocks.{n}.feed_forward.w_up.weight",
+    "layers.{n}.mlp.down_proj.weight": "blocks.{n}.feed_forward.w_down.weight",
+    "norm.weight": "norm.gain",
+    "lm_head.weight": "head.weight",
+}
+
+
+def llama(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict of a `LlamaForCausalLM`, or of a `LlamaModel`, as that of a `variants.llama.LLaMA`.
+
+    Args:
+        published: names to tensors.
+
+    Returns:
+        Names to tensors for `LLaMA.load_state_dict`, which share their memory with `published`. Where there
+        is no head, as in files of a model whose `tie_word_embeddings` is true, the embedding stands for it;
+        the model then has it twice, and training would move the two apart. The frequencies that old
+        checkpoints hold are left out.
+
+    Raises:
+        ValueError: a name that no LLaMA has, such as a bias.
+    """
+    # 1. Rename, without what we compute ourselves.
+    weights = {
+        _renamed(name.removeprefix("model."), LLAMA): tensor
+        for name, tensor in published.items()
+        if not name.endswith(".rotary_emb.inv_freq")
+    }
+    # 2. A tied head is the embedding.
+    if "embed.weight" in weights:
+        weights.setdefault("head.weight", weights["embed.weight"])
+    return weights
+
+
 def _renamed(name: str, table: Mapping[str, str]) -> str:
     """Our name for a published one, the layer's number carried over."""
     if name in table:  # one that only a certain layer has
