@@ -1,0 +1,496 @@
+"""LLaMA of day 32 against transformers' own, and each promise of its docstrings by itself.
+
+Float64 has to agree to 1e-10, logits and gradients. transformers computes its norms and its angles in
+float32 whatever the weights' dtype, which is right to 1e-6 only. So both are replaced in it, by torch's
+norm and by Python's own sines, and one test compares with transformers as it is.
+"""
+
+import copy
+import dataclasses
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from tests.reference.oracles import assert_agree, randomised
+from variants.hugging_face import llama
+from variants.kv_cache import KVCache, generate_cached, new_cache
+from variants.llama import LLaMA, LLaMAConfig, RotaryAttention
+from variants.rope import rope_angles
+from variants.sampling import generate
+
+SMALL = LLaMAConfig(
+    vocab=13,
+    context=12,
+    n_layers=2,
+    n_heads=4,
+    n_kv_heads=2,
+    d_model=24,
+    d_ff=17,
+    eps=1e-5,
+)
+SIZES = pytest.mark.parametrize(
+    "config",
+    [
+        dataclasses.replace(SMALL, base=500000.0, n_layers=3),
+        dataclasses.replace(SMALL, d_model=16, n_kv_heads=4, d_ff=43, eps=1e-6),
+        dataclasses.replace(SMALL, n_heads=6, n_kv_heads=1, d_model=12, vocab=2, eps=0.1),
+        LLaMAConfig(7, 5, 1, 1, 1, 6, 9),
+    ],
+    ids=["grouped, LLaMA 3", "multi-head", "multi-query, one pair", "one head"],
+)
+CHUNKS = [[12], [1] * 12, [5, 7], [7, 1, 1, 3], [0, 3, 0, 9], [11, 1]]
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    """Every test starts from one seed, and modules made in it have float64 parameters."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(2023)
+    yield
+    torch.set_default_dtype(default)
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """transformers' norm and angles in float64."""
+    published = pytest.importorskip("transformers.models.llama.modeling_llama")
+
+    def normed(self, x):
+        return F.rms_norm(x, self.weight.shape, self.weight, self.variance_epsilon)
+
+    def turns(self, x, position_ids):
+        base, d = self.config.rope_parameters["rope_theta"], self.config.head_dim
+        angles = [
+            [[m / base ** (2 * (i % (d // 2)) / d) for i in range(d)] for m in row]
+            for row in position_ids.tolist()
+        ]
+        return torch.tensor(angles).cos(), torch.tensor(angles).sin()
+
+    monkeypatch.setattr(published.LlamaRMSNorm, "forward", normed)
+    monkeypatch.setattr(published.LlamaRotaryEmbedding, "forward", turns)
+
+
+def theirs(config, tied=False):
+    """transformers' LLaMA of these sizes, with no parameter left at 0 or 1."""
+    transformers = pytest.importorskip("transformers")
+    sizes = transformers.LlamaConfig(
+        vocab_size=config.vocab,
+        max_position_embeddings=config.context,
+        num_hidden_layers=config.n_layers,
+        num_attention_heads=config.n_heads,
+        num_key_value_heads=config.n_kv_heads,
+        hidden_size=config.d_model,
+        intermediate_size=config.d_ff,
+        rms_norm_eps=config.eps,
+        rope_parameters={"rope_type": "default", "rope_theta": config.base},
+        tie_word_embeddings=tied,
+        bos_token_id=0,
+        eos_token_id=None,
+        attn_implementation="sdpa",  # its eager one takes the softmax in float32
+    )
+    return randomised(transformers.LlamaForCausalLM(sizes).double()).eval()
+
+
+def pair(config):
+    """transformers' model, and ours with its weights."""
+    published, ours = theirs(config), LLaMA(config).eval()
+    ours.load_state_dict(llama(published.state_dict()))
+    return published, ours
+
+
+def texts(config, rows=3, length=None):
+    return torch.randint(config.vocab, (rows, config.context if length is None else length))
+
+
+def read(model, text, cache, sizes):
+    return torch.cat([model(part, cache) for part in text.split(sizes, dim=1)], dim=1)
+
+
+def equal(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+
+
+# --- The whole, against transformers --------------------------------------------------------------
+
+
+@SIZES
+@pytest.mark.parametrize("spare", [0, 2], ids=["full context", "shorter"])
+@pytest.mark.usefixtures("exact")
+def test_logits_and_gradients_are_those_of_transformers(config, spare):
+    published, ours = pair(config)
+    text = texts(config, length=config.context - spare)
+    expected, actual = published(text).logits, ours(text)
+    assert_agree(actual, expected)
+    for logits in (expected, actual):
+        F.cross_entropy(logits[:, :-1].flatten(0, 1), text[:, 1:].flatten()).backward()
+    theirs_by_name = llama({name: p.grad for name, p in published.named_parameters()})
+    ours_by_name = {name: parameter.grad for name, parameter in ours.named_parameters()}
+    assert theirs_by_name.keys() == ours_by_name.keys()
+    for name, gradient in ours_by_name.items():
+        assert_agree(gradient, theirs_by_name[name])
+
+
+def test_transformers_as_it_is_agrees_to_float32():
+    """What the other tests replace in it is replaced by the same."""
+    published, ours = pair(dataclasses.replace(SMALL, base=500000.0))
+    text = texts(SMALL)
+    torch.testing.assert_close(ours(text), published(text).logits, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", CHUNKS, ids=str)
+@pytest.mark.usefixtures("exact")
+def test_chunks_have_the_logits_of_transformers_and_of_its_cache(sizes):
+    published, ours = pair(SMALL)
+    text, cache = texts(SMALL), new_cache(SMALL, 3, 12)
+    assert_agree(read(ours, text, cache, sizes), published(text).logits)
+    cache, past = new_cache(SMALL, 3, 12), None
+    for part in text.split([size for size in sizes if size], dim=1):
+        said = published(part, past_key_values=past, use_cache=True)
+        past = said.past_key_values
+        assert_agree(ours(part, cache), said.logits)
+
+
+@pytest.mark.usefixtures("exact")
+def test_padding_on_the_right_changes_nothing_before_it():
+    """Logits at real tokens, and the gradients of their loss, are those of transformers with a mask."""
+    published, ours = pair(SMALL)
+    text, lengths = texts(SMALL), torch.tensor([12, 5, 1])
+    real = torch.arange(12) < lengths.unsqueeze(1)
+    expected = published(text, attention_mask=real.long()).logits[real]
+    assert_agree(ours(text)[real], expected)
+    expected.logsumexp(dim=-1).sum().backward()
+    ours(text)[real].logsumexp(dim=-1).sum().backward()
+    gradients = llama({name: p.grad for name, p in published.named_parameters()})
+    for name, parameter in ours.named_parameters():
+        assert_agree(parameter.grad, gradients[name])
+
+
+@pytest.mark.usefixtures("exact")
+def test_padding_on_the_left_is_what_leaving_it_out_is():
+    """transformers needs a mask for it; positions count by their differences alone."""
+    published, ours = pair(SMALL)
+    text, lengths = texts(SMALL), [12, 5, 1]
+    real = torch.arange(12) >= 12 - torch.tensor(lengths).unsqueeze(1)
+    expected = published(text, attention_mask=real.long()).logits
+    for row, length in enumerate(lengths):
+        assert_agree(ours(text[row : row + 1, 12 - length :])[0], expected[row, 12 - length :])
+
+
+@pytest.mark.usefixtures("exact")
+def test_greedy_text_is_that_of_transformers():
+    config = dataclasses.replace(SMALL, context=40)
+    published, ours = pair(config)
+    prompt = texts(config, length=8)
+    expected = published.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=32,
+        do_sample=False,
+        pad_token_id=0,
+    )
+    assert torch.equal(generate_cached(ours, prompt, 32, temperature=0.0), expected)
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_tied_model_loads_without_its_head():
+    """As its file holds it: safetensors stores a shared matrix once."""
+    published, ours = theirs(SMALL, tied=True), LLaMA(SMALL)
+    weights = {name: w for name, w in published.state_dict().items() if name != "lm_head.weight"}
+    ours.load_state_dict(llama(weights))
+    text = texts(SMALL)
+    assert_agree(ours(text), published(text).logits)
+    assert ours.head.weight is not ours.embed.weight
+
+
+def test_a_published_state_dict_fills_ours():
+    """LlamaModel has no prefix and no head; old checkpoints hold frequencies."""
+    published = theirs(SMALL)
+    whole = llama(published.state_dict())
+    bare = published.model.state_dict()
+    bare |= {
+        "layers.1.self_attn.rotary_emb.inv_freq": torch.ones(3),
+        "lm_head.weight": torch.ones(1),
+    }
+    assert whole.keys() == llama(bare).keys() == LLaMA(SMALL).state_dict().keys()
+    assert torch.equal(llama(bare)["head.weight"], torch.ones(1))
+    assert not torch.equal(whole["head.weight"], whole["embed.weight"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.layers.0.self_attn.q_proj.bias",
+        "model.layers.0.self_attn.q_norm.weight",
+        "lm_head.bias",
+    ],
+)
+def test_published_weights_that_are_no_llama_are_refused(name):
+    with pytest.raises(ValueError, match=name.removeprefix("model.").replace(".", r"\.")):
+        llama({name: torch.ones(3)})
+
+
+# --- Parts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [[9], [4, 5], [1, 1, 7]])
+def test_attention_is_a_loop_over_heads_queries_and_keys(sizes):
+    """Turned by complex multiplication, halves layout; several heads to one of keys and values."""
+    module = randomised(RotaryAttention(24, 4, 2, rope_angles(6, 9, 50.0)))
+    x, cache = torch.randn(2, 9, 24), KVCache(1, 2, 2, 9, 6)
+    w_q, w_k, w_v, w_o = (getattr(module, f"w_{name}").weight for name in "qkvo")
+
+    def turned(vectors, t):
+        numbers = torch.complex(vectors[..., :3], vectors[..., 3:])
+        angles = torch.tensor([t / 50 ** (2 * i / 6) for i in range(3)])
+        numbers = numbers * torch.polar(torch.ones(3), angles)
+        return torch.cat([numbers.real, numbers.imag], dim=-1)
+
+    heads = torch.zeros(2, 9, 24)
+    for row in range(2):
+        for head in range(4):
+            mine, shared = (slice(6 * i, 6 * i + 6) for i in (head, head // 2))
+            for t in range(9):
+                query = turned(w_q[mine] @ x[row, t], t)
+                keys = torch.stack([turned(w_k[shared] @ x[row, s], s) for s in range(t + 1)])
+                weights = (keys @ query / math.sqrt(6)).softmax(dim=0)
+                heads[row, t, mine] = weights @ (x[row, : t + 1] @ w_v[shared].T)
+    parts = [module(part, cache) for part in x.split(sizes, dim=1)]
+    assert_agree(torch.cat(parts, dim=1), heads @ w_o.T)
+    assert_agree(module(x), heads @ w_o.T)
+
+
+def test_it_holds_what_it_promises_and_no_more():
+    model = LLaMA(SMALL)
+    shapes = {
+        "sublayer.0.norm.gain": (24,),
+        "self_attn.w_q.weight": (24, 24),
+        "self_attn.w_k.weight": (12, 24),
+        "self_attn.w_v.weight": (12, 24),
+        "self_attn.w_o.weight": (24, 24),
+        "sublayer.1.norm.gain": (24,),
+        "feed_forward.w_gate.weight": (17, 24),
+        "feed_forward.w_up.weight": (17, 24),
+        "feed_forward.w_down.weight": (24, 17),
+    }
+    expected = {f"blocks.{n}.{name}": shape for n in range(2) for name, shape in shapes.items()}
+    expected |= {"embed.weight": (13, 24), "norm.gain": (24,), "head.weight": (13, 24)}
+    assert {name: tuple(weight.shape) for name, weight in model.state_dict().items()} == expected
+    assert {name for name, _ in model.named_parameters()} == expected.keys()
+    assert not list(model.buffers()) and model.config is SMALL
+    norms = [model.norm, *(part.norm for block in model.blocks for part in block.sublayer)]
+    assert [norm.eps for norm in norms] == [1e-5] * 5
+
+
+def test_a_block_is_two_shortcuts_around_normed_sublayers():
+    """Written out with torch's own norm and SiLU."""
+    block = randomised(LLaMA(dataclasses.replace(SMALL, eps=0.3)).blocks[1])
+    x = torch.randn(2, 4, 24)
+    middle = x + block.self_attn(F.rms_norm(x, (24,), block.sublayer[0].norm.gain, 0.3))
+    inner = F.rms_norm(middle, (24,), block.sublayer[1].norm.gain, 0.3)
+    parts = block.feed_forward
+    hidden = F.silu(parts.w_gate(inner)) * parts.w_up(inner)
+    assert_agree(block(x), middle + parts.w_down(hidden))
+
+
+# --- The angles -----------------------------------------------------------------------------------
+
+
+def test_half_precision_keeps_the_angles():
+    """From position 256 on bfloat16 knows no odd number: neighbours would share an angle."""
+    model = LLaMA(dataclasses.replace(SMALL, context=700))
+    attention, x = model.blocks[0].self_attn, torch.randn(1, 700, 24)
+    for dtype in (torch.bfloat16, torch.float16):
+        model.to(dtype)
+        actual = attention(x.to(dtype))
+        assert actual.dtype == dtype and attention.angles.dtype == torch.float64
+        expected = model.double().blocks[0].self_attn(x.to(dtype).double())
+        difference = (actual.double() - expected)[:, 256:].abs().max()
+        assert difference < 4 * torch.finfo(dtype).eps * expected.abs().max()
+
+
+def test_all_layers_share_one_table_and_so_do_those_of_a_copy():
+    model = LLaMA(dataclasses.replace(SMALL, context=131072))
+    assert model.blocks[0].self_attn.angles.shape == (131072, 3)
+    for one in (model, copy.deepcopy(model)):
+        assert len({block.self_attn.angles.data_ptr() for block in one.blocks}) == 1
+
+
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor has that any operation gives."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        sizes = [leaf.numel() for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        self.numbers = max(self.numbers, *sizes, 0)
+        return out
+
+
+def test_a_long_context_costs_nothing_until_it_is_read():
+    """No call makes anything as long as the context: a token in the middle of it least of all."""
+    config = dataclasses.replace(SMALL, context=131072)
+    model, cache = LLaMA(config), new_cache(config, 1, 16)
+    with Largest() as largest:
+        model(texts(config, 1, 8), cache)
+        model(texts(config, 1, 1), cache)
+    assert 0 < largest.numbers < 1000
+
+
+def test_positions_count_by_their_differences_up_to_the_last():
+    """A text at the last positions of a long context is what it is at the first."""
+    angles = rope_angles(6, 131072, 500000.0)
+    near, far = (randomised(RotaryAttention(24, 4, 2, part)) for part in (angles[:8], angles[-8:]))
+    far.load_state_dict(near.state_dict())
+    x = torch.randn(2, 8, 24)
+    torch.testing.assert_close(near(x), far(x), rtol=0, atol=1e-9)
+
+
+def test_made_without_numbers_it_has_its_angles_all_the_same():
+    """As large models are loaded: made on "meta", given room, then weights."""
+    wanted = randomised(LLaMA(SMALL))
+    with torch.device("meta"):
+        model = LLaMA(SMALL)
+    model.to_empty(device="cpu").load_state_dict(wanted.state_dict())
+    text = texts(SMALL)
+    assert torch.equal(model(text), wanted(text))
+
+
+# --- The model by itself --------------------------------------------------------------------------
+
+
+def test_no_position_sees_a_later_one():
+    model, text = randomised(LLaMA(SMALL)), texts(SMALL)
+    whole = model(text)
+    for t in range(SMALL.context):
+        changed = text.clone()
+        changed[:, t] = (changed[:, t] + 1) % SMALL.vocab
+        difference = (model(changed) - whole).abs().amax(dim=(0, 2))
+        assert (difference[:t] == 0).all() and (difference[t:] > 0).all()
+        equal(model(text[:, : t + 1]), whole[:, : t + 1])
+
+
+@SIZES
+def test_any_chunks_have_the_logits_of_the_whole(config):
+    model, text = randomised(LLaMA(config)), texts(config)
+    whole = model(text)
+    for sizes in ([1] * config.context, [2, config.context - 2], [config.context - 1, 0, 1]):
+        cache = new_cache(config, 3, config.context)
+        equal(read(model, text, cache, sizes), whole)
+        assert cache.length == config.context
+
+
+def test_beams_continue_the_rows_that_they_come_from():
+    model, text, cache = randomised(LLaMA(SMALL)), texts(SMALL), new_cache(SMALL, 3, 12)
+    model(text[:, :6], cache)
+    for rows, end in (([2, 2, 0], 7), ([1, 0, 1], 12)):
+        cache.reorder(torch.tensor(rows))
+        start = cache.length
+        text = torch.cat([text[rows, :start], text[:, start:]], dim=1)
+        equal(model(text[:, start:end], cache), model(text[:, :end])[:, start:])
+
+
+@pytest.mark.parametrize(("prompt", "new"), [(4, 8), (4, 20), (15, 3)])
+def test_it_continues_with_the_cache_as_without(prompt, new):
+    model, tokens = randomised(LLaMA(SMALL)), texts(SMALL, length=prompt)
+    for options in ({"temperature": 0.0}, {"top_k": 9, "top_p": 0.95}):
+        first, second = (
+            function(model, tokens, new, **options, generator=torch.Generator().manual_seed(7))
+            for function in (generate, generate_cached)
+        )
+        assert torch.equal(first, second)
+
+
+def test_its_cache_holds_heads_that_answer_only():
+    cache = new_cache(SMALL, 3, 7)
+    LLaMA(SMALL)(texts(SMALL, length=5), cache)
+    numbers = sum(room.untyped_storage().nbytes() // 8 for room in (cache.keys, cache.values))
+    assert (
+        numbers == 2 * 2 * 2 * 3 * 7 * 6 and cache.length == 5
+    )  # layers, kv heads, rows, length, d_k
+
+
+def test_the_smallest_llama_has_6_738_415_616_parameters():
+    with torch.device("meta"):
+        model = LLaMA(LLaMAConfig())
+    assert sum(parameter.numel() for parameter in model.parameters()) == 6_738_415_616
+
+
+def test_initial_weights():
+    """Deviations within 6 of their own standard errors, σ/√(2n); means within 6 of σ/√n."""
+    model = LLaMA(LLaMAConfig(300, 20, 2, 4, 2, 96, 200))
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1:
+            assert (parameter == 1).all(), name
+            continue
+        n = parameter.numel()
+        assert abs(parameter.mean().item()) < 6 * 0.02 / math.sqrt(n), name
+        assert abs(parameter.std().item() - 0.02) < 6 * 0.02 / math.sqrt(2 * n), name
+    first, second = (block.state_dict() for block in model.blocks)
+    for name, tensor in first.items():
+        assert tensor.dim() == 1 or not torch.equal(tensor, second[name])
+
+
+def test_empty_inputs_and_no_blocks():
+    model = LLaMA(SMALL)
+    assert model(texts(SMALL, length=0)).shape == (3, 0, 13)
+    assert model(texts(SMALL, rows=0)).shape == (0, 12, 13)
+    assert LLaMA(dataclasses.replace(SMALL, n_layers=0))(texts(SMALL)).shape == (3, 12, 13)
+
+
+def test_dtypes_follow_the_weights():
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
+        model, cache = LLaMA(SMALL).to(dtype), new_cache(SMALL, 3, 12)
+        assert model(texts(SMALL), cache).dtype == cache.keys.dtype == dtype
+
+
+def test_training_and_evaluation_are_the_same():
+    model, text = LLaMA(SMALL), texts(SMALL)
+    assert torch.equal(model.train()(text), model.eval()(text))
+
+
+def test_more_tokens_than_the_context_are_refused():
+    model, cache = LLaMA(SMALL), new_cache(SMALL, 3, 20)
+    with pytest.raises(ValueError, match=r"tokens.*context = 12.*13"):
+        model(texts(SMALL, length=13))
+    model(texts(SMALL, length=8), cache)
+    with pytest.raises(ValueError, match=r"tokens.*context = 12.*8 \+ 5"):
+        model(texts(SMALL, length=5), cache)
+    assert cache.lengths == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("cache", "words"),
+    [
+        (KVCache(1, 3, 2, 12, 6), "1 layers.*n_layers = 2"),
+        (KVCache(3, 3, 2, 12, 6), "3 layers.*n_layers = 2"),
+        (KVCache(2, 3, 4, 12, 6), "key must be"),
+        (KVCache(2, 2, 2, 12, 6), "key must be"),
+        (KVCache(2, 3, 2, 4, 6), "max_len = 4"),
+    ],
+)
+def test_a_cache_that_does_not_fit_is_refused_and_stays_as_it_is(cache, words):
+    with pytest.raises(ValueError, match=words):
+        LLaMA(SMALL)(texts(SMALL, length=5), cache)
+    assert not any(cache.lengths)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"n_heads": 5}, "n_heads must divide d_model, and 5 does not divide 24"),
+        ({"n_heads": 0}, "n_heads must divide d_model, and 0 does not divide 24"),
+        ({"n_heads": -4}, "n_heads must divide d_model, and -4 does not divide 24"),
+        ({"n_kv_heads": 3}, "n_kv_heads must divide n_heads, and 3 does not divide 4"),
+        ({"n_kv_heads": 0}, "n_kv_heads must divide n_heads, and 0 does not divide 4"),
+        ({"n_heads": 8, "n_kv_heads": 8}, "head_dim must be even.*3"),
+    ],
+)
+def test_sizes_that_do_not_fit_each_other_are_refused(sizes, words):
+    with pytest.raises(ValueError, match=words):
+        LLaMA(dataclasses.replace(SMALL, **sizes))
