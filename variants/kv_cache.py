@@ -92,9 +92,8 @@ class KVCache:
         """
         self._check_chunk(layer, key, value)
         # 1. While nothing is held, the room takes the chunk's dtype and device.
-        if not any(self.lengths):
-            self.keys = self._room_like(self.keys, key)  # (N, B, h, max_len, d_k)
-            self.values = self._room_like(self.values, value)  # (N, B, h, max_len, d_k)
+        self.keys = self._room_like(self.keys, key)  # (N, B, h, max_len, d_k)
+        self.values = self._room_like(self.values, value)  # (N, B, h, max_len, d_k)
         # 2. Write the numbers, without their history, behind what this layer holds.
         start = self.lengths[layer]
         end = start + key.size(2)
@@ -346,11 +345,11 @@ def generate_cached(
     Raises:
         ValueError: as `generate` does.
     """
-    reader = _Reader(model, min(tokens.size(1) + max_new_tokens, model.config.context))
+    reader = Reader(model, min(tokens.size(1) + max_new_tokens, model.config.context))
     return generate(reader, tokens, max_new_tokens, temperature, top_k, top_p, generator)
 
 
-class _Reader(nn.Module):
+class Reader(nn.Module):
     """A model as `generate` asks it, with ever longer texts: of each it reads what is new."""
 
     def __init__(self, model: nn.Module, max_len: int):
