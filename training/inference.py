@@ -18,15 +18,17 @@ from torch import Tensor
 from implementation import Batch, beam_search, greedy_decode
 from training.batches import padded
 from training.checkpoints import read_weights
+from training.decoding import CachedEncoderDecoder, reader
 from training.devices import pick
 from training.errors import Refused
-from training.model import LanguageModel, build, keep_weights, put_weights
-from training.parts import REFERENCE, Parts, Workshop, parts_of
+from training.looking import self_attention
+from training.model import build, keep_weights, put_weights
+from training.parts import REFERENCES, Parts, Workshop, parts_of
 from training.run import Run
-from training.sampling import sample
 from training.settings import Settings
 from training.vocabulary import END, PAD, START, Languages
 from training.waiting import Tell, untold
+from variants.sampling import sample
 
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
 AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
@@ -52,11 +54,11 @@ class Model:
         languages: Languages,
         model: Any,
         device: torch.device,
-        parts: Parts = REFERENCE,
+        parts: Parts | None = None,
     ):
         self.settings, self.languages, self.device = settings, languages, device
         self.model: Any = model.to(device).eval()
-        self.parts = parts
+        self.parts = parts or REFERENCES[settings.model]
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto", workshop: Workshop | None = None) -> Model:
@@ -122,11 +124,16 @@ class Model:
         src_mask = Batch(src, pad=PAD).src_mask
         end = self.languages.end
         longest = src.size(1) + 1 + (MARGIN if end is not None else 0)
+        if end is None:
+            beam = 1
+        model = self.model
+        if self.parts is REFERENCES[self.settings.model]:
+            model = CachedEncoderDecoder(model, self.settings, longest, beam)
         with self.parts.blamed():
             if beam == 1 or end is None:
-                tokens = greedy_decode(self.model, src, src_mask, longest, START, end)
+                tokens = greedy_decode(model, src, src_mask, longest, START, end)
             else:
-                tokens = beam_search(self.model, src, src_mask, longest, START, end, beam, alpha)
+                tokens = beam_search(model, src, src_mask, longest, START, end, beam, alpha)
         for row in tokens[:, 1:].tolist():
             yield row[: row.index(END)] if end is not None and END in row else row
 
@@ -151,7 +158,7 @@ class Model:
             raise Refused(f"temperature must be a number of at least 0, not {temperature}")
         if top_p is not None and not 0 < top_p <= 1:
             raise Refused(f"top-p must be above 0 and at most 1, not {top_p}")
-        if not isinstance(self.model, LanguageModel):
+        if not self.settings.of_language:
             raise Refused("This model answers: course translate gives it a text")
         words = self.languages.target
         ids = words.encode(prompt)
@@ -160,10 +167,11 @@ class Model:
         generator = torch.Generator().manual_seed(seed)
         text = words.decode(ids)
         told = len(text)
+        ask = reader(self.model, self.settings, self.parts)
         for _ in range(tokens):
             seen = torch.tensor([ids[-self.settings.context :]], device=self.device)
             with torch.no_grad(), self.parts.blamed():
-                logits = self.model.generator(self.model(seen)[:, -1])  # (1, V)
+                logits = ask(seen)[:, -1].cpu()  # (1, V), drawn from alike on all devices
             ids.append(int(sample(logits, temperature, top_k, top_p, generator)))
             text = words.decode(ids)
             if not text.endswith("\ufffd"):  # a character of several bytes may not be whole yet
@@ -188,16 +196,15 @@ class Model:
 
     def _attention(self, text: str) -> list[Attention]:
         target = self.languages.target
-        if isinstance(self.model, LanguageModel):
+        if self.settings.of_language:
             ids = target.encode(text)[-self.settings.context :]
             if not ids:
                 raise Refused("The text is empty: there is nothing to look at")
-            with torch.no_grad():
-                self.model(torch.tensor([ids], device=self.device))
+            found = self_attention(self.model, torch.tensor([ids], device=self.device))
             names = target.names(ids)
             return [
-                Attention(f"layer {number}", layer.self_attn.weights[0].cpu(), names, names)
-                for number, layer in enumerate(self.model.decoder.layers, 1)
+                Attention(f"layer {number}", weights, names, names)
+                for number, weights in enumerate(found, 1)
             ]
         source = self._source(text)
         if not source or self.languages.source is None:
@@ -214,15 +221,15 @@ class Model:
         read = self.languages.source.names(source)
         # The symbol that starts an answer may be one like others elsewhere.
         said = ["<start>", *target.names(answer)]
-        found = [
+        drawn = [
             Attention(f"encoder {n}", layer.self_attn.weights[0].cpu(), read, read)
             for n, layer in enumerate(self.model.encoder.layers, 1)
         ]
         for n, layer in enumerate(self.model.decoder.layers, 1):
             own, seen = layer.self_attn.weights[0].cpu(), layer.src_attn.weights[0].cpu()
-            found.append(Attention(f"decoder {n}, own past", own, said, said))
-            found.append(Attention(f"decoder {n}, source", seen, said, read))
-        return found
+            drawn.append(Attention(f"decoder {n}, own past", own, said, said))
+            drawn.append(Attention(f"decoder {n}, source", seen, said, read))
+        return drawn
 
 
 def _alike(sources: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:

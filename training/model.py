@@ -1,6 +1,7 @@
-"""The models: the paper's encoder-decoder, and a decoder alone for language, of the same parts.
+"""The models: the paper's encoder-decoder, a decoder alone of the same parts, GPT-2 and LLaMA.
 
-Parts are those of `implementation.py`, or a learner's own of the same names.
+Parts are the references', or a learner's own of the same names. A language model maps tokens to states,
+and its `generator` these to log-probabilities; the states of GPT-2 and LLaMA are their logits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 import implementation
 from training.errors import Refused
-from training.parts import REFERENCE, Parts
+from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
 
@@ -52,19 +53,26 @@ class LanguageModel(nn.Module):
         return states
 
 
-def build(settings: Settings, languages: Languages, parts: Parts = REFERENCE) -> Model:
+def build(settings: Settings, languages: Languages, parts: Parts | None = None) -> Model:
     """The model of a run, with the weights it starts from; drawn from torch's generator.
+
+    Args:
+        settings: its kind and sizes.
+        languages: its vocabularies.
+        parts: what it is made of; the reference's if left out.
 
     Raises:
         Refused: parts of a learner's that do not make the reference's model.
     """
+    reference = REFERENCES[settings.model]
+    parts = parts or reference
     with parts.blamed("do not make a model:"):
         model = _built(settings, languages, parts.module)
         shapes = shapes_of(model)
-    if parts.module is implementation:
+    if parts is reference:
         return model
     with torch.device("meta"):
-        wanted = shapes_of(_built(settings, languages, implementation))
+        wanted = shapes_of(_built(settings, languages, reference.module))
     if shapes != wanted:
         raise Refused(
             f"The parts in {parts.answers} make another model than the reference's: "
@@ -81,6 +89,8 @@ def _differing(some: dict[str, tuple[int, ...]], others: dict[str, tuple[int, ..
 
 
 def _built(settings: Settings, languages: Languages, parts: ModuleType) -> Model:
+    if settings.model != "paper":
+        return _of_variants(settings, len(languages.target), parts)
     sizes: dict[str, Any] = {
         "n": settings.layers,
         "d_model": settings.d_model,
@@ -95,6 +105,25 @@ def _built(settings: Settings, languages: Languages, parts: ModuleType) -> Model
     else:
         model = _language_model(parts, len(languages.target), **sizes)
     keep_weights(model, not settings.fused)
+    return model
+
+
+def _of_variants(settings: Settings, vocabulary: int, parts: ModuleType) -> Model:
+    """GPT-2 or LLaMA, with a generator to its logits."""
+    sizes = {
+        "vocab": vocabulary,
+        "context": settings.context,
+        "n_layers": settings.layers,
+        "n_heads": settings.heads,
+        "d_model": settings.d_model,
+        "d_ff": settings.d_ff,
+    }
+    if settings.model == "gpt":
+        model = parts.GPT(parts.GPTConfig(**sizes, dropout=settings.dropout))
+    else:
+        kv_heads = settings.kv_heads or settings.heads
+        model = parts.LLaMA(parts.LLaMAConfig(**sizes, n_kv_heads=kv_heads))
+    model.generator = nn.LogSoftmax(dim=-1)
     return model
 
 
@@ -140,6 +169,8 @@ def _language_model(
 
 def layers(model: Model) -> list[nn.Module]:
     """All layers of a model's stacks, in the order they are used."""
+    if hasattr(model, "blocks"):
+        return list(model.blocks)
     stacks = [model.encoder, model.decoder] if hasattr(model, "encoder") else [model.decoder]
     return [layer for stack in stacks for layer in stack.layers]
 

@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import Protocol
 
 import implementation
+import variants.kv_cache
+import variants.llama
 from training.errors import Refused
 from training.settings import Settings
 
@@ -18,7 +20,7 @@ from training.settings import Settings
 class Parts:
     """What a model is made of, and whose that is."""
 
-    module: ModuleType = implementation
+    module: ModuleType
     answers: str = ""
     """The folder that a learner's come from, as it was named."""
     own: list[str] = field(default_factory=list)
@@ -58,7 +60,12 @@ class Parts:
             raise Refused(told) from error
 
 
-REFERENCE = Parts()
+REFERENCES = {
+    "paper": Parts(implementation),
+    "gpt": Parts(variants.kv_cache),
+    "llama": Parts(variants.llama),
+}
+"""The reference's parts, by the setting `model`. GPT's are those of day 25, where day 23's are, too."""
 
 
 class Workshop(Protocol):
@@ -94,7 +101,9 @@ def parts_of(settings: Settings, folder: Path, workshop: Workshop | None) -> Par
     Raises:
         Refused: they are wanted, and cannot be made.
     """
-    return needed(workshop).load(settings, folder) if settings.answers else REFERENCE
+    if not settings.answers:
+        return REFERENCES[settings.model]
+    return needed(workshop).load(settings, folder)
 
 
 def needed(workshop: Workshop | None) -> Workshop:

@@ -17,7 +17,6 @@ from training.devices import Place
 from training.errors import Refused
 from training.inference import Model
 from training.measuring import Evaluation, evaluate
-from training.model import LanguageModel
 from training.monitor import Monitor
 from training.parts import Parts, parts_of
 from training.pictures import draw_attention, draw_curves
@@ -175,7 +174,7 @@ def _drawing(path: Path, console: Console) -> Iterator[None]:
 
 def _example(model: Model, task: Task) -> str:
     """Something to look at the attention of: a held-out source, or the beginning of a held-out text."""
-    if isinstance(model.model, LanguageModel):
+    if model.settings.of_language:
         first = task.held_out("validation")[0].target[0]
         return model.languages.target.decode(first[:SHOWN].tolist())
     texts = [source for source, _ in task.texts("validation")]

@@ -18,7 +18,8 @@ from training.errors import Refused
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TASKS = ("copy", "sorting", "arithmetic", "shakespeare", "text", "translation")
-LANGUAGE_MODELS = ("shakespeare", "text")
+OF_LANGUAGE = ("shakespeare", "text")
+MODELS = ("paper", "gpt", "llama")
 EXPLAINED = "training/settings.py"
 ELSEWHERE = {
     "task": "TASK",
@@ -46,11 +47,15 @@ class Settings:
     task: str = among(*TASKS)
 
     # The model
+    # for language: the paper's decoder without a source, GPT-2 of day 23, or LLaMA of day 32
+    model: str = among(*MODELS, default="paper")
     layers: int = within(1, None, 6)  # of the encoder, and as many of the decoder
     d_model: int = within(1, None, 512)  # width of the tokens' vectors
     heads: int = within(1, None, 8)  # of each attention; they divide d_model
+    kv_heads: int = within(0, None, 0)  # LLaMA: heads for keys and values; 0 is as many as heads
     d_ff: int = within(1, None, 2048)  # width of the feed-forward networks' hidden layer
     dropout: float = within(0, 0.999, 0.1)  # the probability with which a number is dropped
+    # the next two are the paper's to choose: GPT is pre-norm and tied, LLaMA pre-norm and not tied
     norm: str = among("post", "pre", default="post")  # after each sublayer's sum, or before it
     tie: bool = False  # one matrix for both embeddings and the output; needs a joint vocabulary
     answers: str = ""  # a folder of exercises whose parts stand in for the reference's
@@ -110,13 +115,35 @@ class Settings:
             raise Refused(
                 f"smoothing must be 0 for {self.task}: it shares out among real tokens only"
             )
+        if self.model != "paper" and not self.of_language:
+            raise Refused(
+                f"model={self.model} goes on with a text, and the task {self.task} asks for answers: "
+                f"it is for {' and '.join(OF_LANGUAGE)}"
+            )
+        if self.kv_heads and self.model != "llama":
+            raise Refused(f"kv_heads is for model=llama: model={self.model} has as many as heads")
+        if self.model == "llama":
+            self._check_llama()
         if self.average and self.ema:
             raise Refused("average and ema are two ways to the same end: set one of them to 0")
+
+    def _check_llama(self) -> None:
+        if self.dropout:
+            raise Refused("dropout must be 0 for model=llama, which has none: --set dropout=0")
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise Refused(
+                f"kv_heads must divide heads, and {self.kv_heads} does not divide {self.heads}"
+            )
+        if self.d_model // self.heads % 2:
+            raise Refused(
+                f"model=llama turns features in pairs: d_model / heads must be even, and is "
+                f"{self.d_model // self.heads}"
+            )
 
     @property
     def of_language(self) -> bool:
         """Whether it is a language model that is trained: it goes on with a text, and answers none."""
-        return self.task in LANGUAGE_MODELS
+        return self.task in OF_LANGUAGE
 
     def but(self, changes: Mapping[str, Any]) -> Settings:
         """The same settings with some changed."""

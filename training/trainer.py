@@ -23,7 +23,7 @@ from training.keeping import Keeper
 from training.model import Model, Objective, build, count, recompute_layers
 from training.monitor import Monitor, Row, perplexity
 from training.optimiser import Optimiser
-from training.parts import REFERENCE, Parts
+from training.parts import REFERENCES, Parts
 from training.run import Run
 from training.settings import Settings
 from training.stopping import Stop
@@ -61,17 +61,17 @@ class Trainer:
         task: what to learn.
         run: where to keep it.
         place: on which device, among how many processes.
-        parts: what the model is made of.
+        parts: what the model is made of; the reference's if left out.
 
     Raises:
         Refused: a checkpoint that is of another run, or of which nothing can be read.
     """
 
     def __init__(
-        self, settings: Settings, task: Task, run: Run, place: Place, parts: Parts = REFERENCE
+        self, settings: Settings, task: Task, run: Run, place: Place, parts: Parts | None = None
     ):
         self.settings, self.task, self.run, self.place = settings, task, run, place
-        self.parts = parts
+        self.parts = parts or REFERENCES[settings.model]
         seed_everything(settings.seed, "model")
         model = self.build()
         if settings.recompute:
@@ -86,7 +86,7 @@ class Trainer:
             place,
             self.optimiser,
             data=task.fingerprint,
-            parts=parts.fingerprint,
+            parts=self.parts.fingerprint,
         )
         self.progress = self.keeper.go_on()
         self.stop = Stop(place)

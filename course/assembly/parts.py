@@ -1,19 +1,19 @@
-"""The parts of the paper's Transformer that are a learner's, put together with the reference's others."""
+"""The parts of a model that are a learner's, put together with the reference's others."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
 from course.checks.answers import Unreadable, begun, build_answer, find_answer, read_answer
-from course.curriculum import DAYS, Day
+from course.curriculum import DAYS, Day, module_of
 from course.references.editions import stub_of
 from course.references.modules import build_module
-from course.references.text import reference
+from course.references.text import home_of, reference
 
-REFERENCE = "implementation.py"
-MODULE = "implementation"
+PAPER = "implementation.py"
 
 # Why the reference stands in for a part without anything being wrong.
 NO_FILE, NOT_BEGUN, IMPORTED = "no file", "not begun", "imported from it"
@@ -22,7 +22,7 @@ NOTHING_WRONG = (NO_FILE, NOT_BEGUN, IMPORTED)
 
 def part_days() -> list[Day]:
     """The days whose exercises are parts of the paper's Transformer."""
-    return [day for day in DAYS if REFERENCE in day.references]
+    return [day for day in DAYS if PAPER in day.references]
 
 
 def files_of(answers: Path) -> dict[str, str]:
@@ -32,30 +32,37 @@ def files_of(answers: Path) -> dict[str, str]:
 
 
 def put_together(
-    files: dict[str, Path],
+    files: dict[str, Path], references: Sequence[str] = (PAPER,)
 ) -> tuple[ModuleType, list[str], dict[str, list[str]]]:
-    """The reference with the learner's own definitions in place of its own.
+    """References with the learner's own definitions in place of theirs.
 
-    Each file finds the learner's earlier parts where it imports from the reference.
+    Each file finds the learner's earlier parts where it imports from a reference, and so does each
+    reference that is built upon others. They take the references' places among the modules.
+
+    Args:
+        files: the learner's, by the stem of their day.
+        references: their files, each after those that it imports.
 
     Returns:
-        The module; the exercises that are the learner's; those that are not, with the reason.
+        The last one's module; the exercises that are the learner's; those that are not, with the
+        reason.
     """
-    parts = build_module(MODULE, reference(REFERENCE).source)
-    sys.modules[MODULE] = parts
     own: list[str] = []
     filled: dict[str, list[str]] = {}
-    for day in part_days():
-        names, answer, reason = _own_of(day, files.get(day.stem))
-        for name in day.exercises:
-            found = getattr(answer, name, None) if name in names else None
-            if found is None:
-                filled.setdefault(reason or NOT_BEGUN, []).append(name)
-            elif found is getattr(parts, name):  # `from implementation import *`
-                filled.setdefault(IMPORTED, []).append(name)
-            else:
-                setattr(parts, name, found)
-                own.append(name)
+    for file in references:
+        parts = build_module(module_of(file), reference(file).source)
+        sys.modules[module_of(file)] = parts
+        for day in (day for day in DAYS if file in day.references):
+            names, answer, reason = _own_of(day, files.get(day.stem))
+            for name in (name for name in day.exercises if home_of(day, name).file == file):
+                found = getattr(answer, name, None) if name in names else None
+                if found is None:
+                    filled.setdefault(reason or NOT_BEGUN, []).append(name)
+                elif found is getattr(parts, name):  # `from implementation import *`
+                    filled.setdefault(IMPORTED, []).append(name)
+                else:
+                    setattr(parts, name, found)
+                    own.append(name)
     return parts, own, filled
 
 

@@ -7,34 +7,52 @@ import shlex
 import shutil
 import sys
 import traceback
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from course.assembly.parts import MODULE, NOTHING_WRONG, part_days, put_together
+from course.assembly.parts import NOTHING_WRONG, PAPER, put_together
 from course.checks.answers import find_answer
 from course.checks.raising import raised
-from course.curriculum import DAYS, ROOT, Day
+from course.curriculum import DAYS, ROOT, Day, module_of
 from course.judging.messages import describe_raised, not_started
+from course.references.text import home_of, made_of
 from training.errors import Refused
 
 if TYPE_CHECKING:
     from training.parts import Parts
     from training.settings import Settings
 
-LAST_DAY = 14  # what comes after it works on a model, and is no part of one
-NO_PART = {"subsequent_mask"}  # masks are made by whoever calls the model
-WITH_A_SOURCE = {"DecoderLayer", "Decoder", "EncoderDecoder", "make_model"}
+PAPERS_OWN = (PAPER, "make_model")
+LANGUAGE_MODELS = {
+    "paper": [
+        (PAPER, name)
+        for name in (
+            "MultiHeadedAttention",
+            "PositionwiseFeedForward",
+            "Embeddings",
+            "PositionalEncoding",
+            "EncoderLayer",
+            "Encoder",
+            "Generator",
+        )
+    ],
+    "gpt": [("variants/gpt.py", "GPT"), ("variants/kv_cache.py", "CachedGPT")],
+    "llama": [("variants/llama.py", "LLaMA")],
+}
+"""What a run's model is made of, by the setting `model`: the definitions that it asks for."""
 
 
 def keep(answers: Path, folder: Path) -> None:
-    """Copy the files of those days, so that a run has them whatever becomes of the originals.
+    """Copy the files of parts, so that a run has them whatever becomes of the originals.
 
     Raises:
         OSError: they could not be copied.
     """
     folder.mkdir()
-    for path in _files(answers).values():
+    models = [PAPERS_OWN, *(root for roots in LANGUAGE_MODELS.values() for root in roots)]
+    for path in _files(answers, _exercises(models)).values():
         shutil.copyfile(path, folder / path.name)
 
 
@@ -48,38 +66,56 @@ def load(settings: Settings, folder: Path) -> Parts:
     Raises:
         Refused: the files are gone, one cannot be loaded, or none of them is used.
     """
-    from training.parts import REFERENCE, Parts  # torch takes a second to import
+    from training.parts import Parts  # torch takes a second to import
 
     if not folder.is_dir():
         raise Refused(f"This run has parts of a learner's, and the folder {folder} is gone")
-    files = _files(folder)
+    used = _exercises(_asked_for(settings))
+    files = _files(folder, used)
+    references = list(dict.fromkeys(file for day in used for file in day.references))
+    before = {name: sys.modules[name] for name in map(module_of, references)}
     try:
-        module, own, filled = put_together(files)
+        module, own, filled = put_together(files, references)
     finally:
-        sys.modules[MODULE] = REFERENCE.module  # for all that is no learner's
-    used = _used(settings)
-    filled = {reason: some for reason, names in filled.items() if (some := _among(names, used))}
+        sys.modules.update(before)  # for all that is no learner's
+    among = {name for names in used.values() for name in names}
+    own = [name for name in own if name in among]
+    filled = {
+        reason: some
+        for reason, names in filled.items()
+        if (some := [name for name in names if name in among])
+    }
     broken = [
         reason.replace("(<unknown>, ", "(") for reason in filled if reason not in NOTHING_WRONG
     ]
     if broken:
         raise Refused("\n".join([*broken, _more(settings.answers)]))
     describe = partial(described, answers=settings.answers)
-    own = _among(own, used)
     parts = Parts(module, settings.answers, own, filled, _fingerprint(files), describe)
     if not own:
         told = "\n".join(["No part of this model is yours:", *parts.lines()])
-        raise Refused(f"{told}\nParts are the exercises of days {_days()[0].number} to {LAST_DAY}")
+        days = ", ".join(str(day.number) for day in used)
+        raise Refused(f"{told}\nIts parts are exercises of days {days}")
     return parts
 
 
-def _days() -> list[Day]:
-    """The days whose exercises are parts of a model."""
-    return [day for day in part_days() if day.number <= LAST_DAY]
+def _asked_for(settings: Settings) -> list[tuple[str, str]]:
+    return LANGUAGE_MODELS[settings.model] if settings.of_language else [PAPERS_OWN]
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    found = {day.stem: find_answer(day, folder) for day in _days()}
+def _exercises(definitions: list[tuple[str, str]]) -> dict[Day, list[str]]:
+    """The exercises that some definitions are made of, by their days."""
+    found = {part for file, name in definitions for part in made_of(file, name)}
+    days = {
+        day: [name for name in day.exercises if (home_of(day, name).file, name) in found]
+        for day in DAYS
+        if {file for file, _ in found} & set(day.references)
+    }
+    return {day: names for day, names in days.items() if names}
+
+
+def _files(folder: Path, days: Iterable[Day]) -> dict[str, Path]:
+    found = {day.stem: find_answer(day, folder) for day in days}
     return {stem: path for stem, path in found.items() if path is not None}
 
 
@@ -89,16 +125,6 @@ def _fingerprint(files: dict[str, Path]) -> str:
         body = path.read_bytes()
         digest.update(f"{stem} {len(body)}\n".encode() + body)
     return digest.hexdigest()
-
-
-def _used(settings: Settings) -> set[str]:
-    """The exercises that a run's model consists of."""
-    names = {name for day in _days() for name in day.exercises} - NO_PART
-    return names - WITH_A_SOURCE if settings.of_language else names
-
-
-def _among(names: list[str], used: set[str]) -> list[str]:
-    return [name for name in names if name in used]
 
 
 # --- Errors ---------------------------------------------------------------------------------------

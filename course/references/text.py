@@ -81,6 +81,30 @@ def without(names: Collection[str], source: Reference) -> list[str]:
     return [name for name in source.definitions if name not in gone]
 
 
+def made_of(file: str, name: str) -> set[tuple[str, str]]:
+    """The definitions that one is made of, itself included, each with its file: those of other references
+    that are imported, too."""
+    files = {module_of(one): one for day in DAYS for one in day.references}
+    found: set[tuple[str, str]] = set()
+    waiting = [(file, name)]
+    while waiting:
+        here, name = waiting.pop()
+        source = reference(here)
+        if (here, name) in found or name not in source.definitions:
+            continue
+        found.add((here, name))
+        imported = {
+            alias.asname or alias.name: (files[node.module], alias.name)
+            for node in source.tree.body
+            if isinstance(node, ast.ImportFrom) and node.module in files
+            for alias in node.names
+        }
+        nodes = ast.walk(source.definitions[name])
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        waiting += [imported.get(one, (here, one)) for one in used]
+    return found
+
+
 def span(node: ast.stmt) -> tuple[int, int]:
     """The half-open range of line indices of a statement, decorators included."""
     decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []

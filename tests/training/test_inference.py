@@ -18,7 +18,6 @@ from training.measuring import evaluate
 from training.model import Objective
 from training.monitor import Monitor
 from training.pictures import draw_attention, draw_curves
-from training.sampling import sample
 from training.tasks import Translation
 from training.vocabulary import END, START
 
@@ -163,37 +162,6 @@ def test_a_prompt_that_cannot_be_gone_on_with_is_refused(runs, name, prompt, wor
 def test_a_way_of_drawing_that_there_is_not_is_refused(runs, how, words):
     with pytest.raises(Refused, match=words):
         list(model_of(runs, "text").generate("7 green", 3, **how))
-
-
-def test_a_temperature_near_zero_takes_the_likeliest():
-    logits = torch.tensor([[-3.0, -1.0, -2.0]])
-    assert [int(sample(logits, temperature=t)) for t in (1e-45, 1e-9, 1e-5)] == [1, 1, 1]
-
-
-def frequencies(logits, **how):
-    generator = torch.Generator().manual_seed(0)
-    drawn = sample(torch.tensor(logits).expand(20_000, -1), generator=generator, **how)
-    return torch.bincount(drawn, minlength=len(logits)) / 20_000
-
-
-def test_tokens_are_drawn_as_often_as_they_are_likely():
-    logits = [0.0, 1.0, 2.0, -1.0]
-    wanted = torch.tensor(logits).softmax(0)
-    torch.testing.assert_close(frequencies(logits), wanted, rtol=0, atol=0.015)
-    hot = (torch.tensor(logits) / 2).softmax(0)
-    torch.testing.assert_close(frequencies(logits, temperature=2.0), hot, rtol=0, atol=0.015)
-
-
-def test_only_the_likeliest_are_drawn():
-    logits = [0.0, 1.0, 2.0, -1.0]
-    two = torch.tensor([-torch.inf, 1.0, 2.0, -torch.inf]).softmax(0)
-    torch.testing.assert_close(frequencies(logits, top_k=2), two, rtol=0, atol=0.015)
-    torch.testing.assert_close(
-        frequencies(logits, top_k=9), torch.tensor(logits).softmax(0), rtol=0, atol=0.015
-    )
-    # 0.64, 0.24, 0.09, 0.03: the first alone has less than 0.7, the first two have more
-    torch.testing.assert_close(frequencies(logits, top_p=0.7), two, rtol=0, atol=0.015)
-    assert frequencies(logits, top_p=0.6)[2] == 1
 
 
 # --- Measuring ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from training import tasks
 from training.errors import Refused
 from training.inference import Model
 from training.measuring import evaluate
-from training.parts import REFERENCE, parts_of
+from training.parts import REFERENCES, parts_of
 from training.run import Run
 from training.trainer import Trainer
 
@@ -184,5 +184,5 @@ def test_without_a_workshop_a_learner_s_parts_are_refused(answers, tmp_path):
 
 
 def test_an_error_of_ours_is_no_learner_s(tmp_path):
-    with pytest.raises(ZeroDivisionError), REFERENCE.blamed():
+    with pytest.raises(ZeroDivisionError), REFERENCES["paper"].blamed():
         raise ZeroDivisionError
