@@ -210,6 +210,21 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
             "if batch and (len(batch) + 2) * (source + target) > max_tokens:",
         ),
     },
+    "rope_angles": {
+        "float32 is allowed": ("even = torch.arange(0, head_dim, 2)",),
+    },
+    "apply_rope": {
+        _ON_THE_CPU: (
+            "cos, sin = (turns.cos().to(wide), turns.sin().to(x.device, wide))",
+            "cos, sin = (turns.cos().to(x.device, wide), turns.sin().to(wide))",
+            "turns = angles[position.to()]",
+        ),
+        "what is multiplied by the wide dtype becomes as wide": (
+            "cos, sin = (turns.cos().to(x.device), turns.sin().to(x.device, wide))",
+            "a, b = x.to().unflatten(-1, sizes).unbind(axis)",
+        ),
+        _SAME_AXIS: ("position = offset.unsqueeze(+1) + steps",),
+    },
 }
 EQUIVALENT = {
     (definition, statement): reason
