@@ -206,6 +206,7 @@ def test_sizes_below_one_are_refused(place, size):
         (0, (3, 1, 1, 5), (3, 1, 1, 5), r"key must be .*\(3, 1, 1, 5\)"),
         (0, (3, 2, 1, 1), (3, 2, 1, 1), r"key must be .*\(3, 2, 1, 1\)"),
         (0, (2, 1, 5), (2, 1, 5), r"key must be .*\(2, 1, 5\)"),
+        (0, (3, 5), (3, 5), r"key must be .*\(3, 5\)"),
         (0, (3, 2, 1, 5), (3, 2, 2, 5), r"value must be .*\(3, 2, 2, 5\)"),
         (0, (3, 2, 2, 5), (3, 2, 1, 5), r"value must be .*\(3, 2, 1, 5\)"),
         (0, (3, 2, 6, 5), (3, 2, 6, 5), "layer 0 holds 4.*max_len = 9.*6 more"),
