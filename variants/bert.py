@@ -168,11 +168,11 @@ def mask_tokens(
             states give equal results, and a draw changes the state.
 
     Returns:
-        Inputs and labels, in that order, both of the shape, dtype and device of `tokens`, which stays as
-        it is. Labels are what the token was where it was chosen, also where it stays what it was, and
-        −100 elsewhere, which `F.cross_entropy` leaves out. Where nothing was chosen the inputs are the
-        tokens. Every token's fate is independent of all the others': a row may have more or fewer than
-        its share chosen, or none.
+        Inputs and labels, in that order: new tensors of the shape, dtype and device of `tokens`, which
+        stays as it is. A label is what the token was where it was chosen, also where it stays what it
+        was, and −100 elsewhere, which `F.cross_entropy` leaves out. Tokens that were not chosen stand in
+        the inputs unchanged. Every token's fate is independent of all the others': a row may have more
+        or fewer than its share chosen, or none.
 
     Raises:
         ValueError: `mask_id`, or one of `special`, outside 0 to V − 1, or p outside 0 to 1.
