@@ -243,7 +243,8 @@ class T5(nn.Module):
         encoder_bias, decoder_bias: `nn.Embedding(num_buckets, n_heads)`, a table for each stack, which its
             layers share. (Published weights keep it in the first layer.)
         encoder: the pre-norm `Encoder` of day 12, whose layers have a `BiasedAttention` and a
-            `FeedForward`, and whose norms, in the layers and at its end, are `rms_normed`.
+            `FeedForward`, and whose norms, in the layers and at its end, are `rms_normed`. What it is
+            given as its mask is the bias, `(1|B, 1|h, 1|T_q, T_k)`: its layers only pass it on.
         decoder: the same of day 13's `Decoder`. Attention to the source has no table.
 
         These five hold all parameters, and nothing else stands in the state dict. E starts at N(0, 1),
@@ -251,8 +252,8 @@ class T5(nn.Module):
         that of each `w_q` at N(0, 1/(n · d_k)). Each is drawn for itself. Gains start at 1.
 
     Source: Raffel et al. 2020, §2.1 (norms, bias, dropout); the scale of the logits and the initial
-    weights: their code, as Hugging Face's `T5ForConditionalGeneration` has it. T5 1.1, gated, unties the
-    head and does not scale; here it is tied and scaled in any case.
+    weights: their code, as Hugging Face's `T5ForConditionalGeneration` has it. T5 1.1, the gated one, has a
+    head of its own and does not scale; here the head is tied and scaled, gated or not.
     """
 
     def __init__(self, config: T5Config):
@@ -307,8 +308,8 @@ class T5(nn.Module):
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
         """From the memory and target tokens `(B, T)` to states `(B, T, d_model)`, which are not scaled."""
-        # 1. The bias of the own past, from the other table: −∞ where the mask forbids a key, and at every
-        #    key after the query, whatever the mask says.
+        # 1. The bias of the own past, from the other table and in one direction: −∞ where the mask forbids
+        #    a key, and at every key after the query, whatever the mask says.
         bias = self._bias(self.decoder_bias, tgt.size(1), bidirectional=False)  # (1, h, T, T)
         bias = _hidden("tgt_mask", tgt_mask, tgt.size(0), bias)  # (1|B, h, T, T)
         earlier = subsequent_mask(tgt.size(1)).to(tgt.device)  # (1, T, T)
