@@ -49,7 +49,7 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " n_heads"]:
 
 
 def alibi_bias(n_heads: int, t_q: int, t_k: int) -> Float[Tensor, "n_heads t_q t_k"]:
-    """What to add to the scores: each head's slope times how far apart query and key are, below 0.
+    """What to add to the scores: minus each head's slope times the distance between query and key.
 
         bias[head, i, j] = −m_head · |position of query i − j|
 
@@ -75,5 +75,5 @@ def alibi_bias(n_heads: int, t_q: int, t_k: int) -> Float[Tensor, "n_heads t_q t
     key = torch.arange(t_k)  # (t_k,)
     query = key[t_k - t_q :]  # (t_q,)
     distance = (query.unsqueeze(1) - key).abs()  # (t_q, t_k)
-    # 2. Times each head's slope, downwards.
+    # 2. Minus each head's slope times that.
     return -alibi_slopes(n_heads).view(-1, 1, 1) * distance  # (n_heads, t_q, t_k)

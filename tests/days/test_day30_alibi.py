@@ -1,0 +1,159 @@
+"""Day 30 · alibi_slopes(n_heads), alibi_bias(n_heads, t_q, t_k)."""
+
+import pytest
+
+NO_QUERIES = "an empty chunk of queries, whose bias still has its three axes"
+ALONE = "a single position, which has no distance to anything"
+
+
+def sizes_of(n_heads, t_q, t_k):
+    """The three sizes, by the names that the answer knows."""
+    return {"n_heads": n_heads, "t_q": t_q, "t_k": t_k}
+
+
+def no_power_of_two(draw, low, high):
+    """A number of heads between two powers of two."""
+    return draw.choice([n for n in range(low, high + 1) if n & (n - 1)])
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def powers(draw):
+    """Fewer heads than the paper's example of 8, and more."""
+    few = draw.choice([2, 4])
+    many = draw.choice([16, 32, 64])
+    return {"few heads": few, "many heads": many}
+
+
+@pytest.fixture
+def between(draw):
+    """Numbers of heads between two powers of two: a few above the lower, nearly the upper."""
+    power = draw.choice([8, 16, 32])
+    above = power + draw.size(2, power // 4)
+    below = 2 * power - draw.size(1, power // 4)
+    return {"a few above a power of two": above, "a few below the next": below}
+
+
+@pytest.fixture
+def published(draw):
+    """As many heads as models have whose number is no power of two: 13, 70 and 176 billion parameters."""
+    return draw.choice([40, 48, 56, 71, 80, 112])
+
+
+@pytest.fixture
+def very_few(draw):
+    """One head, and a few that are no power of two."""
+    return {"one head": 1, "a few": draw.choice([3, 5, 6, 7])}
+
+
+@pytest.fixture
+def whole(draw):
+    """As many queries as keys, as in training; another number of heads."""
+    t = draw.size(5, 9)
+    return sizes_of(draw.choice([2, 4]), t, t)
+
+
+@pytest.fixture
+def uneven(draw):
+    """Heads between two powers of two."""
+    t_q, t_k = draw.size(2, 4), draw.size(6, 9)
+    return sizes_of(no_power_of_two(draw, 3, 15), t_q, t_k)
+
+
+@pytest.fixture
+def chunk(draw):
+    """Some queries, the last of many keys: what a cache has kept comes before them."""
+    t_q, t_k = draw.size(2, 4), draw.size(6, 11)
+    return sizes_of(draw.choice([2, 4, 8]), t_q, t_k)
+
+
+@pytest.fixture
+def newest(draw):
+    """One query and very many keys: the next token of a long text."""
+    return sizes_of(draw.choice([2, 4, 8]), 1, draw.size(1500, 3000))
+
+
+@pytest.fixture
+def one_head(draw):
+    """A single head."""
+    return sizes_of(1, draw.size(2, 4), draw.size(5, 9))
+
+
+@pytest.fixture
+def nobody_asks(draw):
+    """No queries, with keys and without."""
+    n_heads, t_k = draw.size(3, 6), draw.size(7, 9)
+    return {"keys": sizes_of(n_heads, 0, t_k), "nothing": sizes_of(n_heads, 0, 0)}
+
+
+@pytest.fixture
+def alone(draw):
+    """One query, which is the only key."""
+    return sizes_of(draw.size(2, 12), 1, 1)
+
+
+# --- Slopes ---------------------------------------------------------------------------------------
+
+
+def test_power_of_two(answer, powers):
+    """The slopes of 2, 4, 8, 16 … heads fall by the same factor from head to head, down to 1/256."""
+    return {f"slopes of {name}": answer.alibi_slopes(n) for name, n in powers.items()}
+
+
+def test_between_powers_of_two(answer, between):
+    """Any other number takes the slopes of the power of two below, then every other one of the next power."""
+    return {f"slopes, {name}": answer.alibi_slopes(n) for name, n in between.items()}
+
+
+def test_published_numbers_of_heads(answer, published):
+    """Large models have numbers of heads that are no power of two."""
+    return {"slopes": answer.alibi_slopes(published)}
+
+
+@pytest.mark.constant("slopes of one head", "it is 1/256")
+@pytest.mark.watertight("one head and other small numbers, where a power of two is easily missed")
+def test_very_few_heads(answer, very_few):
+    """A single head has the slope 1/256; three, five, six or seven follow the same rule as many."""
+    return {f"slopes of {name}": answer.alibi_slopes(n) for name, n in very_few.items()}
+
+
+# --- The bias -------------------------------------------------------------------------------------
+
+
+def test_bias(answer, whole):
+    """Each head's bias is minus its slope times the distance, whichever way the distance goes."""
+    return {"bias": answer.alibi_bias(**whole)}
+
+
+def test_bias_of_any_number_of_heads(answer, uneven):
+    """The heads' order is that of their slopes, for any number of heads."""
+    return {"bias": answer.alibi_bias(**uneven)}
+
+
+def test_queries_are_the_last(answer, chunk):
+    """Where there are fewer queries than keys, they are the last positions."""
+    return {"bias": answer.alibi_bias(**chunk)}
+
+
+def test_the_newest_token(answer, newest):
+    """The next token of a long text is at the last position, and the penalty grows in a straight line."""
+    return {"bias": answer.alibi_bias(**newest)}
+
+
+def test_bias_of_one_head(answer, one_head):
+    """With one head the bias keeps its three axes."""
+    return {"bias": answer.alibi_bias(**one_head)}
+
+
+@pytest.mark.watertight(ALONE)
+def test_one_position(answer, alone):
+    """A token alone has no distance to itself."""
+    return {"bias": answer.alibi_bias(**alone)}
+
+
+@pytest.mark.watertight(NO_QUERIES)
+def test_no_queries(answer, nobody_asks):
+    """No queries give an empty tensor of the right shape."""
+    return {f"bias with {name}": answer.alibi_bias(**sizes) for name, sizes in nobody_asks.items()}
