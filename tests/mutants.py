@@ -92,6 +92,21 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
     "LayerNorm": {
         _COMMUTES: ("wide = x.to(torch.promote_types(torch.float32, x.dtype))",),
     },
+    "RMSNorm": {
+        _COMMUTES: ("wide = x.to(torch.promote_types(torch.float32, x.dtype))",),
+    },
+    "GroupNorm": {
+        _COMMUTES: ("wide = x.to(torch.promote_types(torch.float32, x.dtype))",),
+    },
+    "gelu": {
+        _COMMUTES: ("wide = x.to(torch.promote_types(torch.float32, x.dtype))",),
+    },
+    "mish": {
+        _COMMUTES: ("wide = x.to(torch.promote_types(torch.float32, x.dtype))",),
+        "torch's own softplus and tanh are right to a rounding each, in halves, too": (
+            "wide = x.to()",
+        ),
+    },
     "rate": {
         _COMMUTES: (
             "step = max(1, step)",
@@ -162,6 +177,44 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
             "return best[:, :max(longest.tolist(), default=2)]",
         ),
     },
+    "CausalSelfAttention": {
+        _SYMMETRIC: (
+            "query = query.unflatten(-1, (self.n_heads, -1)).transpose(2, 1)",
+            "key = key.unflatten(-1, (self.n_heads, -1)).transpose(2, 1)",
+            "value = value.unflatten(-1, (self.n_heads, -1)).transpose(2, 1)",
+            "return self.w_o(heads.transpose(2, 1).flatten(-2))",
+        ),
+        _SAME_AXIS: ("return self.w_o(heads.transpose(1, 2).flatten(+2))",),
+        _ON_THE_CPU: ("mask = subsequent_mask(x.size(1)).to()",),
+    },
+    "GPT": {
+        _ON_THE_CPU: ("positions = torch.arange(tokens.size(1))",),
+        "any of several endings is enough": ("if name.endswith(('w_2.weight', 'w_o.weight')):",),
+    },
+    "distribution": {
+        _COMMUTES: ("scores = logits.to(torch.promote_types(torch.float32, logits.dtype))",),
+        _SAME_AXIS: (
+            "kth = scores.topk(top_k).values[..., -1:]",
+            "ordered, order = probabilities.sort(descending=True, stable=True)",
+        ),
+        "a softmax does not change by what is added to all; only absurd temperatures overflow": (
+            "scores = (scores + scores.amax(dim=-1, keepdim=True)) / temperature",
+        ),
+        "where k is the size of the vocabulary, nothing lies below the k-th": (
+            "if top_k is not None and top_k <= logits.size(-1):",
+        ),
+        "on the CPU every sort of torch is stable": (
+            "ordered, order = probabilities.sort(dim=-1, descending=True)",
+            "ordered, order = probabilities.sort(dim=-1, descending=True, stable=False)",
+        ),
+        "whether a sum is p to the last bit is up to rounding": ("out = before > top_p",),
+    },
+    "sample": {
+        _COMMUTES: ("wide = torch.promote_types(torch.float32, logits.dtype)",),
+        "of probabilities rounded to half precision fewer draws show nothing than a check can make": (
+            "probabilities = distribution(logits.to(), temperature, top_k, top_p)",
+        ),
+    },
     "train_bpe": {
         _UTF8: ("ids = list(text.encode())",),
     },
@@ -212,18 +265,25 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "rope_angles": {
         "float32 is allowed": ("even = torch.arange(0, head_dim, 2)",),
+        "whole numbers times float64 turns are float64": ("position = torch.arange(max_len)",),
     },
     "apply_rope": {
+        _COMMUTES: ("wide = torch.promote_types(torch.float32, x.dtype)",),
         _ON_THE_CPU: (
             "cos, sin = (turns.cos().to(wide), turns.sin().to(x.device, wide))",
             "cos, sin = (turns.cos().to(x.device, wide), turns.sin().to(wide))",
             "turns = angles[position.to()]",
+            "steps = torch.arange(x.size(-2))",
         ),
         "what is multiplied by the wide dtype becomes as wide": (
             "cos, sin = (turns.cos().to(x.device), turns.sin().to(x.device, wide))",
+            "cos, sin = (turns.cos().to(x.device, wide), turns.sin().to(x.device))",
             "a, b = x.to().unflatten(-1, sizes).unbind(axis)",
         ),
-        _SAME_AXIS: ("position = offset.unsqueeze(+1) + steps",),
+        _SAME_AXIS: (
+            "position = offset.unsqueeze(+1) + steps",
+            "pairs = angles.size(+1)",
+        ),
     },
 }
 EQUIVALENT = {

@@ -1,0 +1,361 @@
+"""Day 29 · rope_angles(head_dim, max_len, base=10000.0) and
+apply_rope(x, angles, offset=0, layout="interleaved")."""
+
+import pytest
+import torch
+
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
+
+LAYOUTS = ["interleaved", "halves"]
+SINGLE = "a batch, a head or a pair of one is where squeezed and broadcast axes go astray"
+NOTHING = "an empty chunk, which a loop over pieces may end with"
+MEMORY = "heads are split by a transposition, and not every view of the result is to be had"
+OTHER_RANKS = "one offset for each row, in front of other axes than heads"
+
+
+def in_float32(table):
+    """The table rounded to float32, which is exact enough; anything else as it is."""
+    return table.float() if isinstance(table, torch.Tensor) else table
+
+
+def table_of(draw, max_len, pairs, dtype="float32"):
+    """Angles as `rope_angles` gives them, with a base so small that even the last pair turns."""
+    base = float(draw.uniform(8.0, 40.0, dtype="float64"))
+    theta = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    angles = torch.outer(torch.arange(max_len, dtype=torch.float64), theta)
+    return angles.to(getattr(torch, dtype))
+
+
+def chunk(draw, leading, t, pairs, offset, spare, dtype="float32"):
+    """Queries from position `offset` on, and a table that reaches `spare` positions further."""
+    return {
+        "x": draw.normal(*leading, t, 2 * pairs, mean=0.3, dtype=dtype),
+        "angles": table_of(
+            draw, offset + t + spare, pairs, "float64" if dtype == "float64" else "float32"
+        ),
+    }
+
+
+def with_rows(draw, leading, t, pairs):
+    """Each row at an offset of its own, in no order; one starts at 0, one ends at the table's end."""
+    rows = leading[0]
+    starts = [0, *(draw.size(2, 7) for _ in range(rows - 2)), 9][:rows]
+    first = draw.size(0, rows - 1)
+    given = chunk(draw, leading, t, pairs, 9, 0)
+    return given | {"offset": torch.tensor(starts[first:] + starts[:first])}
+
+
+def sizes(draw):
+    """B, h, T and the number of pairs: all different, and different from head_dim."""
+    b, h, t = draw.sizes(2, 5, 3)
+    return b, h, t, draw.choice([3, 6, 7])
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table_size(draw):
+    """A head_dim and a max_len unlike each other."""
+    pairs, more = draw.size(2, 6), draw.size(1, 6)
+    return {"head_dim": 2 * pairs, "max_len": 2 * pairs + more}
+
+
+@pytest.fixture
+def other_base(draw, table_size):
+    """Another base, as many models have."""
+    return table_size | {"base": draw.choice([100.0, 500000.0, 1000000.0])}
+
+
+@pytest.fixture
+def model_size(draw):
+    """As wide as real heads, and longer than half precision can count."""
+    return {"head_dim": draw.choice([64, 80, 96, 128]), "max_len": draw.size(300, 400)}
+
+
+@pytest.fixture
+def edge_of_table(draw, edge):
+    """One size is as small as it can be."""
+    given = {"head_dim": 2 * draw.size(2, 5), "max_len": draw.size(3, 7)}
+    name, value = edge.split("=")
+    return given | {"base": draw.choice([10.0, 100.0]), name: int(value)}
+
+
+@pytest.fixture
+def sequence(draw):
+    """A sequence from its beginning, shorter than the table."""
+    b, h, t, pairs = sizes(draw)
+    return chunk(draw, [b, h], t, pairs, 0, draw.size(2, 5))
+
+
+@pytest.fixture
+def square(draw):
+    """Every size that can be mixed up with another is equal to it."""
+    size = draw.choice([4, 6])
+    offset = draw.size(2, 5)
+    given = chunk(draw, [size, size], size, size // 2, offset, draw.size(1, 3))
+    return given | {"offset": offset}
+
+
+@pytest.fixture
+def later(draw):
+    """A chunk that continues what came before it."""
+    b, h, t, pairs = sizes(draw)
+    offset = draw.size(3, 9)
+    return chunk(draw, [b, h], t, pairs, offset, draw.size(2, 5)) | {"offset": offset}
+
+
+@pytest.fixture
+def next_token(draw):
+    """One token, after what a cache holds."""
+    b, h, _, pairs = sizes(draw)
+    offset = draw.size(3, 9)
+    return chunk(draw, [b, h], 1, pairs, offset, draw.size(2, 5)) | {"offset": offset}
+
+
+@pytest.fixture
+def in_pieces(draw):
+    """A whole sequence as long as the table, and where it is cut."""
+    b, h, t, pairs = sizes(draw)
+    first, second = draw.sizes(1, 4, 2)
+    given = chunk(draw, [b, h], first + second + t, pairs, 0, 0)
+    return given | {"cuts": [0, first, first + second, first + second + t]}
+
+
+@pytest.fixture
+def rows(draw):
+    """Prompts of different lengths, continued."""
+    b, h, t, pairs = sizes(draw)
+    return with_rows(draw, [b, h], t, pairs)
+
+
+@pytest.fixture
+def square_rows(draw):
+    """As many rows as heads and tokens."""
+    size = draw.size(3, 5)
+    return with_rows(draw, [size, size], size, draw.choice([6, 7]))
+
+
+@pytest.fixture
+def of_rank(draw, leading):
+    """No axis before time, or several."""
+    t, pairs, *axes = draw.sizes(2, 7, 2 + leading)
+    offset = draw.size(1, 5)
+    return chunk(draw, axes, t, pairs, offset, draw.size(1, 4)) | {"offset": offset}
+
+
+@pytest.fixture
+def rows_of_rank(draw, leading):
+    """Rows of their own, and no head axis or two."""
+    t, pairs, *axes = draw.sizes(2, 7, 2 + leading)
+    return with_rows(draw, axes, t, pairs)
+
+
+@pytest.fixture
+def query_and_key(draw):
+    """Queries and keys of one sequence, and how much further on they stand the second time."""
+    b, h, t, pairs = sizes(draw)
+    further = draw.size(4, 9)
+    given = chunk(draw, [b, h], t, pairs, further, 0)
+    key = draw.normal(b, h, t, 2 * pairs, mean=0.3)
+    return {"query": given["x"], "key": key, "angles": given["angles"], "further": further}
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Far enough on for an angle in half precision to be wrong."""
+    b, h, t, pairs = sizes(draw)
+    offset = draw.size(150, 250)
+    return chunk(draw, [b, h], t, pairs, offset, 2, dtype=dtype) | {"offset": offset}
+
+
+@pytest.fixture
+def wide_angles(draw, dtype):
+    """Angles of a wider dtype than x."""
+    b, h, t, pairs = sizes(draw)
+    x = draw.normal(b, h, t, 2 * pairs, mean=0.3)
+    return {"x": x, "angles": table_of(draw, t + draw.size(1, 4), pairs, dtype)}
+
+
+@pytest.fixture
+def strided(draw, axes):
+    """x cut from a tensor in which heads and time, or time and features, lay the other way round."""
+    b, h, t, pairs = sizes(draw)
+    given = chunk(draw, [b, h], t, pairs, 0, draw.size(2, 5))
+    first, second = (int(axis) for axis in axes.split())
+    x = given["x"].transpose(first, second).contiguous().transpose(first, second)
+    return given | {"x": x}
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """One size is 1."""
+    named = dict(zip(["B", "h", "T", "pairs"], sizes(draw), strict=True)) | {edge.split("=")[0]: 1}
+    b, h, t, pairs = named.values()
+    return chunk(draw, [b, h], t, pairs, 6, 0) | {"offset": torch.tensor([draw.size(0, 6)] * b)}
+
+
+@pytest.fixture
+def no_tokens(draw):
+    """A chunk of nothing."""
+    b, h, _, pairs = sizes(draw)
+    return chunk(draw, [b, h], 0, pairs, draw.size(4, 7), 0)
+
+
+# --- Angles ---------------------------------------------------------------------------------------
+
+
+def test_angles(answer, table_size):
+    """Every pair is turned in proportion to the position, which is counted from 0."""
+    return {"angles": in_float32(answer.rope_angles(**table_size))}
+
+
+def test_base(answer, other_base):
+    """The base is an argument: the larger, the slower the last pairs turn."""
+    return {"angles": in_float32(answer.rope_angles(**other_base))}
+
+
+@pytest.mark.constant("holds at least float32", "it always must")
+def test_angles_of_a_model(answer, model_size):
+    """Wide heads and long texts: the angles are in float32 at least."""
+    angles = answer.rope_angles(**model_size)
+    wide = getattr(angles, "dtype", None) in (torch.float32, torch.float64)
+    return {"angles": in_float32(angles), "holds at least float32": wide}
+
+
+@pytest.mark.watertight("a single pair, a single position, or none")
+@pytest.mark.parametrize("edge", ["head_dim=2", "max_len=2", "max_len=0"])
+def test_smallest_tables(answer, edge_of_table, edge):
+    """One pair turns by one radian a step; a table of no positions is empty."""
+    return {"angles": in_float32(answer.rope_angles(**edge_of_table))}
+
+
+# --- Turning --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_turned(answer, sequence, layout):
+    """Each pair of features is turned by the angle of its position and its place, in both layouts."""
+    return {"output": answer.apply_rope(**sequence, layout=layout)}
+
+
+def test_layout_by_default(answer, sequence):
+    """Where no layout is named, pairs lie side by side, and the first token is at position 0."""
+    return {"output": answer.apply_rope(**sequence)}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_square(answer, square, layout):
+    """Where all sizes are equal, it is still time that turns, and not heads or rows."""
+    return {"output": answer.apply_rope(**square, layout=layout)}
+
+
+@pytest.mark.parametrize("leading", [0, 1, 3])
+def test_leading_axes(answer, of_rank, leading):
+    """Any number of axes may stand before time."""
+    return {"output": answer.apply_rope(**of_rank)}
+
+
+def test_scores(answer, query_and_key):
+    """The product of a turned query and a turned key is the same further on: it knows their distance only."""
+    query, key, angles = (query_and_key[name] for name in ("query", "key", "angles"))
+    seen = {}
+    for name, offset in {"scores": 0, "scores further on": query_and_key["further"]}.items():
+        turned = [answer.apply_rope(x, angles, offset) for x in (query, key)]
+        seen[name] = turned[0] @ turned[1].transpose(-2, -1)
+    return seen
+
+
+# --- Offsets --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_offset(answer, later, layout):
+    """With an offset the first token is at that position, and the others follow."""
+    return {"output": answer.apply_rope(**later, layout=layout)}
+
+
+def test_next_token(answer, next_token):
+    """A single token after a cache of many is turned by its own position, not by that of a first token."""
+    return {"output": answer.apply_rope(**next_token)}
+
+
+def test_in_pieces(answer, in_pieces):
+    """A sequence turned piece by piece, up to the table's last position, is that turned at once."""
+    x, angles, cuts = in_pieces["x"], in_pieces["angles"], in_pieces["cuts"]
+    names = ["first piece", "second piece", "last piece"]
+    return {
+        name: answer.apply_rope(x[:, :, start:end], angles, start)
+        for name, start, end in zip(names, cuts, cuts[1:], strict=False)
+    }
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_offset_of_each_row(answer, rows, layout):
+    """Each row of the batch may start at a position of its own."""
+    return {"output": answer.apply_rope(**rows, layout=layout)}
+
+
+def test_offset_of_each_row_square(answer, square_rows):
+    """With as many rows as heads and tokens, an offset still belongs to a row."""
+    return {"output": answer.apply_rope(**square_rows)}
+
+
+@pytest.mark.watertight(OTHER_RANKS)
+@pytest.mark.parametrize("leading", [1, 3])
+def test_offset_of_each_row_of_rank(answer, rows_of_rank, leading):
+    """An offset for each row of the first axis, without a head axis or with two."""
+    return {"output": answer.apply_rope(**rows_of_rank)}
+
+
+# --- Gradients ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients(answer, later, layout):
+    """Gradients pass, turned back."""
+    x = wanting_gradients({"x": later["x"]})
+    backward(answer.apply_rope(**(later | x), layout=layout))
+    return {"gradients": gradients(x)}
+
+
+def test_gradients_of_each_row(answer, rows):
+    """Gradients pass where each row starts at a position of its own."""
+    x = wanting_gradients({"x": rows["x"]})
+    backward(answer.apply_rope(**(rows | x)))
+    return {"gradients": gradients(x)}
+
+
+# --- Dtypes, memory, edges ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64"])
+def test_wide_angles(answer, wide_angles, dtype):
+    """Angles in float64, as the table may have them, leave float32 queries in float32."""
+    return {"output": answer.apply_rope(wide_angles["x"], wide_angles["angles"].cpu())}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, "float32", *HALVES])
+def test_dtype(answer, of_dtype, dtype):
+    """The result has the dtype of x, and its angles are not rounded to it."""
+    return {"output": answer.apply_rope(**of_dtype)}
+
+
+@pytest.mark.watertight(MEMORY)
+@pytest.mark.parametrize("axes", ["1 2", "2 3"])
+def test_memory(answer, strided, axes):
+    """Tensors that were transposed, and lie in memory otherwise, give the same in both layouts."""
+    return {layout: answer.apply_rope(**strided, layout=layout) for layout in LAYOUTS}
+
+
+@pytest.mark.watertight(SINGLE)
+@pytest.mark.parametrize("edge", ["B=1", "h=1", "T=1", "pairs=1"])
+def test_at_the_edge(answer, at_the_edge, edge):
+    """One row, one head, one token or one pair, with an offset for each row."""
+    return {layout: answer.apply_rope(**at_the_edge, layout=layout) for layout in LAYOUTS}
+
+
+@pytest.mark.watertight(NOTHING)
+def test_no_tokens(answer, no_tokens):
+    """Of no tokens comes a result without tokens."""
+    return {layout: answer.apply_rope(**no_tokens, layout=layout) for layout in LAYOUTS}
