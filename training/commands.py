@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from training.errors import Refused
 from training.program import Program, follows
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
@@ -124,7 +125,18 @@ def translate(
 
 def generate(
     context: typer.Context,
-    run: RunFolder,
+    run: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RUN]", help="The folder of a run.", show_default=False),
+    ] = None,
+    pretrained: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|NAME",
+            help="Published weights instead: a folder of GPT-2's or LLaMA's with config.json, "
+            "tokenizer.json and model.safetensors, or a name such as gpt2, which is fetched once.",
+        ),
+    ] = None,
     prompt: Annotated[str, typer.Option(help="The text to go on with.")] = "\n",
     tokens: Annotated[int, typer.Option(min=1, help="How many to add.")] = 300,
     temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest.")] = 1.0,
@@ -135,13 +147,23 @@ def generate(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
     device: Device = "auto",
+    data_dir: DataDir = None,
 ) -> None:
-    """Go on with a text, by a trained language model."""
+    """Go on with a text, by a language model: one that was trained here, or a published one."""
     program: Program = context.obj
     with program.refusals():
         from training import using  # torch takes a second to import
+        from training.generating import Drawing
 
-        using.generate(program, run, prompt, tokens, temperature, top_k, top_p, seed, device)
+        drawing = Drawing(temperature, top_k, top_p, seed)
+        if run and not pretrained:
+            using.generate(program, run, prompt, tokens, drawing, device)
+        elif pretrained and not run:
+            using.generate_pretrained(
+                program, pretrained, prompt, tokens, drawing, device, data_dir
+            )
+        else:
+            raise Refused("course generate takes one model: RUN, or --pretrained DIR|NAME")
 
 
 def evaluate(

@@ -6,7 +6,6 @@ those were trained.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from training.checkpoints import read_weights
 from training.decoding import CachedEncoderDecoder, reader
 from training.devices import pick
 from training.errors import Refused
+from training.generating import Drawing, going_on
 from training.looking import self_attention
 from training.model import build, keep_weights, put_weights
 from training.parts import REFERENCES, Parts, Workshop, parts_of
@@ -28,11 +28,11 @@ from training.run import Run
 from training.settings import Settings
 from training.vocabulary import END, PAD, START, Languages
 from training.waiting import Tell, untold
-from variants.sampling import sample
 
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
 AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
 LONGEST = 1000  # tokens of a source
+AS_LIKELY = Drawing()  # as the model has it
 
 
 @dataclass(frozen=True)
@@ -140,44 +140,30 @@ class Model:
     # --- Language ---------------------------------------------------------------------------------
 
     def generate(
-        self,
-        prompt: str,
-        tokens: int = 200,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int = 0,
+        self, prompt: str, tokens: int = 200, drawing: Drawing = AS_LIKELY
     ) -> Iterator[str]:
         """Go on with a text: pieces of what follows, as they come.
 
         Raises:
-            Refused: no language model, an empty prompt, a character that the model does not know, or a
-                way of drawing that there is not.
+            Refused: no language model, an empty prompt, or a character that the model does not know.
         """
-        if not (math.isfinite(temperature) and temperature >= 0):
-            raise Refused(f"temperature must be a number of at least 0, not {temperature}")
-        if top_p is not None and not 0 < top_p <= 1:
-            raise Refused(f"top-p must be above 0 and at most 1, not {top_p}")
         if not self.settings.of_language:
             raise Refused("This model answers: course translate gives it a text")
-        words = self.languages.target
-        ids = words.encode(prompt)
-        if not ids:
-            raise Refused("The prompt is empty: there is nothing to go on with")
-        generator = torch.Generator().manual_seed(seed)
-        text = words.decode(ids)
-        told = len(text)
         ask = reader(self.model, self.settings, self.parts)
-        for _ in range(tokens):
-            seen = torch.tensor([ids[-self.settings.context :]], device=self.device)
-            with torch.no_grad(), self.parts.blamed():
-                logits = ask(seen)[:, -1].cpu()  # (1, V), drawn from alike on all devices
-            ids.append(int(sample(logits, temperature, top_k, top_p, generator)))
-            text = words.decode(ids)
-            if not text.endswith("\ufffd"):  # a character of several bytes may not be whole yet
-                yield text[told:]
-                told = len(text)
-        yield text[told:]
+
+        def asked(seen: Tensor) -> Tensor:
+            with self.parts.blamed():
+                return ask(seen)
+
+        yield from going_on(
+            asked,
+            self.languages.target,
+            prompt,
+            tokens,
+            drawing,
+            context=self.settings.context,
+            device=self.device,
+        )
 
     # --- Attention --------------------------------------------------------------------------------
 

@@ -258,10 +258,23 @@ def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
     Raises:
         Refused: names or shapes that are not the model's.
     """
-    mine = weights_of(model)
+    _refuse_another(model, weights)
+    with torch.no_grad():
+        for name, parameter in weights_of(model).items():
+            parameter.copy_(weights[name])
+
+
+def put_in_place(model: Model, weights: dict[str, Tensor]) -> None:
+    """Give a model that was made without numbers these tensors themselves, in their dtype.
+
+    Raises:
+        Refused: names or shapes that are not the model's.
+    """
+    _refuse_another(model, weights)
+    model.load_state_dict(weights, assign=True)
+
+
+def _refuse_another(model: Model, weights: dict[str, Tensor]) -> None:
     given = {name: tuple(weight.shape) for name, weight in weights.items()}
     if shapes_of(model) != given:
         raise Refused(f"These weights are of another model: {_differing(shapes_of(model), given)}")
-    with torch.no_grad():
-        for name, parameter in mine.items():
-            parameter.copy_(weights[name])

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Protocol
 
 import implementation
-import variants.kv_cache
+import variants.gpt
 import variants.llama
 from training.errors import Refused
 from training.settings import Settings
@@ -62,10 +62,10 @@ class Parts:
 
 REFERENCES = {
     "paper": Parts(implementation),
-    "gpt": Parts(variants.kv_cache),
+    "gpt": Parts(variants.gpt),
     "llama": Parts(variants.llama),
 }
-"""The reference's parts, by the setting `model`. GPT's are those of day 25, where day 23's are, too."""
+"""The reference's parts, by the setting `model`."""
 
 
 class Workshop(Protocol):

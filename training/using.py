@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from rich.text import Text
 from training import measuring, tasks
 from training.corpora import read_text
 from training.errors import Refused
+from training.generating import Drawing
 from training.inference import Model
 from training.pictures import METADATA, draw_attention
+from training.pretrained import Pretrained, folder_of
 from training.program import Program
 from training.run import Run
 from training.waiting import waiting
@@ -42,23 +44,37 @@ def translate(program: Program, run: Path, text: str, beam: int | None, device: 
 
 
 def generate(
-    program: Program,
-    run: Path,
-    prompt: str,
-    tokens: int,
-    temperature: float,
-    top_k: int | None,
-    top_p: float | None,
-    seed: int,
-    device: str,
+    program: Program, run: Path, prompt: str, tokens: int, drawing: Drawing, device: str
 ) -> None:
-    """Print a text, and how a model goes on with it, as it comes.
+    """Print a text, and how a trained model goes on with it, as it comes.
 
     Raises:
         Refused: no model, or a text that it cannot go on with.
     """
     model = Model.load(run, device, program.workshop)
-    pieces = model.generate(prompt, tokens, temperature, top_k, top_p, seed)
+    _print_as_it_comes(prompt, model.generate(prompt, tokens, drawing))
+
+
+def generate_pretrained(
+    program: Program,
+    asked: str,
+    prompt: str,
+    tokens: int,
+    drawing: Drawing,
+    device: str,
+    data_dir: Path | None,
+) -> None:
+    """Print a text, and how a published model goes on with it, as it comes.
+
+    Raises:
+        Refused: a model that cannot be had or read, or an empty prompt.
+    """
+    console = program.console(stderr=True)
+    model = Pretrained.load(folder_of(asked, data_dir, console), device)
+    _print_as_it_comes(prompt, model.generate(prompt, tokens, drawing))
+
+
+def _print_as_it_comes(prompt: str, pieces: Iterator[str]) -> None:
     first = next(pieces, "")  # a prompt that is refused is refused before it is printed
     print(prompt.lstrip("\n"), end="")
     for piece in itertools.chain([first], pieces):

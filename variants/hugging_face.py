@@ -48,7 +48,8 @@ def gpt2(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     weights = {name.removeprefix("transformer."): tensor for name, tensor in published.items()}
     # 1. Leave out what we have not: the head, which is tied, and masks.
     head = weights.pop("lm_head.weight", None)
-    if head is not None and not torch.equal(head, weights["wte.weight"]):
+    table = weights.get("wte.weight")
+    if head is not None and (table is None or not torch.equal(head, table)):
         raise ValueError("lm_head.weight must equal wte.weight: our head is tied to the embedding")
     weights = {
         name: tensor

@@ -38,7 +38,7 @@ LANGUAGE_MODELS = {
             "Generator",
         )
     ],
-    "gpt": [("variants/gpt.py", "GPT"), ("variants/kv_cache.py", "CachedGPT")],
+    "gpt": [("variants/gpt.py", "GPT")],
     "llama": [("variants/llama.py", "LLaMA")],
 }
 """What a run's model is made of, by the setting `model`: the definitions that it asks for."""

@@ -25,7 +25,9 @@ torch.set_default_dtype(torch.float64)
 
 
 def main(folder: Path, *changes: str) -> None:
-    settings = small(dropout=0.0, steps=50, batch=7).but(parse_changes(changes))
+    changed = parse_changes(changes)
+    task = "text" if "model" in changed else "copy"
+    settings = small(task, dropout=0.0, steps=50, batch=7).but(changed)
     with devices.taken("cpu") as place:
         run = Run(folder)
         if place.leads and not run.config.exists():

@@ -10,9 +10,10 @@ import torch
 
 from implementation import Batch, beam_search, greedy_decode
 from tests.training.conftest import POETRY, QUIET, small
-from training import inference, tasks
+from training import generating, tasks
 from training.asking import Asked
 from training.errors import Refused
+from training.generating import Drawing
 from training.inference import Model
 from training.measuring import evaluate
 from training.model import Objective
@@ -20,6 +21,8 @@ from training.monitor import Monitor
 from training.pictures import draw_attention, draw_curves
 from training.tasks import Translation
 from training.vocabulary import END, START
+
+COLD = Drawing(temperature=0)
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +41,12 @@ def runs(tmp_path_factory):
         "translation": {"steps": 30},
         "text": {"data": str(folder / "poem.txt"), "vocabulary": 300, "context": 24, "steps": 60},
         "shakespeare": {"context": 24},
+        "gpt": {"model": "gpt", "context": 24},
+        "llama": {"model": "llama", "kv_heads": 1, "context": 24},
     }.items():
-        settings = small(name, dropout=0.0, **changes)
+        settings = small("shakespeare" if "model" in changes else name, dropout=0.0, **changes)
         run = Run.begin(folder / name, settings)
-        if name == "shakespeare":
+        if settings.task == "shakespeare":
             task = tasks.Text(settings, POETRY)
         elif name == "translation":
             pairs = [(f"{a} sees {b}!", f"{a} voit {b} !") for a in "abcdefgh" for b in "ijklmnop"]
@@ -109,32 +114,36 @@ def test_what_cannot_be_answered_is_refused(runs, name, text, words):
 
 def test_a_text_goes_on_the_same_with_the_same_seed(runs):
     model = model_of(runs, "text")
-    one, same, other = ("".join(model.generate("7 green", 40, seed=seed)) for seed in (1, 1, 2))
+    one, same, other = (
+        "".join(model.generate("7 green", 40, Drawing(seed=seed))) for seed in (1, 1, 2)
+    )
     assert one == same != other and one
 
 
-def test_the_likeliest_is_what_no_temperature_and_one_candidate_give(runs):
-    model = model_of(runs, "shakespeare")
-    cold = "".join(model.generate("bottles", 30, temperature=0))
-    assert cold == "".join(model.generate("bottles", 30, top_k=1, seed=3)) and len(cold) == 30
-    assert cold == "".join(model.generate("bottles", 30, top_p=1e-9, seed=4))
+@pytest.mark.parametrize("name", ["shakespeare", "gpt", "llama"])
+def test_the_likeliest_is_what_no_temperature_and_one_candidate_give(runs, name):
+    model = model_of(runs, name)
+    cold = "".join(model.generate("bottles", 30, COLD))
+    assert (
+        cold == "".join(model.generate("bottles", 30, Drawing(top_k=1, seed=3))) and len(cold) == 30
+    )
+    assert cold == "".join(model.generate("bottles", 30, Drawing(top_p=1e-9, seed=4)))
 
 
 def test_pieces_are_whole_characters(runs, monkeypatch):
     model = model_of(runs, "text")
     ids = iter(model.languages.target.encode("🙂 é"))
-    monkeypatch.setattr(inference, "sample", lambda *how: torch.tensor([next(ids)]))
+    monkeypatch.setattr(generating, "sample", lambda *how: torch.tensor([next(ids)]))
     count = len(model.languages.target.encode("🙂 é"))
     pieces = list(model.generate("a", count))
     assert "".join(pieces) == "🙂 é" and "🙂" in pieces and count > len(pieces)
 
 
-def test_a_prompt_longer_than_the_context_is_cut(runs):
-    model = model_of(runs, "shakespeare")
+@pytest.mark.parametrize("name", ["shakespeare", "gpt", "llama"])
+def test_a_prompt_longer_than_the_context_is_cut(runs, name):
+    model = model_of(runs, name)
     long, short = POETRY[:200], POETRY[200 - 24 : 200]
-    assert list(model.generate(long, 5, temperature=0)) == list(
-        model.generate(short, 5, temperature=0)
-    )
+    assert list(model.generate(long, 5, COLD)) == list(model.generate(short, 5, COLD))
 
 
 @pytest.mark.parametrize(
@@ -159,9 +168,9 @@ def test_a_prompt_that_cannot_be_gone_on_with_is_refused(runs, name, prompt, wor
         ({"temperature": math.nan}, "temperature must be a number of at least 0, not nan"),
     ],
 )
-def test_a_way_of_drawing_that_there_is_not_is_refused(runs, how, words):
+def test_a_way_of_drawing_that_there_is_not_is_refused(how, words):
     with pytest.raises(Refused, match=words):
-        list(model_of(runs, "text").generate("7 green", 3, **how))
+        Drawing(**how)
 
 
 # --- Measuring ------------------------------------------------------------------------------------
@@ -243,6 +252,26 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
     found = session._measured(run, task, asked, Console(file=screen, width=500))
     assert found.sequences == 1000
     assert "attention.png could not be drawn: No space left on device" in screen.getvalue()
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama"])
+def test_attention_of_gpt_and_llama_is_what_their_layers_computed(runs, name, monkeypatch):
+    """What `attention` gave inside them, group by group where heads share keys."""
+    from variants import gpt, grouped_query
+
+    model, computed = model_of(runs, name), []
+    for module in (gpt, grouped_query):
+
+        def seen(*how, inner=module.attention):
+            output = inner(*how)
+            computed.append(output[1].flatten(1, 2).unflatten(1, (2, -1))[0])  # (h, T, T)
+            return output
+
+        monkeypatch.setattr(module, "attention", seen)
+    (found,) = model.attention("7 green bottles")
+    assert found.weights.shape == (2, 15, 15)
+    assert found.rows == found.columns == list("7␣green␣bottles")
+    torch.testing.assert_close(found.weights, computed[0])
 
 
 @pytest.mark.parametrize("name", ["copy", "text"])

@@ -22,6 +22,8 @@ from training.model import (
 )
 from training.parts import Parts
 from training.vocabulary import Languages, Symbols
+from variants.gpt import GPT
+from variants.llama import LLaMA
 
 WORDS = Symbols([f"w{n}" for n in range(13)], " ")
 PAIR = Languages(WORDS, WORDS, 2)
@@ -78,9 +80,16 @@ def test_a_language_model_counts_every_token():
     torch.testing.assert_close(summed, plain)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_language_model_does_not_look_ahead(norm):
-    model = made(small("shakespeare", layers=2, norm=norm, dropout=0.0), ALONE)
+each_language_model = pytest.mark.parametrize(
+    "kind",
+    [{"norm": "post"}, {"norm": "pre"}, {"model": "gpt"}, {"model": "llama", "kv_heads": 1}],
+    ids=lambda kind: "-".join(map(str, kind.values())),
+)
+
+
+@each_language_model
+def test_a_language_model_does_not_look_ahead(kind):
+    model = made(small("shakespeare", layers=2, dropout=0.0, **kind), ALONE)
     tokens = torch.randint(0, 13, (2, 9))
     changed = tokens.clone()
     changed[:, 5:] = (changed[:, 5:] + 1) % 13
@@ -106,10 +115,32 @@ def test_tied_weights_are_one():
     assert "generator.proj.weight" not in weights_of(pair)
 
 
-@pytest.mark.parametrize("languages", [PAIR, ALONE])
-def test_recomputing_changes_no_gradient(languages):
+def test_gpt_and_llama_are_the_variants():
+    """Their loss is the cross-entropy of the reference's logits, and their sizes are the settings'."""
+    _, target = rows()
+    for kind, model_class in (("gpt", GPT), ("llama", LLaMA)):
+        changes = {"kv_heads": 1} if kind == "llama" else {}
+        model = made(small("text", model=kind, layers=2, dropout=0.0, **changes), ALONE)
+        assert isinstance(model, model_class)
+        plain, _ = Objective(model, 0.0)(None, target)
+        logits = model_class.forward(model, target[:, :-1])
+        wanted = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), target[:, 1:].flatten(), reduction="sum"
+        )
+        torch.testing.assert_close(plain, wanted, rtol=1e-12, atol=1e-12)
+        config = model.config
+        assert (config.vocab, config.context, config.n_layers) == (len(WORDS), 64, 2)
+        assert (config.n_heads, config.d_model, config.d_ff) == (2, 16, 32)
+        assert getattr(config, "n_kv_heads", 2) == (1 if kind == "llama" else 2)
+
+
+RECOMPUTED = [(PAIR, {}), *((ALONE, kind) for kind in ({}, {"model": "gpt"}, {"model": "llama"}))]
+
+
+@pytest.mark.parametrize(("languages", "kind"), RECOMPUTED)
+def test_recomputing_changes_no_gradient(languages, kind):
     task = "copy" if languages is PAIR else "text"
-    settings = small(task, layers=2, dropout=0.0)
+    settings = small(task, layers=2, dropout=0.0, **kind)
     gradients = []
     for recompute in (False, True):
         model = made(settings, languages)

@@ -12,9 +12,11 @@ from training import tasks
 from training.errors import Refused
 from training.inference import Model
 from training.measuring import evaluate
+from training.model import build, put_weights, weights_of
 from training.parts import REFERENCES, parts_of
 from training.run import Run
 from training.trainer import Trainer
+from training.vocabulary import Languages, Symbols
 
 LOUD = """
 import math
@@ -186,3 +188,66 @@ def test_without_a_workshop_a_learner_s_parts_are_refused(answers, tmp_path):
 def test_an_error_of_ours_is_no_learner_s(tmp_path):
     with pytest.raises(ZeroDivisionError), REFERENCES["paper"].blamed():
         raise ZeroDivisionError
+
+
+# --- GPT and LLaMA --------------------------------------------------------------------------------
+
+NORM = """
+import torch
+class NAME(torch.nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.ones(features))
+        BIAS
+    def forward(self, x):
+        return x * self.gain
+"""
+NO_ATTENTION = """
+import torch
+class CausalSelfAttention(torch.nn.Module):
+    def __init__(self, d_model, n_heads, dropout=0.0):
+        super().__init__()
+        self.w_qkv = torch.nn.Linear(d_model, 3 * d_model)
+        self.w_o = torch.nn.Linear(d_model, d_model)
+    def forward(self, x):
+        return self.w_o(x)
+"""
+LAYER_NORM = NORM.replace("NAME", "LayerNorm").replace(
+    "BIAS", "self.bias = torch.nn.Parameter(torch.zeros(features))"
+)
+RMS_NORM = NORM.replace("NAME", "RMSNorm").replace("BIAS", "")
+
+
+@pytest.mark.parametrize(
+    ("model", "stem", "text", "name"),
+    [
+        ("gpt", "day08_attention", LOUD, "attention"),
+        ("gpt", "day11_norm_and_residual", LAYER_NORM, "LayerNorm"),
+        ("gpt", "day23_gpt", NO_ATTENTION, "CausalSelfAttention"),
+        ("llama", "day08_attention", LOUD, "attention"),
+        ("llama", "day28_norms_and_activations", RMS_NORM, "RMSNorm"),
+    ],
+)
+def test_what_is_built_upon_a_part_finds_the_learner_s(tmp_path, model, stem, text, name):
+    """The reference's GPT and LLaMA compute with it; afterwards nothing else of the reference does."""
+    (tmp_path / f"{stem}.py").write_text(text, encoding="utf-8")
+    settings = small("shakespeare", model=model, dropout=0.0, answers="mine")
+    parts = parts_of(settings, tmp_path, runs)
+    assert parts.own == [name]
+    filled = {name for names in parts.filled.values() for name in names}
+    assert {"gpt": "GPT", "llama": "LLaMA"}[model] in filled
+    assert not filled & {"make_model", "MultiHeadedAttention", "rate", "generate"}
+    languages = Languages(None, Symbols(tuple("abc"), ""), None)
+    theirs, reference = build(settings, languages, parts), build(settings, languages)
+    put_weights(reference, weights_of(theirs))
+    tokens = torch.tensor([[0, 1, 2, 1]])
+    assert not torch.allclose(theirs(tokens), reference(tokens))
+    assert sys.modules["variants.gpt"].LayerNorm is implementation.LayerNorm
+
+
+def test_a_day_that_is_no_part_of_the_model_is_none(tmp_path):
+    (tmp_path / "day09_multi_head_attention.py").write_text(
+        "class MultiHeadedAttention: pass", encoding="utf-8"
+    )
+    with pytest.raises(Refused, match=r"Its parts are exercises of days 8, 10, 11, 12, 13, 23$"):
+        parts_of(small("shakespeare", model="gpt", answers="mine"), tmp_path, runs)

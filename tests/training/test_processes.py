@@ -56,6 +56,16 @@ def test_batches_are_accumulated_in_both(tmp_path):
     assert sharded == pytest.approx(one, rel=1e-10)
 
 
+@pytest.mark.parametrize("model", ["gpt", "llama"])
+def test_gpt_and_llama_in_two_processes(model, poem, tmp_path):
+    changes = (f"model={model}", f"data={poem}", "layers=2", "context=16", "steps=15")
+    one, _ = trained(tmp_path / "one", *changes)
+    for shard in ("false", "true"):
+        two, _ = trained(tmp_path / shard, *changes, f"shard={shard}", processes=2)
+        assert two == pytest.approx(one, rel=1e-10)
+    assert one[-1] < one[0]
+
+
 def test_a_batch_with_fewer_rows_than_processes(tmp_path):
     one, _ = trained(tmp_path / "one", "batch=1", "steps=10")
     two, _ = trained(tmp_path / "two", "batch=1", "steps=10", processes=2)

@@ -12,7 +12,8 @@ def test_a_shipped_config_can_be_read_and_written(path, tmp_path):
     settings = load(path)
     (tmp_path / "again.yaml").write_text(settings.as_yaml(), encoding="utf-8")
     assert load(tmp_path / "again.yaml") == settings
-    assert settings.d_ff == 4 * settings.d_model
+    if settings.model != "llama":  # which has a third matrix
+        assert settings.d_ff == 4 * settings.d_model
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,9 @@ def test_every_task_has_a_config_for_itself(task):
     assert load(config_of(task, None)).task == task
 
 
+LLAMA = {"task": "text", "smoothing": 0.0, "model": "llama", "dropout": 0.0}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -76,6 +80,12 @@ def test_every_task_has_a_config_for_itself(task):
         ({"task": "text"}, "smoothing must be 0 for text"),
         ({"task": "translation", "tie": True, "joint": False}, "tie needs one joint vocabulary"),
         ({"task": "translation", "source": "fr"}, "both 'fr'"),
+        ({"model": "gtp"}, "model must be one of paper, gpt, llama, .*did you mean 'gpt'"),
+        ({"model": "gpt"}, "the task copy asks for answers: it is for shakespeare and text"),
+        (LLAMA | {"dropout": 0.1}, "dropout must be 0 for model=llama"),
+        (LLAMA | {"kv_heads": 3}, "kv_heads must divide heads, and 3 does not divide 2"),
+        (LLAMA | {"heads": 16}, "d_model / heads must be even, and is 1"),
+        (LLAMA | {"model": "gpt", "kv_heads": 1}, "kv_heads is for model=llama"),
     ],
 )
 def test_a_value_out_of_range_is_refused(changes, words):

@@ -210,10 +210,13 @@ def test_it_stops_when_nothing_gets_better(trainer):
         {"average": 3},
         {"precision": "fp16"},
         {"norm": "pre", "tie": True},
+        {"task": "text", "model": "gpt"},
+        {"task": "text", "model": "llama", "kv_heads": 1, "dropout": 0.0},
     ],
 )
-def test_a_run_that_goes_on_ends_as_one_that_never_stopped(trainer, changes):
-    settings = small(steps=11, **changes)
+def test_a_run_that_goes_on_ends_as_one_that_never_stopped(trainer, changes, poem):
+    data = str(poem) if "model" in changes else ""
+    settings = small(**{"steps": 11, "data": data} | changes)
     whole = monitored(trainer(settings))
     one = trainer(settings)
     folder = one.run.folder

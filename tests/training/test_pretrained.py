@@ -1,0 +1,323 @@
+"""Published weights in our own classes: folders as transformers writes them, whole and damaged."""
+
+import functools
+import json
+import shutil
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import tokenizers
+import torch
+from rich.console import Console
+
+from tests.reference.oracles import randomised
+from tests.training.conftest import POETRY, QUIET
+from training import pretrained
+from training.errors import Refused
+from training.generating import Drawing
+from training.pretrained import Pretrained, folder_of
+
+PROMPT = "7 green bottles"
+LIKELIEST = Drawing(temperature=0.0)
+ROPE = {"rope_type": "default", "rope_theta": 500_000.0}
+
+
+def published(kind):
+    """transformers' model of a kind, with random weights that make it say more than one word."""
+    transformers = pytest.importorskip("transformers")
+    ends = {"bos_token_id": 0, "eos_token_id": 1}
+    if kind == "gpt2":
+        sizes = transformers.GPT2Config(
+            vocab_size=300, n_positions=64, n_embd=24, n_layer=2, n_head=3, **ends
+        )
+        model = transformers.GPT2LMHeadModel(sizes).eval()
+        for name, parameter in model.named_parameters():
+            gain = "ln" in name and "weight" in name
+            deviation = 0.1 if "bias" in name else 0.5
+            torch.nn.init.normal_(parameter, float(gain), deviation)
+        return model
+    sizes = transformers.LlamaConfig(
+        vocab_size=300,
+        hidden_size=24,
+        intermediate_size=40,
+        num_hidden_layers=2,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        rope_parameters=ROPE,
+        tie_word_embeddings=kind == "llama tied",
+        **ends,
+    )
+    return randomised(transformers.LlamaForCausalLM(sizes)).eval()
+
+
+def tokenizer():
+    """Byte pairs, and nothing before a text."""
+    found = tokenizers.Tokenizer(tokenizers.models.BPE())
+    found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    found.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<s>", "</s>"],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    found.train_from_iterator(POETRY.splitlines(keepends=True), trainer)
+    return found
+
+
+def written(folder, kind, **how):
+    torch.manual_seed(11)
+    model = published(kind)
+    model.save_pretrained(folder, **how)
+    tokenizer().save(str(folder / "tokenizer.json"))
+    return model
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A folder of each kind, written once."""
+    root = tmp_path_factory.mktemp("published")
+    for kind in ("gpt2", "llama"):
+        written(root / kind, kind)
+    return root
+
+
+@pytest.fixture
+def copy(folders, tmp_path):
+    """A folder that a test may damage."""
+
+    def made(kind="gpt2"):
+        return shutil.copytree(folders / kind, tmp_path / kind.replace(" ", "_"))
+
+    return made
+
+
+# --- What they say --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shard", [None, "20KB"], ids=["one file", "shards"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "llama tied"])
+def test_a_greedy_continuation_is_that_of_transformers(kind, shard, tmp_path):
+    """Read with the cache on both sides, 32 tokens from the prompt on."""
+    how = {"max_shard_size": shard} if shard else {}
+    theirs = written(tmp_path, kind, **how)
+    assert (tmp_path / pretrained.INDEX).exists() == bool(shard)
+    ours = Pretrained.load(tmp_path, "cpu")
+    ids = torch.tensor([ours.encode(PROMPT)])
+    wanted = theirs.generate(ids, max_new_tokens=32, do_sample=False, pad_token_id=0)[0]
+    text = "".join(ours.generate(PROMPT, 32, LIKELIEST))
+    assert PROMPT + text == ours.decode(wanted)
+    assert len(set(wanted[ids.size(1) :].tolist())) > 4
+    with torch.no_grad():
+        torch.testing.assert_close(ours.model(wanted[None]), theirs(wanted[None]).logits)
+
+
+def test_the_command_prints_it(folders, course):
+    done = course("generate", "--pretrained", folders / "llama", "--prompt", PROMPT,
+                  "--tokens", 8, "--temperature", 0)  # fmt: skip
+    ours = Pretrained.load(folders / "llama", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == PROMPT + "".join(ours.generate(PROMPT, 8, LIKELIEST)) + "\n"
+
+
+def test_a_text_ends_where_the_model_ends_it(copy):
+    folder = copy()
+    ours = Pretrained.load(folder, "cpu")
+    ids = ours.encode(PROMPT)
+    following = int(ours.model(torch.tensor([ids]))[0, -1].argmax())
+    ends = json.loads((folder / pretrained.ENDS).read_text())
+    (folder / pretrained.ENDS).write_text(json.dumps(ends | {"eos_token_id": [1, following]}))
+    assert "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 9, LIKELIEST)) == ""
+
+
+def test_weights_keep_their_dtype(copy):
+    folder = copy("llama")
+    published("llama").bfloat16().save_pretrained(folder)
+    ours = Pretrained.load(folder, "cpu")
+    assert {weight.dtype for weight in ours.model.parameters()} == {torch.bfloat16}
+    assert "".join(ours.generate(PROMPT, 4, LIKELIEST))
+
+
+# --- What is refused ------------------------------------------------------------------------------
+
+
+def change(folder, **changes):
+    path = folder / pretrained.CONFIG
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "words"),
+    [
+        ("gpt2", {"model_type": "mamba"}, "of type 'mamba': there are classes for gpt2 and llama"),
+        ("gpt2", {"model_type": "llama"}, "must have num_attention_heads, a whole number above 0"),
+        ("gpt2", {"activation_function": "relu"}, "activation_function 'relu', .* 'gelu_new' alone"),
+        ("gpt2", {"n_layer": 3}, "another model: blocks.2"),
+        ("gpt2", {"n_head": 5}, "5 does not divide 24"),
+        ("gpt2", {"n_embd": "wide"}, "must have n_embd, a whole number above 0, and has 'wide'"),
+        ("gpt2", {"vocab_size": 200}, "another model: embed.weight"),
+        ("llama", {"rope_parameters": ROPE | {"rope_type": "llama3"}}, "rope_type 'llama3'"),
+        ("llama", {"num_key_value_heads": 4}, "4 does not divide 6"),
+        ("llama", {"attention_bias": True}, "attention_bias True"),
+        ("llama", {"head_dim": 8}, "head_dim 8, and our class computes 4 alone"),
+        ("llama", {"rms_norm_eps": None}, "rms_norm_eps, a number above 0, and has None"),
+        ("llama", {"intermediate_size": 41}, "another model: blocks.0.feed_forward"),
+    ],
+)  # fmt: skip
+def test_a_config_of_another_model_is_refused(copy, kind, changes, words):
+    folder = copy(kind)
+    change(folder, **changes)
+    with pytest.raises(Refused, match=words):
+        Pretrained.load(folder, "cpu")
+
+
+@pytest.mark.parametrize("name", [pretrained.CONFIG, pretrained.TOKENIZER, pretrained.WEIGHTS])
+@pytest.mark.parametrize("body", [None, b"", b"{", "half", b"[]", b"\xff\xfe\x00"])
+def test_a_file_that_is_missing_or_damaged_is_named(copy, name, body):
+    folder = copy()
+    if body is None:
+        (folder / name).unlink()
+    else:
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[: len(whole) // 2] if body == "half" else body)
+    with pytest.raises(Refused, match=name):
+        Pretrained.load(folder, "cpu")
+
+
+def test_a_tokenizer_of_a_larger_model_is_refused(copy):
+    folder = copy()
+    larger = tokenizer()
+    larger.add_tokens([f"word{number}" for number in range(100)])
+    larger.save(str(folder / pretrained.TOKENIZER))
+    with pytest.raises(Refused, match="another model's: it has 400 tokens, and the model 300"):
+        Pretrained.load(folder, "cpu")
+
+
+def test_a_pickle_is_not_read(copy):
+    folder = copy()
+    (folder / pretrained.WEIGHTS).rename(folder / "pytorch_model.bin")
+    with pytest.raises(Refused, match=r"pytorch_model\.bin is a pickle, which may run code"):
+        Pretrained.load(folder, "cpu")
+
+
+def test_weights_that_are_no_numbers_of_a_kind_are_refused(copy):
+    from safetensors.torch import load_file, save_file
+
+    folder = copy()
+    weights = load_file(folder / pretrained.WEIGHTS)
+    save_file(weights | {"x": torch.ones(2, dtype=torch.int8)}, folder / pretrained.WEIGHTS)
+    with pytest.raises(Refused, match=r"holds x as torch\.int8"):
+        Pretrained.load(folder, "cpu")
+    save_file(weights | {"h.0.extra.weight": torch.ones(2)}, folder / pretrained.WEIGHTS)
+    with pytest.raises(Refused, match=r"is no gpt2: 'h\.0\.extra\.weight'"):
+        Pretrained.load(folder, "cpu")
+
+
+@pytest.mark.parametrize("file", ["../secret.safetensors", "/etc/passwd", "x.bin", 7])
+def test_an_index_names_only_files_beside_it(copy, file):
+    folder = copy()
+    (folder / pretrained.WEIGHTS).unlink()
+    index = {"weight_map": {"transformer.wte.weight": file}}
+    (folder / pretrained.INDEX).write_text(json.dumps(index))
+    with pytest.raises(Refused, match=r"which is no \.safetensors beside it"):
+        Pretrained.load(folder, "cpu")
+
+
+def test_a_shard_that_lacks_what_its_index_says_is_named(tmp_path):
+    written(tmp_path, "gpt2", max_shard_size="20KB")
+    index = json.loads((tmp_path / pretrained.INDEX).read_text())
+    one, *_, other = sorted(set(index["weight_map"].values()))
+    shutil.copyfile(tmp_path / one, tmp_path / other)
+    with pytest.raises(
+        Refused, match=f"{other} has no .*, which model.safetensors.index.json says"
+    ):
+        Pretrained.load(tmp_path, "cpu")
+    (tmp_path / other).unlink()
+    with pytest.raises(Refused, match=f"{other} cannot be read"):
+        Pretrained.load(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "takes one model: RUN, or --pretrained"),
+        (["run", "--pretrained", "gpt2"], "takes one model: RUN, or --pretrained"),
+        (["--pretrained", "nothing"], "no folder nothing, and a published model is one of gpt2,"),
+        (["--pretrained", "../up/down"], "no folder ../up/down"),
+    ],
+)
+def test_what_is_no_model_is_refused(course, arguments, words):
+    done = course("generate", *arguments)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.split())
+
+
+# --- What is fetched ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub on this machine: what it serves lies in a folder; `asked` is what it was asked for."""
+    site, asked = tmp_path / "site", []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *words):
+            asked.append(self.path)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(pretrained, "HUB", f"http://127.0.0.1:{server.server_port}")
+    yield site, asked
+    server.shutdown()
+
+
+def serve(site, folder, name):
+    """Put a model on the hub as it is there: large files also as pointers with their digests."""
+    import hashlib
+
+    resolve, raw = site / name / "resolve" / "main", site / name / "raw" / "main"
+    shutil.copytree(folder, resolve)
+    raw.mkdir(parents=True)
+    for path in resolve.glob("*.safetensors"):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 1\n"
+        (raw / path.name).write_text(text)
+    return resolve
+
+
+@pytest.mark.parametrize("shard", [None, "20KB"], ids=["one file", "shards"])
+def test_a_name_is_fetched_once(hub, tmp_path, shard):
+    site, asked = hub
+    written(tmp_path / "model", "gpt2", **({"max_shard_size": shard} if shard else {}))
+    serve(site, tmp_path / "model", "openai-community/gpt2")
+    kept = tmp_path / "kept"
+    folder = folder_of("gpt2", kept, QUIET)
+    assert folder == kept / "openai-community" / "gpt2"
+    assert "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 3, LIKELIEST))
+    asked.clear()
+    assert folder_of("gpt2", kept, QUIET) == folder
+    assert asked == []
+
+
+def test_weights_with_another_digest_are_refused(hub, tmp_path):
+    site, _ = hub
+    written(tmp_path / "model", "gpt2")
+    there = serve(site, tmp_path / "model", "some/model")
+    with (there / pretrained.WEIGHTS).open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"!")
+    with pytest.raises(Refused, match="is not the file that is meant: its SHA-256 should be"):
+        folder_of("some/model", tmp_path / "kept", QUIET)
+
+
+def test_offline_it_says_what_to_fetch_where(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretrained, "HUB", "http://127.0.0.1:9")
+    kept = tmp_path / "kept"
+    with pytest.raises(Refused) as told:
+        folder_of("gpt2", kept, Console(quiet=True))
+    words = str(told.value)
+    assert "http://127.0.0.1:9/openai-community/gpt2/resolve/main/config.json" in words
+    assert str(kept / "openai-community" / "gpt2" / "config.json") in words

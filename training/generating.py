@@ -1,0 +1,92 @@
+"""Going on with a text, token by token, whatever the language model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from training.decoding import Ask
+from training.errors import Refused
+from variants.sampling import sample
+
+
+class Words(Protocol):
+    """How text becomes ids and back."""
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How the next token is chosen.
+
+    Raises:
+        Refused: a way of drawing that there is not.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise Refused(f"temperature must be a number of at least 0, not {self.temperature}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise Refused(f"top-p must be above 0 and at most 1, not {self.top_p}")
+
+
+def going_on(
+    ask: Ask,
+    words: Words,
+    prompt: str,
+    tokens: int,
+    drawing: Drawing,
+    *,
+    context: int,
+    device: torch.device,
+    ends: Collection[int] = (),
+) -> Iterator[str]:
+    """Pieces of what follows a prompt, as they come.
+
+    Args:
+        ask: the model, which is given the last `context` tokens at most.
+        words: its vocabulary.
+        prompt: what to go on with.
+        tokens: the most tokens to add.
+        drawing: how each is chosen.
+        context: the most tokens that the model can read.
+        device: where the model is.
+        ends: tokens with which a text ends; they are not shown.
+
+    Raises:
+        Refused: an empty prompt.
+    """
+    ids = words.encode(prompt)
+    if not ids:
+        raise Refused("The prompt is empty: there is nothing to go on with")
+    generator = torch.Generator().manual_seed(drawing.seed)
+    how = drawing.temperature, drawing.top_k, drawing.top_p
+    text = words.decode(ids)
+    told = len(text)
+    for _ in range(tokens):
+        seen = torch.tensor([ids[-context:]], device=device)
+        with torch.no_grad():
+            logits = ask(seen)[:, -1].cpu()  # (1, V), drawn from alike on all devices
+        following = int(sample(logits, *how, generator))
+        if following in ends:
+            break
+        ids.append(following)
+        text = words.decode(ids)
+        if not text.endswith("\ufffd"):  # a character of several bytes may not be whole yet
+            yield text[told:]
+            told = len(text)
+    yield text[told:]

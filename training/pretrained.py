@@ -1,0 +1,334 @@
+"""Published language models, read into our own classes: GPT-2 and the LLaMA family.
+
+A model is a folder as `transformers` writes it: `config.json`, `tokenizer.json`, and `model.safetensors`
+or several such files with `model.safetensors.index.json`. All of it is data: nothing in it is run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import tokenizers
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from training.devices import pick
+from training.downloads import File, find
+from training.errors import Refused
+from training.generating import Drawing, going_on
+from training.model import Model, put_in_place
+from variants import hugging_face
+from variants.gpt import GPTConfig
+from variants.kv_cache import CachedGPT, Reader
+from variants.llama import LLaMA, LLaMAConfig
+
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+INDEX = f"{WEIGHTS}.index.json"
+ENDS = "generation_config.json"
+
+HUB = "https://huggingface.co"
+SHORT = {
+    name: f"openai-community/{name}" for name in ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
+}
+POINTER = re.compile(
+    r"oid sha256:([0-9a-f]{64})$", re.MULTILINE
+)  # in what git keeps of a large file
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A published model, and what it takes to use it."""
+
+    model: Model
+    tokenizer: tokenizers.Tokenizer
+    ends: frozenset[int]
+    device: torch.device
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "auto") -> Pretrained:
+        """The model in a folder.
+
+        Raises:
+            Refused: no such folder, a file that is missing or damaged, or a model that we have no class for.
+        """
+        config = _json(folder / CONFIG)
+        tokenizer = _tokenizer(folder / TOKENIZER)
+        model = _model(folder, config)
+        known, room = tokenizer.get_vocab_size(), model.config.vocab
+        if known > room:
+            raise Refused(
+                f"{folder / TOKENIZER} is another model's: it has {known} tokens, and the model {room}"
+            )
+        where = pick(device)
+        return cls(model.to(where).eval(), tokenizer, _ends(folder, config), where)
+
+    def generate(self, prompt: str, tokens: int, drawing: Drawing) -> Iterator[str]:
+        """Go on with a text: pieces of what follows, as they come, to the model's end of a text.
+
+        Raises:
+            Refused: an empty prompt.
+        """
+        context = self.model.config.context
+        return going_on(
+            Reader(self.model, context),
+            self,
+            prompt,
+            tokens,
+            drawing,
+            context=context,
+            device=self.device,
+            ends=self.ends,
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, with those that the model wants before it."""
+        return list(self.tokenizer.encode(text).ids)
+
+    def decode(self, ids: Any) -> str:
+        """The text of ids, without special ones."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+
+# --- Where it is ----------------------------------------------------------------------------------
+
+
+def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
+    """The folder of a model: the one that was named, or that of a published model, fetched once.
+
+    Args:
+        asked: a folder, or a name on the hub, such as `gpt2` or `owner/model`.
+        data_dir: where the files are looked for, and fetched to, instead of the cache.
+        console: where fetching is shown.
+
+    Raises:
+        Refused: neither a folder nor a name, or files that cannot be had; the text says what to fetch
+            where.
+    """
+    if Path(asked).is_dir():
+        return Path(asked)
+    name = SHORT.get(asked, asked)
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) or ".." in name:
+        raise Refused(
+            f"There is no folder {asked}, and a published model is one of {', '.join(SHORT)}, or "
+            "owner/model as on huggingface.co"
+        )
+
+    def fetched(file: str, sha256: str | None = None, kind: str = "resolve") -> Path:
+        kept = file if kind == "resolve" else f"{file}.pointer"
+        return find(
+            File(f"{name}/{kept}", f"{HUB}/{name}/{kind}/main/{file}", sha256), data_dir, console
+        )
+
+    def weights(file: str) -> None:
+        pointer = fetched(file, kind="raw").read_text(encoding="utf-8", errors="replace")
+        digest = POINTER.search(pointer)
+        fetched(file, digest[1] if digest else None)
+
+    folder = fetched(CONFIG).parent
+    fetched(TOKENIZER)
+    if not (folder / INDEX).exists():
+        try:
+            weights(WEIGHTS)
+            return folder
+        except Refused as missing:
+            try:
+                fetched(INDEX)
+            except Refused:
+                raise missing from None
+    for file in sorted(set(_weight_map(folder / INDEX).values())):
+        weights(file)
+    return folder
+
+
+# --- What it is -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """An architecture that we have a class for."""
+
+    config: Callable[[Mapping[str, Any]], GPTConfig | LLaMAConfig]
+    model: Callable[[Any], Model]
+    renamed: Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
+
+
+def _gpt2(config: Mapping[str, Any]) -> GPTConfig:
+    _only(
+        config,
+        activation_function=("gelu_new", "gelu_pytorch_tanh"),
+        layer_norm_epsilon=(1e-5,),
+        scale_attn_weights=(True,),
+        scale_attn_by_inverse_layer_idx=(False,),
+        add_cross_attention=(False,),
+        tie_word_embeddings=(True,),
+    )
+    width = _size(config, "n_embd")
+    return GPTConfig(
+        vocab=_size(config, "vocab_size"),
+        context=_size(config, "n_positions"),
+        n_layers=_size(config, "n_layer"),
+        n_heads=_size(config, "n_head"),
+        d_model=width,
+        d_ff=4 * width if config.get("n_inner") is None else _size(config, "n_inner"),
+        dropout=0.0,
+    )
+
+
+def _llama(config: Mapping[str, Any]) -> LLaMAConfig:
+    _only(config, hidden_act=("silu",), attention_bias=(False,), mlp_bias=(False,))
+    heads, width = _size(config, "num_attention_heads"), _size(config, "hidden_size")
+    _only(config, head_dim=(width // heads, None))
+    grouped = config.get("num_key_value_heads") is not None
+    return LLaMAConfig(
+        vocab=_size(config, "vocab_size"),
+        context=_size(config, "max_position_embeddings"),
+        n_layers=_size(config, "num_hidden_layers"),
+        n_heads=heads,
+        n_kv_heads=_size(config, "num_key_value_heads") if grouped else heads,
+        d_model=width,
+        d_ff=_size(config, "intermediate_size"),
+        eps=_number(config, "rms_norm_eps"),
+        base=_base(config),
+    )
+
+
+def _base(config: Mapping[str, Any]) -> float:
+    """The base of the angles. Those of long contexts are often stretched, which ours are not."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(rope, dict):
+        raise Refused(f"{CONFIG} has no table of rope parameters, but {rope!r}")
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind != "default":
+        raise Refused(
+            f"{CONFIG} has rope_type {kind!r}: ours turns by the plain angles of day 29 alone"
+        )
+    return _number({"rope_theta": 10000.0} | dict(config) | rope, "rope_theta")
+
+
+KINDS = {
+    "gpt2": _Kind(_gpt2, CachedGPT, hugging_face.gpt2),
+    "llama": _Kind(_llama, LLaMA, hugging_face.llama),
+}
+
+
+def _only(config: Mapping[str, Any], **allowed: tuple[Any, ...]) -> None:
+    """Refuse what our classes do not compute. What a config leaves out is as usual."""
+    for key, values in allowed.items():
+        if key in config and config[key] not in values:
+            raise Refused(
+                f"{CONFIG} has {key} {config[key]!r}, and our class computes {values[0]!r} alone"
+            )
+
+
+def _size(config: Mapping[str, Any], key: str) -> int:
+    value = config.get(key)
+    if type(value) is not int or value < 1:
+        raise Refused(f"{CONFIG} must have {key}, a whole number above 0, and has {value!r}")
+    return value
+
+
+def _number(config: Mapping[str, Any], key: str) -> float:
+    value: Any = config.get(key)
+    if type(value) not in (int, float) or not value > 0:
+        raise Refused(f"{CONFIG} must have {key}, a number above 0, and has {value!r}")
+    return float(value)
+
+
+def _model(folder: Path, config: Mapping[str, Any]) -> Model:
+    """Our class with the published weights."""
+    kind = KINDS.get(str(config.get("model_type")))
+    if kind is None:
+        raise Refused(
+            f"{folder / CONFIG} is of a model of type {config.get('model_type')!r}: there are classes for "
+            f"{' and '.join(KINDS)}"
+        )
+    ours = kind.config(config)
+    try:
+        with torch.device("meta"):  # without numbers, which are to come
+            model = kind.model(ours)
+        weights = kind.renamed(_weights(folder))
+    except ValueError as error:
+        raise Refused(f"{folder} is no {config['model_type']}: {error}") from error
+    put_in_place(model, weights)
+    return model
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    """The published tensors by name, of one file or of several."""
+    if (folder / WEIGHTS).exists():
+        return _tensors(folder / WEIGHTS)
+    if not (folder / INDEX).exists():
+        old = [path.name for path in sorted(folder.glob("*.bin"))]
+        why = f". {old[0]} is a pickle, which may run code: it is not read" if old else ""
+        raise Refused(f"{folder} has neither {WEIGHTS} nor {INDEX}{why}")
+    found: dict[str, Tensor] = {}
+    wanted = _weight_map(folder / INDEX)
+    for file in sorted(set(wanted.values())):
+        tensors = _tensors(folder / file)
+        missing = [name for name, its in wanted.items() if its == file and name not in tensors]
+        if missing:
+            raise Refused(f"{folder / file} has no {missing[0]}, which {INDEX} says it has")
+        found |= tensors
+    return found
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    """The file of each tensor."""
+    found = _json(index).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise Refused(f"{index} names no files: it needs a weight_map")
+    for file in found.values():
+        if not isinstance(file, str) or not re.fullmatch(r"[\w.-]+\.safetensors", file, re.ASCII):
+            raise Refused(f"{index} names {file!r}, which is no .safetensors beside it")
+    return found
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors = safetensors.torch.load_file(path)
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror or error}") from error
+    except safetensors.SafetensorError as error:
+        raise Refused(f"{path} is damaged: {error}") from error
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or tensor.element_size() < 2:
+            raise Refused(
+                f"{path} holds {name} as {tensor.dtype}: only floating-point weights are read"
+            )
+    return tensors
+
+
+def _tokenizer(path: Path) -> tokenizers.Tokenizer:
+    _json(path)  # which says more of what is missing or damaged
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # it raises nothing narrower
+        raise Refused(f"{path} is no tokenizer: {error}") from error
+
+
+def _ends(folder: Path, config: Mapping[str, Any]) -> frozenset[int]:
+    """The tokens with which a text ends, as the file for generating has them, or else the config."""
+    path = folder / ENDS
+    found = (_json(path) if path.exists() else config).get("eos_token_id")
+    ends = found if isinstance(found, list) else [found]
+    return frozenset(end for end in ends if isinstance(end, int))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise Refused(f"{path} is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise Refused(f"{path} is damaged: it must hold an object")
+    return found
