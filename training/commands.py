@@ -62,8 +62,8 @@ def train(
             exists=True,
             file_okay=False,
             metavar="DIR",
-            help="Train your own parts: what days 8 to 14 in this folder define. The reference stands "
-            "in for the others.",
+            help="Train your own parts: what this folder defines of days 8 to 14, or of the days that GPT "
+            "and LLaMA are made of. The reference stands in for the others.",
         ),
     ] = None,
     device: Device = "auto",
