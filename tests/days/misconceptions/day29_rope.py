@@ -216,6 +216,12 @@ MISCONCEPTIONS = [
         {ROWS: "turns = turns.view(*[1] * (x.dim() - 3), *turns.shape)"},
     ),
     Misconception(
+        "always_one_head_axis",
+        TURN,
+        "With an offset for each row you always make room for exactly one axis between batch and time. There may be none, or two: count the axes of x.",
+        {ROWS: "turns = turns.unsqueeze(1)"},
+    ),
+    Misconception(
         "row_offsets_over_time",
         TURN,
         "You add offsets of rows to steps of time entry by entry. Every row has every step: a column plus a row makes the table of all positions.",
