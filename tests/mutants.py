@@ -73,6 +73,16 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
         _SAME_AXIS: ("return self.w_o(heads.transpose(1, 2).flatten(+2))",),
         "the fused kernel computes the same, and no answer needs the switch": ("if True:",),
     },
+    "GroupedQueryAttention": {
+        _SYMMETRIC: (
+            "return (query.transpose(2, 1), key.transpose(1, 2), value.transpose(1, 2))",
+            "return (query.transpose(1, 2), key.transpose(2, 1), value.transpose(1, 2))",
+            "return (query.transpose(1, 2), key.transpose(1, 2), value.transpose(2, 1))",
+            "return heads.transpose(2, 1).flatten(-2)",
+        ),
+        _SAME_AXIS: ("return heads.transpose(1, 2).flatten(+2)",),
+        _ON_THE_CPU: ("past = torch.ones(t_q, t_k, dtype=torch.bool).tril(t_k - t_q)",),
+    },
     "LabelSmoothing": {
         _COMMUTES: ("wide = log_probs.to(torch.promote_types(torch.float32, log_probs.dtype))",),
     },
