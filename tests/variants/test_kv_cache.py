@@ -56,13 +56,13 @@ def read(model, text, cache, sizes):
 
 
 def held(cache):
-    """What a cache says and holds, copied."""
-    rooms = [cache.keys, cache.values]
-    return (
-        cache.length,
-        list(cache.lengths),
-        [r[:, :, :, : max(cache.lengths)].clone() for r in rooms],
-    )
+    """What a cache says, and what each layer holds, copied. What is not yet written may be anything."""
+    parts = [
+        room[layer, :, :, :length].clone()
+        for room in (cache.keys, cache.values)
+        for layer, length in enumerate(cache.lengths)
+    ]
+    return cache.length, list(cache.lengths), parts
 
 
 def assert_unchanged(cache, before):
@@ -360,11 +360,25 @@ def test_a_step_projects_the_new_token_alone(models):
     """What a cache is for: each step asks the projection for one row, whatever is held."""
     _, cached = models
     rows = []
-    cached.blocks[1].self_attn.w_qkv.register_forward_hook(
-        lambda _, x, __: rows.append(x[0].shape[1])
-    )
+    layer = cached.blocks[1].self_attn.w_qkv
+    layer.register_forward_hook(lambda _, x, __: rows.append(x[0].shape[1]))
     generate_cached(cached, torch.randint(23, (2, 4)), 7)
     assert rows == [4, 1, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("new", "room"), [(3, 7), (7, 11), (30, 11)])
+def test_generation_makes_no_more_room_than_the_text_needs(models, new, room):
+    _, cached = models
+    caches = []
+    cached.register_forward_pre_hook(lambda _, inputs: caches.extend(inputs[1:]))
+    generate_cached(cached, torch.randint(23, (2, 4)), new)
+    assert {cache.keys.shape for cache in caches} == {(3, 2, 3, room, 5)}
+
+
+def test_dropout_is_where_gpt_has_it():
+    plain, cached = (model(dataclasses.replace(CONFIG, dropout=0.3)) for model in (GPT, CachedGPT))
+    for one, other in zip(plain.modules(), cached.modules(), strict=True):
+        assert getattr(one, "p", None) == getattr(other, "p", None)
 
 
 def test_the_state_dict_is_gpts_and_the_model_starts_as_gpt_does():
