@@ -272,7 +272,7 @@ MISCONCEPTIONS = [
     Misconception(
         "rms_in_place",
         "RMSNorm",
-        "You write into x. Whoever called still needs it: x goes on along the shortcut. (And torch refuses it for a "
+        "You write into x. Your caller still needs it: x goes on along the shortcut. (And torch refuses it for a "
         "tensor that wants a gradient.)",
         {NORMED: f"{NORMED}\n        x.copy_(normed)"},
     ),
@@ -529,7 +529,7 @@ MISCONCEPTIONS = [
     Misconception(
         "group_in_place",
         "GroupNorm",
-        "You write into x. Whoever called still needs it: x goes on along the shortcut. (And torch refuses it for a "
+        "You write into x. Your caller still needs it: x goes on along the shortcut. (And torch refuses it for a "
         "tensor that wants a gradient.)",
         {SHIFT: f"x.copy_(normed)\n        {SHIFT}"},
     ),
@@ -816,7 +816,7 @@ MISCONCEPTIONS = [
     Misconception(
         "swiglu_two_thirds_taken_inside",
         "SwiGLU",
-        "Your hidden layer is ⅔ of d_ff wide. Whoever wants as many weights as before asks for ⅔ of the old width; here "
+        "Your hidden layer is ⅔ of d_ff wide. To have as many weights as before, the caller asks for ⅔ of the old width; here "
         "d_ff is the width that is wanted.",
         {line: line.replace("d_ff", "int(2 * d_ff / 3)") for line in (W_GATE, W_UP, W_DOWN)},
     ),
