@@ -69,7 +69,7 @@ class GroupedQueryAttention(nn.Module):
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
         """From `(B, T, d_model)` to the same shape and dtype: each token attends to itself and the past.
 
-        T may be 0. Keys and values are never stored once for each head, in no tensor.
+        T may be 0. No tensor holds keys or values once for each head that asks.
         """
         # 1. Project into heads, attend, and mix the heads by the output projection.
         query, key, value = self.project(x)
@@ -101,7 +101,7 @@ class GroupedQueryAttention(nn.Module):
 
         Args:
             query: the queries, which are the last T_q of the T_k positions: what a cache has kept
-                comes before them.
+                comes before them. T_q may be 0.
             key: the keys of all positions.
             value: their values.
 
@@ -116,8 +116,8 @@ class GroupedQueryAttention(nn.Module):
             raise ValueError(
                 f"queries are the last of the keys' {t_k} positions, and there are {t_q}"
             )
-        # 1. The heads of a group ask the same keys: to those they are more queries, one head's after
-        #    the other's. So the queries are laid out anew, and the keys stay as they are.
+        # 1. The heads of a group ask the same keys: to those keys they are simply more queries, one
+        #    head's after the other's. So the queries change their shape, and the keys stay as they are.
         share = self.n_heads // self.n_kv_heads
         query = query.unflatten(1, (self.n_kv_heads, share))  # (B, G, share, T_q, d_k)
         query = query.flatten(2, 3)  # (B, G, share·T_q, d_k)

@@ -1,0 +1,259 @@
+"""Day 31 · GroupedQueryAttention(d_model, n_heads, n_kv_heads)."""
+
+import pytest
+
+from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
+
+EDGES = "a batch, a sequence, a group or a head of one is where squeezed axes go astray"
+EMPTY = "an empty prompt, or a chunk without queries, is a shape like any other"
+
+
+def some_sizes(draw, **fixed):
+    """B, T, the numbers of groups and of heads in one, and d_k, all different unless they are fixed."""
+    b, t, groups, share, d_k = draw.sizes(2, 6, 5)
+    return {"B": b, "T": t, "groups": groups, "share": share, "d_k": d_k} | fixed
+
+
+def made_from(sizes):
+    """What a module of these sizes is made from, in this order."""
+    n_heads = sizes["groups"] * sizes["share"]
+    return [n_heads * sizes["d_k"], n_heads, sizes["groups"]]
+
+
+def tokens(draw, sizes, **how):
+    """A module's sizes, and an x for it."""
+    arguments = made_from(sizes)
+    return {"made from": arguments, "x": draw.normal(sizes["B"], sizes["T"], arguments[0], **how)}
+
+
+def heads(draw, sizes, t_q, t_k, **how):
+    """A module's sizes, and queries, keys and values in heads."""
+    shape = sizes["B"], sizes["groups"], t_k, sizes["d_k"]
+    n_heads = sizes["groups"] * sizes["share"]
+    return {
+        "made from": made_from(sizes),
+        "query": draw.normal(sizes["B"], n_heads, t_q, sizes["d_k"], **how),
+        "key": draw.normal(*shape, mean=0.2, **how),
+        "value": draw.normal(*shape, mean=0.5, **how),
+    }
+
+
+def inputs_of(given):
+    """What the module is called with: all but what it is made from."""
+    return {name: value for name, value in given.items() if name != "made from"}
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def given(draw):
+    """Several groups of several heads, and no two sizes alike."""
+    return tokens(draw, some_sizes(draw))
+
+
+@pytest.fixture
+def each_its_own(draw):
+    """As many heads that answer as heads that ask."""
+    return tokens(draw, some_sizes(draw, share=1))
+
+
+@pytest.fixture
+def one_for_all(draw):
+    """A single head that answers."""
+    return tokens(draw, some_sizes(draw, groups=1))
+
+
+@pytest.fixture
+def changed(draw, given):
+    """A place in the sequence, and other tokens from there on."""
+    x = given["x"]
+    place = draw.size(1, x.size(1) - 1)
+    later = x.clone()
+    later[:, place:] = draw.normal(x.size(0), x.size(1) - place, x.size(2))
+    return {"place": place, "x": later}
+
+
+@pytest.fixture
+def again(draw, given):
+    """A second call, with another batch and another length."""
+    b, t, d_model = given["x"].shape
+    return draw.normal(b + draw.size(1, 2), t + draw.size(1, 3), d_model)
+
+
+@pytest.fixture
+def in_heads(draw):
+    """As many queries as keys."""
+    sizes = some_sizes(draw)
+    return heads(draw, sizes, sizes["T"], sizes["T"])
+
+
+@pytest.fixture
+def chunk(draw):
+    """Several queries, the last of more keys."""
+    t_q = draw.size(2, 4)
+    return heads(draw, some_sizes(draw), t_q, t_q + draw.size(2, 5))
+
+
+@pytest.fixture
+def newest(draw):
+    """One query, and the keys of all that came before it."""
+    return heads(draw, some_sizes(draw), 1, draw.size(5, 12))
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """One size is 1."""
+    return tokens(draw, some_sizes(draw, **{edge.split("=")[0]: 1}))
+
+
+@pytest.fixture
+def nothing(draw):
+    """No tokens at all."""
+    return tokens(draw, some_sizes(draw, T=0))
+
+
+@pytest.fixture
+def nobody_asks(draw):
+    """No queries, though there are keys."""
+    return heads(draw, some_sizes(draw), 0, draw.size(3, 6))
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Everything of one dtype."""
+    return tokens(draw, some_sizes(draw), dtype=dtype)
+
+
+# --- What there is to learn -----------------------------------------------------------------------
+
+
+def test_parameters(answer, build, given):
+    """Projections `w_q`, `w_k`, `w_v`, `w_o` without biases; those of keys and values are narrower."""
+    module = build(answer.GroupedQueryAttention, *given["made from"])
+    return dict(module.named_parameters())
+
+
+# --- In heads -------------------------------------------------------------------------------------
+
+
+def test_project(answer, build, given):
+    """All heads have queries of their own; keys and values have fewer heads, of the same width."""
+    module = build(answer.GroupedQueryAttention, *given["made from"])
+    query, key, value = module.project(**inputs_of(given))
+    return {"query": query, "key": key, "value": value}
+
+
+def test_project_for_one_kv_head(answer, build, one_for_all):
+    """A single head of keys and values keeps its axis."""
+    module = build(answer.GroupedQueryAttention, *one_for_all["made from"])
+    query, key, value = module.project(**inputs_of(one_for_all))
+    return {"query": query, "key": key, "value": value}
+
+
+def test_attend(answer, build, in_heads):
+    """Neighbouring heads ask the same keys, causally, and are joined in their order."""
+    module = build(answer.GroupedQueryAttention, *in_heads["made from"])
+    return {"joined heads": module.attend(**inputs_of(in_heads))}
+
+
+def test_the_newest_token(answer, build, newest):
+    """A single query is the last position, and sees all keys: so it is when a text is produced."""
+    module = build(answer.GroupedQueryAttention, *newest["made from"])
+    return {"joined heads": module.attend(**inputs_of(newest))}
+
+
+def test_a_chunk(answer, build, chunk):
+    """Several queries are the last positions: each sees all that was kept, and its own chunk causally."""
+    module = build(answer.GroupedQueryAttention, *chunk["made from"])
+    return {"joined heads": module.attend(**inputs_of(chunk))}
+
+
+# --- The output -----------------------------------------------------------------------------------
+
+
+def test_as_many_kv_heads_as_heads(answer, build, each_its_own):
+    """Where every head has keys and values of its own it is multi-head attention, causal, without biases."""
+    module = build(answer.GroupedQueryAttention, *each_its_own["made from"])
+    return {"output": module(**inputs_of(each_its_own))}
+
+
+def test_one_kv_head(answer, build, one_for_all):
+    """With a single head of keys and values it is multi-query attention."""
+    module = build(answer.GroupedQueryAttention, *one_for_all["made from"])
+    return {"output": module(**inputs_of(one_for_all))}
+
+
+def test_grouped_queries(answer, build, given):
+    """The heads of a group share keys and values."""
+    module = build(answer.GroupedQueryAttention, *given["made from"])
+    return {"output": module(**inputs_of(given))}
+
+
+def test_later_tokens_are_invisible(answer, build, given, changed):
+    """Other tokens later on leave the outputs before them alone."""
+    module = build(answer.GroupedQueryAttention, *given["made from"])
+    return {"output before": module(changed["x"])[:, : changed["place"]]}
+
+
+def test_second_call(answer, build, given, again):
+    """A second call, with another batch and another length, stands for itself."""
+    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module(**inputs_of(given))
+    return {"output": module(again)}
+
+
+@pytest.mark.watertight(EDGES)
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "groups=1", "share=1", "d_k=1"])
+def test_at_the_edge(answer, build, at_the_edge, edge):
+    """One sequence, one token, one group, one head in each, or heads of width 1."""
+    module = build(answer.GroupedQueryAttention, *at_the_edge["made from"])
+    return {"output": module(**inputs_of(at_the_edge))}
+
+
+@pytest.mark.watertight(EMPTY)
+def test_no_tokens(answer, build, nothing, nobody_asks):
+    """No tokens give no outputs, and no queries none either."""
+    module = build(answer.GroupedQueryAttention, *nothing["made from"])
+    other = build(answer.GroupedQueryAttention, *nobody_asks["made from"])
+    return {
+        "output": module(**inputs_of(nothing)),
+        "joined heads": other.attend(**inputs_of(nobody_asks)),
+    }
+
+
+@pytest.mark.watertight("a model saved after a call has to load into a new one, key by key")
+def test_state_dict(answer, build, given):
+    """After a call as before, the state dict holds the four matrices and nothing else."""
+    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module(**inputs_of(given))
+    return dict(module.state_dict())
+
+
+# --- Gradients ------------------------------------------------------------------------------------
+
+
+def test_gradients(answer, build, given):
+    """Gradients reach the tokens and every projection; what a group's heads send back is added up."""
+    module = build(answer.GroupedQueryAttention, *given["made from"])
+    inputs = wanting_gradients(inputs_of(given))
+    backward(module(**inputs))
+    return {"gradients": gradients(inputs) | gradients(module)}
+
+
+def test_gradients_of_a_chunk(answer, build, chunk):
+    """Gradients reach queries, keys and values, those that were kept too."""
+    module = build(answer.GroupedQueryAttention, *chunk["made from"])
+    inputs = wanting_gradients(inputs_of(chunk))
+    backward(module.attend(**inputs))
+    return {"gradients": gradients(inputs)}
+
+
+# --- Dtypes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype(answer, build, of_dtype, dtype):
+    """The output has the dtype of module and tokens."""
+    module = build(answer.GroupedQueryAttention, *of_dtype["made from"], dtype=dtype)
+    return {"output": module(**inputs_of(of_dtype))}
