@@ -17,30 +17,36 @@ def some_sizes(draw, **fixed):
 def made_from(sizes):
     """What a module of these sizes is made from, in this order."""
     n_heads = sizes["groups"] * sizes["share"]
-    return [n_heads * sizes["d_k"], n_heads, sizes["groups"]]
+    d_model = n_heads * sizes["d_k"]
+    return {"d_model": d_model, "n_heads": n_heads, "n_kv_heads": sizes["groups"]}
 
 
 def tokens(draw, sizes, **how):
     """A module's sizes, and an x for it."""
     arguments = made_from(sizes)
-    return {"made from": arguments, "x": draw.normal(sizes["B"], sizes["T"], arguments[0], **how)}
+    x = draw.normal(sizes["B"], sizes["T"], arguments["d_model"], **how)
+    return arguments | {"x": x}
 
 
 def heads(draw, sizes, t_q, t_k, **how):
     """A module's sizes, and queries, keys and values in heads."""
     shape = sizes["B"], sizes["groups"], t_k, sizes["d_k"]
-    n_heads = sizes["groups"] * sizes["share"]
-    return {
-        "made from": made_from(sizes),
-        "query": draw.normal(sizes["B"], n_heads, t_q, sizes["d_k"], **how),
+    arguments = made_from(sizes)
+    return arguments | {
+        "query": draw.normal(sizes["B"], arguments["n_heads"], t_q, sizes["d_k"], **how),
         "key": draw.normal(*shape, mean=0.2, **how),
         "value": draw.normal(*shape, mean=0.5, **how),
     }
 
 
+def sizes_of(given):
+    """What the module is made from, in the constructor's order."""
+    return [given[name] for name in ("d_model", "n_heads", "n_kv_heads")]
+
+
 def inputs_of(given):
-    """What the module is called with: all but what it is made from."""
-    return {name: value for name, value in given.items() if name != "made from"}
+    """What the module is called with: all the tensors."""
+    return {name: value for name, value in given.items() if not isinstance(value, int)}
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -130,7 +136,7 @@ def of_dtype(draw, dtype):
 
 def test_parameters(answer, build, given):
     """Projections `w_q`, `w_k`, `w_v`, `w_o` without biases; those of keys and values are narrower."""
-    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(given))
     return dict(module.named_parameters())
 
 
@@ -139,33 +145,33 @@ def test_parameters(answer, build, given):
 
 def test_project(answer, build, given):
     """All heads have queries of their own; keys and values have fewer heads, of the same width."""
-    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(given))
     query, key, value = module.project(**inputs_of(given))
     return {"query": query, "key": key, "value": value}
 
 
 def test_project_for_one_kv_head(answer, build, one_for_all):
     """A single head of keys and values keeps its axis."""
-    module = build(answer.GroupedQueryAttention, *one_for_all["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(one_for_all))
     query, key, value = module.project(**inputs_of(one_for_all))
     return {"query": query, "key": key, "value": value}
 
 
 def test_attend(answer, build, in_heads):
     """Neighbouring heads ask the same keys, causally, and are joined in their order."""
-    module = build(answer.GroupedQueryAttention, *in_heads["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(in_heads))
     return {"joined heads": module.attend(**inputs_of(in_heads))}
 
 
 def test_the_newest_token(answer, build, newest):
     """A single query is the last position, and sees all keys: so it is when a text is produced."""
-    module = build(answer.GroupedQueryAttention, *newest["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(newest))
     return {"joined heads": module.attend(**inputs_of(newest))}
 
 
 def test_a_chunk(answer, build, chunk):
     """Several queries are the last positions: each sees all that was kept, and its own chunk causally."""
-    module = build(answer.GroupedQueryAttention, *chunk["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     return {"joined heads": module.attend(**inputs_of(chunk))}
 
 
@@ -174,31 +180,31 @@ def test_a_chunk(answer, build, chunk):
 
 def test_as_many_kv_heads_as_heads(answer, build, each_its_own):
     """Where every head has keys and values of its own it is multi-head attention, causal, without biases."""
-    module = build(answer.GroupedQueryAttention, *each_its_own["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(each_its_own))
     return {"output": module(**inputs_of(each_its_own))}
 
 
 def test_one_kv_head(answer, build, one_for_all):
     """With a single head of keys and values it is multi-query attention."""
-    module = build(answer.GroupedQueryAttention, *one_for_all["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(one_for_all))
     return {"output": module(**inputs_of(one_for_all))}
 
 
 def test_grouped_queries(answer, build, given):
     """The heads of a group share keys and values."""
-    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(given))
     return {"output": module(**inputs_of(given))}
 
 
 def test_later_tokens_are_invisible(answer, build, given, changed):
     """Other tokens later on leave the outputs before them alone."""
-    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(given))
     return {"output before": module(changed["x"])[:, : changed["place"]]}
 
 
 def test_second_call(answer, build, given, again):
     """A second call, with another batch and another length, stands for itself."""
-    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(given))
     module(**inputs_of(given))
     return {"output": module(again)}
 
@@ -207,15 +213,15 @@ def test_second_call(answer, build, given, again):
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "groups=1", "share=1", "d_k=1"])
 def test_at_the_edge(answer, build, at_the_edge, edge):
     """One sequence, one token, one group, one head in each, or heads of width 1."""
-    module = build(answer.GroupedQueryAttention, *at_the_edge["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(at_the_edge))
     return {"output": module(**inputs_of(at_the_edge))}
 
 
 @pytest.mark.watertight(EMPTY)
 def test_no_tokens(answer, build, nothing, nobody_asks):
     """No tokens give no outputs, and no queries none either."""
-    module = build(answer.GroupedQueryAttention, *nothing["made from"])
-    other = build(answer.GroupedQueryAttention, *nobody_asks["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(nothing))
+    other = build(answer.GroupedQueryAttention, *sizes_of(nobody_asks))
     return {
         "output": module(**inputs_of(nothing)),
         "joined heads": other.attend(**inputs_of(nobody_asks)),
@@ -225,7 +231,7 @@ def test_no_tokens(answer, build, nothing, nobody_asks):
 @pytest.mark.watertight("a model saved after a call has to load into a new one, key by key")
 def test_state_dict(answer, build, given):
     """After a call as before, the state dict holds the four matrices and nothing else."""
-    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(given))
     module(**inputs_of(given))
     return dict(module.state_dict())
 
@@ -235,7 +241,7 @@ def test_state_dict(answer, build, given):
 
 def test_gradients(answer, build, given):
     """Gradients reach the tokens and every projection; what a group's heads send back is added up."""
-    module = build(answer.GroupedQueryAttention, *given["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(given))
     inputs = wanting_gradients(inputs_of(given))
     backward(module(**inputs))
     return {"gradients": gradients(inputs) | gradients(module)}
@@ -243,7 +249,7 @@ def test_gradients(answer, build, given):
 
 def test_gradients_of_a_chunk(answer, build, chunk):
     """Gradients reach queries, keys and values, those that were kept too."""
-    module = build(answer.GroupedQueryAttention, *chunk["made from"])
+    module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     inputs = wanting_gradients(inputs_of(chunk))
     backward(module.attend(**inputs))
     return {"gradients": gradients(inputs)}
@@ -255,5 +261,5 @@ def test_gradients_of_a_chunk(answer, build, chunk):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, build, of_dtype, dtype):
     """The output has the dtype of module and tokens."""
-    module = build(answer.GroupedQueryAttention, *of_dtype["made from"], dtype=dtype)
+    module = build(answer.GroupedQueryAttention, *sizes_of(of_dtype), dtype=dtype)
     return {"output": module(**inputs_of(of_dtype))}
