@@ -1,0 +1,361 @@
+"""Day 25 · KVCache(n_layers, batch, n_heads, max_len, d_k) and
+CachedSelfAttention(d_model, n_heads, dropout=0.0)."""
+
+import pytest
+import torch
+
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
+
+ONE = "a row, a head or a feature of one is where squeezed axes go astray"
+NOTHING = "an empty chunk, which a loop over pieces may end with"
+HISTORY = "a kept graph holds on to the activations of every step, until memory is full"
+DTYPE = "a cache in float32 is twice as large as one in half precision, and its keys fit no halves"
+
+
+class Notes:
+    """A cache that works, for attention to be tried with: it keeps all that it is given."""
+
+    def __init__(self, n_layers):
+        self.pages = [[] for _ in range(n_layers)]
+
+    @property
+    def length(self):
+        return min(sum(key.size(2) for key, _ in page) for page in self.pages)
+
+    def update(self, layer, key, value):
+        self.pages[layer].append((key, value))
+        return tuple(torch.cat(kind, dim=2) for kind in zip(*self.pages[layer], strict=True))
+
+
+def room(draw):
+    """The sizes of a cache, all different, in the order of its arguments; and three chunks that fill it."""
+    n_layers, batch, n_heads, d_k = draw.sizes(2, 6, 4)
+    chunks = draw.sizes(1, 4, 3)
+    return [n_layers, batch, n_heads, sum(chunks), d_k], chunks
+
+
+def some_chunks(draw, sizes, chunks, dtype="float32"):
+    """For each chunk a key and a value for each layer."""
+    n_layers, batch, n_heads, _, d_k = sizes
+    shapes = [(n_layers, batch, n_heads, t, d_k) for t in chunks]
+    return [(draw.normal(*s, dtype=dtype), draw.normal(*s, mean=1.0, dtype=dtype)) for s in shapes]
+
+
+def filled(cache, chunks):
+    """What the first and the last layer gave back for the last of some chunks, after all the others."""
+    for keys, values in chunks:
+        given = [cache.update(layer, key, values[layer]) for layer, key in enumerate(keys)]
+    return {
+        f"{kind} of the {name} layer": given[place][number]
+        for name, place in (("first", 0), ("last", -1))
+        for number, kind in enumerate(("keys", "values"))
+    }
+
+
+def text(draw, lengths, n_layers=1, dtype="float32", **sizes):
+    """A text in chunks of some lengths, and what a layer is made from; no two sizes alike."""
+    n_heads, d_k, batch = draw.sizes(2, 5, 3)
+    sizes = {"n_heads": n_heads, "d_k": d_k, "batch": batch} | sizes
+    d_model = sizes["n_heads"] * sizes["d_k"]
+    return {
+        "made from": (d_model, sizes["n_heads"]),
+        "chunks": [draw.normal(sizes["batch"], t, d_model, dtype=dtype) for t in lengths],
+        "layers": n_layers,
+    }
+
+
+def read_by(layer, given, cache=None, number=0):
+    """What a layer makes of the chunks of a text, one after the other."""
+    cache = cache or Notes(given["layers"])
+    outputs = [layer(chunk, cache, number) for chunk in given["chunks"]]
+    return {f"output of chunk {place}": output for place, output in enumerate(outputs, 1)}
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chunked(draw):
+    """A cache that three chunks fill to the last place."""
+    sizes, chunks = room(draw)
+    return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks)}
+
+
+@pytest.fixture
+def spacious(draw):
+    """The same with room left over."""
+    sizes, chunks = room(draw)
+    sizes[3] += draw.size(2, 5)
+    return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks)}
+
+
+@pytest.fixture
+def beams(draw):
+    """Which row goes on with which: no row stays where it is, one is left out, another comes twice."""
+    sizes, chunks = room(draw)
+    sizes[1] = batch = draw.size(3, 6)
+    shift = draw.size(1, batch - 2)
+    rows = [(place + shift) % batch for place in range(batch)]
+    rows[0] = rows[1]
+    return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks), "rows": rows}
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Chunks of another dtype than torch's default."""
+    sizes, chunks = room(draw)
+    return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks, dtype)}
+
+
+@pytest.fixture
+def small_room(draw, edge):
+    """One size of the cache is 1."""
+    sizes, chunks = room(draw)
+    sizes[["n_layers", "batch", "n_heads", "", "d_k"].index(edge.split("=")[0])] = 1
+    return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks)}
+
+
+@pytest.fixture
+def empty_chunk(draw):
+    """A chunk of nothing, after one of something."""
+    sizes, _ = room(draw)
+    return {"sizes": sizes, "chunks": some_chunks(draw, sizes, [sizes[3] - 1, 0])}
+
+
+@pytest.fixture
+def whole_text(draw):
+    """A text at once."""
+    return text(draw, [draw.size(6, 8)])
+
+
+@pytest.fixture
+def token_by_token(draw):
+    """A prompt, and three tokens that follow one by one."""
+    return text(draw, [draw.size(4, 7), 1, 1, 1])
+
+
+@pytest.fixture
+def in_chunks(draw):
+    """A text in chunks of several tokens, no two of a length, the longest in the middle."""
+    first, last = draw.sizes(2, 3, 2)
+    return text(draw, [first, draw.size(4, 6), last])
+
+
+@pytest.fixture
+def one_of_several(draw):
+    """A layer of a deeper model, and what the layer before it has kept already."""
+    given = text(draw, draw.sizes(1, 4, 3), n_layers=3)
+    batch, _, d_model = given["chunks"][0].shape
+    n_heads = given["made from"][1]
+    shape = batch, n_heads, draw.size(5, 6), d_model // n_heads
+    return given | {"number": 1, "others": (draw.normal(*shape), draw.normal(*shape))}
+
+
+@pytest.fixture
+def two_texts(draw):
+    """Two texts of the same sizes, which are read by turns."""
+    given = text(draw, [3, 1, 2])
+    return given | {"other": [draw.normal(*chunk.shape) for chunk in given["chunks"]]}
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """One size is 1."""
+    return text(draw, [3, 1, 2], **{edge.split("=")[0]: 1})
+
+
+@pytest.fixture
+def text_of_dtype(draw, dtype):
+    """A text in halves or in float64."""
+    return text(draw, [3, 1, 2], dtype=dtype)
+
+
+@pytest.fixture
+def ends_with_nothing(draw):
+    """A text whose last chunk is empty."""
+    return text(draw, [draw.size(2, 4), 0])
+
+
+# --- The cache ------------------------------------------------------------------------------------
+
+
+def test_update(answer, spacious):
+    """Each layer gives back all of its own keys and values up to now, and no place not yet written."""
+    cache = answer.KVCache(*spacious["sizes"])
+    return filled(cache, spacious["chunks"])
+
+
+def test_first_chunk(answer, spacious):
+    """After the first chunk there is that chunk, and nothing else."""
+    return filled(answer.KVCache(*spacious["sizes"]), spacious["chunks"][:1])
+
+
+def test_filled_to_the_last_place(answer, chunked):
+    """`max_len` tokens fit."""
+    return filled(answer.KVCache(*chunked["sizes"]), chunked["chunks"])
+
+
+@pytest.mark.constant("length at first", "an empty cache holds nothing")
+def test_length(answer, spacious):
+    """`length` counts the tokens that every layer holds: it goes up once a chunk, with the last layer."""
+    cache = answer.KVCache(*spacious["sizes"])
+    seen = {"length at first": cache.length}
+    *others, last = range(spacious["sizes"][0])
+    for place, (keys, values) in enumerate(spacious["chunks"], 1):
+        for layer in others:
+            cache.update(layer, keys[layer], values[layer])
+        seen[f"length before the last layer has chunk {place}"] = cache.length
+        cache.update(last, keys[last], values[last])
+        seen[f"length after chunk {place}"] = cache.length
+    del seen["length before the last layer has chunk 1"]  # that of an empty cache again
+    return seen
+
+
+def test_room(answer, chunked):
+    """`keys` and `values` have room for `max_len` tokens of every layer, row and head, and for no more."""
+    cache = answer.KVCache(*chunked["sizes"])
+    return {name: str(tuple(getattr(cache, name).shape)) for name in ("keys", "values")}
+
+
+def test_reorder(answer, beams):
+    """After `reorder(rows)` row i goes on with what row `rows[i]` held, keys and values of every layer."""
+    cache = answer.KVCache(*beams["sizes"])
+    filled(cache, beams["chunks"][:-1])
+    device = beams["chunks"][0][0].device
+    cache.reorder(torch.tensor(beams["rows"], device=device))
+    return filled(cache, beams["chunks"][-1:])
+
+
+@pytest.mark.watertight(HISTORY)
+@pytest.mark.constant("wants a gradient", "it never does")
+def test_history(answer, spacious):
+    """The cache keeps numbers, and not how they were computed."""
+    keys, values = spacious["chunks"][0]
+    given = wanting_gradients({"key": keys[0], "value": values[0]})
+    kept = answer.KVCache(*spacious["sizes"]).update(0, given["key"] * 2, given["value"] * 2)
+    wants = [one.requires_grad for one in kept]
+    return {"keys": kept[0].detach(), "values": kept[1].detach(), "wants a gradient": any(wants)}
+
+
+@pytest.mark.watertight(DTYPE)
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_dtype_of_the_cache(answer, of_dtype, dtype):
+    """An empty cache takes the dtype of the first chunk."""
+    return filled(answer.KVCache(*of_dtype["sizes"]), of_dtype["chunks"])
+
+
+@pytest.mark.watertight(ONE)
+@pytest.mark.parametrize("edge", ["n_layers=1", "batch=1", "n_heads=1", "d_k=1"])
+def test_small_room(answer, small_room, edge):
+    """One layer, one row, one head, or one feature."""
+    return filled(answer.KVCache(*small_room["sizes"]), small_room["chunks"])
+
+
+@pytest.mark.watertight(NOTHING)
+def test_empty_chunk(answer, empty_chunk):
+    """An empty chunk adds nothing, and what was held comes back."""
+    cache = answer.KVCache(*empty_chunk["sizes"])
+    return filled(cache, empty_chunk["chunks"]) | {"length": cache.length}
+
+
+# --- Attention ------------------------------------------------------------------------------------
+
+
+def test_without_a_cache(answer, build, whole_text):
+    """Without a cache it is the causal self-attention of day 23."""
+    layer = build(answer.CachedSelfAttention, *whole_text["made from"])
+    return {"output": layer(whole_text["chunks"][0])}
+
+
+def test_whole_text_at_once(answer, build, whole_text):
+    """Into an empty cache a whole text goes at once, and each token still sees no later one."""
+    return read_by(build(answer.CachedSelfAttention, *whole_text["made from"]), whole_text)
+
+
+def test_token_by_token(answer, build, token_by_token):
+    """A token alone attends to itself and to all that the cache holds."""
+    return read_by(build(answer.CachedSelfAttention, *token_by_token["made from"]), token_by_token)
+
+
+def test_in_chunks(answer, build, in_chunks):
+    """Each token of a chunk sees all that came before the chunk, and the chunk up to itself."""
+    return read_by(build(answer.CachedSelfAttention, *in_chunks["made from"]), in_chunks)
+
+
+def test_one_of_several(answer, build, one_of_several):
+    """A layer uses its own place in the cache, which `layer` names."""
+    given, notes = one_of_several, Notes(3)
+    notes.update(0, *given["others"])
+    layer = build(answer.CachedSelfAttention, *given["made from"])
+    return read_by(layer, given, notes, given["number"])
+
+
+def test_two_texts(answer, build, two_texts):
+    """What was read is in the cache and nowhere else: one layer reads two texts by turns."""
+    layer, notes = build(answer.CachedSelfAttention, *two_texts["made from"]), (Notes(1), Notes(1))
+    seen = {}
+    for place, pair in enumerate(zip(two_texts["chunks"], two_texts["other"], strict=True), 1):
+        for name, chunk, cache in zip(("one", "other"), pair, notes, strict=True):
+            seen[f"chunk {place} of the {name} text"] = layer(chunk, cache, 0)
+    return seen
+
+
+def test_state_dict(answer, build, in_chunks):
+    """Before and after reading, the state dict holds the two projections and nothing else."""
+    layer = build(answer.CachedSelfAttention, *in_chunks["made from"])
+    read_by(layer, in_chunks)
+    return dict(layer.state_dict())
+
+
+def test_dropout_of_everything(answer, build, in_chunks):
+    """In training with p = 1 every weight is dropped, and the output is the bias of `w_o`."""
+    return read_by(build(answer.CachedSelfAttention, *in_chunks["made from"], 1.0), in_chunks)
+
+
+def test_gradients(answer, build, whole_text):
+    """Without a cache gradients reach the tokens and both projections."""
+    layer = build(answer.CachedSelfAttention, *whole_text["made from"])
+    inputs = wanting_gradients({"x": whole_text["chunks"][0]})
+    backward(layer(inputs["x"]))
+    named = gradients(inputs) | gradients(layer)
+    of_query, _, of_value = named.pop("w_qkv.bias").chunk(3)  # the key's is 0, but for rounding
+    return {"gradients": named, "gradients of biases": {"query": of_query, "value": of_value}}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_dtype(answer, build, text_of_dtype, dtype):
+    """The output has the dtype of layer and text."""
+    made_from = text_of_dtype["made from"]
+    return read_by(build(answer.CachedSelfAttention, *made_from, dtype=dtype), text_of_dtype)
+
+
+@pytest.mark.watertight(ONE)
+@pytest.mark.parametrize("edge", ["batch=1", "n_heads=1", "d_k=1"])
+def test_at_the_edge(answer, build, at_the_edge, edge):
+    """One row, one head, or heads of one feature."""
+    return read_by(build(answer.CachedSelfAttention, *at_the_edge["made from"]), at_the_edge)
+
+
+@pytest.mark.watertight(NOTHING)
+def test_ends_with_nothing(answer, build, ends_with_nothing):
+    """Of an empty chunk comes an output without tokens."""
+    given = ends_with_nothing
+    return read_by(build(answer.CachedSelfAttention, *given["made from"]), given)
+
+
+# --- Both together --------------------------------------------------------------------------------
+
+
+def test_two_layers_with_their_cache(answer, build, in_chunks):
+    """Two layers, one after the other, with one cache of your own: chunk by chunk they give one result."""
+    d_model, n_heads = in_chunks["made from"]
+    layers = [build(answer.CachedSelfAttention, d_model, n_heads) for _ in range(2)]
+    batch = in_chunks["chunks"][0].size(0)
+    longest = sum(chunk.size(1) for chunk in in_chunks["chunks"])
+    cache = answer.KVCache(2, batch, n_heads, longest, d_model // n_heads)
+    seen = {}
+    for place, chunk in enumerate(in_chunks["chunks"], 1):
+        for number, layer in enumerate(layers):
+            chunk = chunk + layer(chunk, cache, number)
+        seen[f"output of chunk {place}"] = chunk
+    return seen | {"length": cache.length}
