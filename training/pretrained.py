@@ -254,11 +254,19 @@ def _model(folder: Path, config: Mapping[str, Any]) -> Model:
     try:
         with torch.device("meta"):  # without numbers, which are to come
             model = kind.model(ours)
-        weights = kind.renamed(_weights(folder))
+        weights = kind.renamed(_with_its_head(_weights(folder), config))
     except ValueError as error:
         raise Refused(f"{folder} is no {config['model_type']}: {error}") from error
     put_in_place(model, weights)
     return model
+
+
+def _with_its_head(published: dict[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors as they came. Only a head that is tied to the embedding may be left out."""
+    tied = config.get("tie_word_embeddings", config["model_type"] == "gpt2")
+    if not tied and "lm_head.weight" not in published:
+        raise ValueError("there is no lm_head.weight, and tie_word_embeddings is false")
+    return published
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:

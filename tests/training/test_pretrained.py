@@ -216,6 +216,17 @@ def test_weights_that_are_no_numbers_of_a_kind_are_refused(copy):
         Pretrained.load(folder, "cpu")
 
 
+def test_a_llama_without_its_head_is_refused(copy):
+    from safetensors.torch import load_file, save_file
+
+    folder = copy("llama")
+    weights = load_file(folder / pretrained.WEIGHTS)
+    del weights["lm_head.weight"]
+    save_file(weights, folder / pretrained.WEIGHTS)
+    with pytest.raises(Refused, match=r"is no llama: there is no lm_head\.weight"):
+        Pretrained.load(folder, "cpu")
+
+
 @pytest.mark.parametrize("file", ["../secret.safetensors", "/etc/passwd", "x.bin", 7])
 def test_an_index_names_only_files_beside_it(copy, file):
     folder = copy()
