@@ -221,7 +221,7 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "sample": {
         _COMMUTES: ("wide = torch.promote_types(torch.float32, logits.dtype)",),
-        "of probabilities rounded to half precision fewer draws show nothing than a check can make": (
+        "rounded to half precision they are off by less than any number of draws here would show": (
             "probabilities = distribution(logits.to(), temperature, top_k, top_p)",
         ),
     },

@@ -391,6 +391,13 @@ SAMPLE = [
         {ROWS: ROWS + "\n    generator = generator or torch.Generator(logits.device)"},
     ),
     Misconception(
+        "one_axis_in_front",
+        "sample",
+        "You hand `multinomial` the probabilities as they are. It knows one axis in front of the vocabulary, or none; the logits may have more. Lay their rows in one line first, and give the "
+        "ids the shape of the axes in front.",
+        {ROWS: "rows = probabilities", SHAPE: f"{DRAW}.squeeze(-1)"},
+    ),
+    Misconception(
         "keeps_the_axis_of_the_draw",
         "sample",
         "Your ids have an axis of length 1 at their end: `multinomial` leaves it, for the number of draws. One id a row is asked for, in the shape of the axes in front.",
@@ -568,6 +575,16 @@ GENERATE = [
         "generate",
         "Your model stays in evaluation mode. A training that looks at a sample now and then goes on without dropout, and nobody notices.",
         {PUT_BACK: "pass"},
+    ),
+    Misconception(
+        "put_into_training_mode_at_the_end",
+        "generate",
+        "You end with `model.train()`, whatever mode the model was in; and where something raises on the way, it stays in evaluation mode. Remember each module's mode at the "
+        "beginning, and put it back in a `finally`.",
+        {
+            PUT_BACK: "pass",
+            FINALLY: "except ZeroDivisionError:\n        pass\n    else:\n        model.train()",
+        },
     ),
     Misconception(
         "put_into_training_mode",
