@@ -273,6 +273,24 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
             "if batch and (len(batch) + 2) * (source + target) > max_tokens:",
         ),
     },
+    "relative_position_bucket": {
+        _ON_THE_CPU: ("edges = torch.tensor(begins)",),
+        "a distance of −1 has reached no edge either": (
+            "distance = (-relative_position).clamp(min=-1)",
+        ),
+        "any number of digits does that a float64 has, and that leaves whole numbers whole": (
+            "begins = [*range(1, m + 1), *(math.ceil(round(begin, 5)) for begin in begins)]",
+            "begins = [*range(1, m + 1), *(math.ceil(round(begin, 7)) for begin in begins)]",
+        ),
+    },
+    "T5": {
+        _ON_THE_CPU: ("earlier = subsequent_mask(tgt.size(1)).to()",),
+        "it is the name by which a mask is refused": (
+            "bias = _hidden('tgt_mask', src_mask, src.size(0), bias)",
+            "bias = _hidden('w_q', tgt_mask, tgt.size(0), bias)",
+            "src_bias = _hidden('tgt_mask', src_mask, tgt.size(0), src_bias)",
+        ),
+    },
     "rope_angles": {
         "float32 is allowed": ("even = torch.arange(0, head_dim, 2)",),
         "whole numbers times float64 turns are float64": ("position = torch.arange(max_len)",),
