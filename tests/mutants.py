@@ -83,6 +83,29 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
         _SAME_AXIS: ("return heads.transpose(1, 2).flatten(+2)",),
         _ON_THE_CPU: ("past = torch.ones(t_q, t_k, dtype=torch.bool).tril(t_k - t_q)",),
     },
+    "mask_tokens": {
+        _ON_THE_CPU: (
+            "never = torch.tensor(list(special), dtype=tokens.dtype)",
+            "draw = torch.rand(tokens.shape, generator=generator)",
+            "fate = torch.rand(tokens.shape, generator=generator)",
+            "instead = torch.randint(vocab, tokens.shape, generator=generator, dtype=tokens.dtype)",
+        ),
+        _INFERRED: (
+            "instead = torch.randint(vocab, tokens.shape, generator=generator, device=tokens.device)",
+        ),
+        "ids are whole numbers by themselves, and an empty list of another dtype is as empty": (
+            "never = torch.tensor(list(special), device=tokens.device)",
+        ),
+        "of numbers between 0 and 1 one in 2²⁴ is exactly the border": (
+            "chosen = (draw <= p) & ~torch.isin(tokens, never)",
+            "hidden = chosen & (fate <= 0.8)",
+            "replaced = chosen & (fate >= 0.8) & (fate <= 0.9)",
+            "replaced = chosen & (fate > 0.8) & (fate < 0.9)",
+        ),
+    },
+    "BERT": {
+        _ON_THE_CPU: ("positions = torch.arange(tokens.size(1))",),
+    },
     "LabelSmoothing": {
         _COMMUTES: ("wide = log_probs.to(torch.promote_types(torch.float32, log_probs.dtype))",),
     },

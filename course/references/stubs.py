@@ -23,6 +23,7 @@ from course.references.text import (
 )
 
 PARTS = "\nWhat is imported from them below:\n"
+WIDEST = 106  # characters, of what stands there four to the right
 
 
 @functools.cache
@@ -38,7 +39,7 @@ def stub_text(day: Day) -> str:
         Replace each `{RAISE}` with your own code. The numbered comments are a way there; you may
         take another. Earlier days' parts come from the reference, so a day can be skipped.
         ''')
-    parts = "\n".join(_earlier_parts(day))
+    parts = "\n".join(map(_folded, _earlier_parts(day)))
     head += f'{PARTS}\n{textwrap.indent(parts, "    ")}\n"""\n' if parts else '"""\n'
     bodies = [_stub_of(definition_text(day, name)) for name in day.exercises]
     imports = sorted_imports(import_lines(day, private=False))
@@ -53,6 +54,11 @@ def _earlier_parts(day: Day) -> Iterator[str]:
             source = reference(files[node.module])
             for alias in node.names:
                 yield from _signatures(source.definitions[alias.name], source)
+
+
+def _folded(line: str) -> str:
+    """A line that is too long for a file, on several: a config has many fields."""
+    return line if len(line) <= WIDEST else textwrap.fill(line, WIDEST, subsequent_indent=" " * 8)
 
 
 def _signatures(definition: Definition, source: Reference) -> Iterator[str]:

@@ -1,0 +1,619 @@
+"""Day 26 · mask_tokens(tokens, mask_id, vocab, special, p=0.15, generator=None) and BERT(config)."""
+
+import pytest
+import torch
+
+from course.checks.authoring import (
+    DTYPES,
+    backward,
+    gradients,
+    named,
+    named_parameters,
+)
+from variants.bert import BERTConfig
+
+MANY = 20_000  # tokens: a share misses the nearer fortieth by 0.025, 7 deviations: less than once in 10⁹ runs
+
+EVERY = "a rule that spares some tokens is a clue, and a small vocabulary makes it a large one"
+ALONE = "the published code chooses as many in each row; here each token is chosen for itself"
+ANY_SHAPE = "whoever streams a corpus has rows of any shape, and at times an empty one"
+
+
+# --- Inputs: texts --------------------------------------------------------------------------------
+
+
+def text(draw, *shape, vocab, special=0):
+    """Tokens of which none is the mask, and so many special ids, each of which the text holds."""
+    mask_id, *ids = draw.sizes(0, vocab - 1, 1 + special)
+    tokens = draw.integers(0, vocab - 2, *shape)
+    tokens = tokens + (tokens >= mask_id)
+    if special:
+        tokens.view(-1)[draw.normal(tokens.numel()).argsort()[:special]] = torch.tensor(ids)
+    return {"tokens": tokens, "mask_id": mask_id, "vocab": vocab, "special": ids}
+
+
+def one_word(draw, *shape, vocab, special=0):
+    """A text that says the same token again and again, none of the special ones."""
+    token, mask_id, *ids = draw.sizes(0, vocab - 1, 2 + special)
+    tokens = torch.full(shape, token)
+    return {"tokens": tokens, "mask_id": mask_id, "vocab": vocab, "special": ids}
+
+
+@pytest.fixture
+def given(draw):
+    """A few short rows without special tokens."""
+    return text(draw, *draw.sizes(3, 8, 2), vocab=draw.size(9, 14))
+
+
+@pytest.fixture
+def with_special(draw):
+    """The same with two or three special ids, anywhere in it."""
+    return text(draw, *draw.sizes(3, 8, 2), vocab=draw.size(9, 14), special=draw.size(2, 3))
+
+
+@pytest.fixture
+def long_text(draw):
+    """Some twenty thousand tokens of a large vocabulary, with special ones; a p in twentieths."""
+    rows = draw.size(130, 150)
+    given = text(draw, rows, MANY // rows, vocab=draw.size(2000, 3000), special=3)
+    return given | {"p": draw.size(4, 16) / 20}
+
+
+@pytest.fixture
+def square(draw):
+    """One token in rows and columns so long that no two should have the same fate."""
+    return one_word(draw, *draw.sizes(130, 160, 2), vocab=1000)
+
+
+@pytest.fixture
+def line(draw, shape):
+    """One token over and over, in a single row or in a single column."""
+    along = MANY + draw.size(0, 99)
+    return one_word(draw, *((1, along) if shape == "a row" else (along, 1)), vocab=draw.size(9, 40))
+
+
+@pytest.fixture
+def with_special_ids(draw):
+    """One token over and over, and special ids that stand nowhere in the text."""
+    return one_word(draw, draw.size(1, 9), MANY // 5, vocab=draw.size(9, 20), special=3)
+
+
+@pytest.fixture
+def rows_of_one(draw):
+    """Very many rows of a single token, and a p in twentieths."""
+    given = one_word(draw, MANY + draw.size(0, 99), 1, vocab=30)
+    return given | {"p": draw.size(4, 16) / 20}
+
+
+@pytest.fixture
+def two_tokens(draw):
+    """A vocabulary of the mask and one token."""
+    return one_word(draw, MANY + draw.size(0, 99), vocab=2)
+
+
+@pytest.fixture
+def of_axes(draw, axes):
+    """Tokens with so many axes, or with an empty one."""
+    shape = (draw.size(2, 9), 0) if axes == "an empty one" else draw.sizes(2, 5, axes)
+    return text(draw, *shape, vocab=draw.size(9, 14))
+
+
+@pytest.fixture
+def kept_as(draw, kind):
+    """Special ids as another collection."""
+    given = text(draw, *draw.sizes(3, 8, 2), vocab=draw.size(9, 14), special=2)
+    return given | {"special": {"tuple": tuple, "set": set}[kind](given["special"])}
+
+
+@pytest.fixture
+def state(draw):
+    """Where a generator begins."""
+    return draw.size(0, 10**6)
+
+
+def masked(mask_tokens, given, **how):
+    """Inputs and labels."""
+    sizes = given["mask_id"], given["vocab"], given["special"]
+    return mask_tokens(given["tokens"], *sizes, **how)
+
+
+def twentieths(which):
+    """The share of True, in twentieths."""
+    return round(20 * which.double().mean().item()) if which.numel() else "of none"
+
+
+def sizes_of(tensor):
+    """The shape as a list."""
+    return list(tensor.shape)
+
+
+# --- Inputs: models -------------------------------------------------------------------------------
+
+
+def small(draw, **more):
+    """The sizes of a small model, no two alike, without dropout."""
+    heads, d_k = draw.sizes(2, 4, 2)
+    d_ff, context, vocab = draw.size(13, 17), draw.size(8, 11), draw.size(18, 25)
+    sizes = {"vocab": vocab, "context": context, "n_layers": 2, "n_heads": heads}
+    sizes |= {"d_model": heads * d_k, "d_ff": d_ff, "dropout": 0.0, "eps": 1e-5, "segments": 3}
+    return BERTConfig(**sizes | more)
+
+
+def pair(draw, config, rows, length):
+    """Texts of pairs of sentences: tokens, of which some have the id 0, and a segment for each."""
+    tokens = draw.integers(0, config.vocab - 1, rows, length)
+    tokens[:, :1] = 0
+    return {"tokens": tokens, "segments": draw.integers(0, config.segments - 1, rows, length)}
+
+
+@pytest.fixture
+def config(draw):
+    """A small model of two layers."""
+    return small(draw)
+
+
+@pytest.fixture
+def without_layers(draw):
+    """A model that has no layers: embeddings and head."""
+    return small(draw, n_layers=0)
+
+
+@pytest.fixture
+def large_eps(draw):
+    """A model whose norms have an ε that shows."""
+    return small(draw, eps=draw.uniform(0.1, 0.3).item())
+
+
+@pytest.fixture
+def texts(draw, config):
+    """Texts that are shorter than the context."""
+    return pair(draw, config, *draw.sizes(3, 6, 2))
+
+
+@pytest.fixture
+def full_texts(draw, config):
+    """Texts that are as long as the context."""
+    return pair(draw, config, draw.size(2, 4), config.context)
+
+
+@pytest.fixture
+def texts_for_no_layers(draw, without_layers):
+    """Texts for that model."""
+    return pair(draw, without_layers, *draw.sizes(3, 6, 2))
+
+
+@pytest.fixture
+def texts_for_large_eps(draw, large_eps):
+    """Texts for that model."""
+    return pair(draw, large_eps, *draw.sizes(3, 6, 2))
+
+
+@pytest.fixture
+def at_the_edge(draw, config, edge):
+    """One text, or texts of one token or of none."""
+    rows, length = draw.sizes(2, 6, 2)
+    axis, size = edge.split("=")
+    return pair(draw, config, *((int(size), length) if axis == "B" else (rows, int(size))))
+
+
+@pytest.fixture
+def padded(draw, config):
+    """Texts of several lengths, the longest as long as the context, and a mask for their padding."""
+    given = pair(draw, config, 3, config.context)
+    lengths = torch.tensor([config.context, *draw.sizes(3, config.context - 1, 2)])
+    return given | {"mask": (torch.arange(config.context) < lengths[:, None]).unsqueeze(1)}
+
+
+@pytest.fixture
+def under_a_mask(draw, config, shape):
+    """A mask with or without axes of its own for the batch and for the queries."""
+    rows, length = draw.sizes(3, 6, 2)
+    sizes = {"B": rows, "T": length, "1": 1}
+    mask = draw.mask(*(sizes[axis] for axis in shape.split()))
+    return pair(draw, config, rows, length) | {"mask": mask}
+
+
+@pytest.fixture
+def dropping(draw):
+    """A model that drops everything."""
+    return small(draw, dropout=1.0)
+
+
+@pytest.fixture
+def texts_to_drop(draw, dropping):
+    """Texts for that model."""
+    return pair(draw, dropping, *draw.sizes(3, 6, 2))
+
+
+@pytest.fixture
+def vectors(draw, dropping):
+    """Vectors for its parts."""
+    return draw.normal(*draw.sizes(2, 5, 2), dropping.d_model)
+
+
+@pytest.fixture
+def roomy(draw):
+    """A model whose smallest matrix has several hundred numbers."""
+    d_model = 4 * draw.size(6, 8)
+    sizes = {"vocab": 3 * d_model, "context": d_model + draw.size(1, 5), "segments": 30}
+    return BERTConfig(n_layers=2, n_heads=4, d_model=d_model, d_ff=2 * d_model - 3, **sizes)
+
+
+def telling(model):
+    """The gradients by name, without those of the keys' biases: they are 0, and what is seen of them is
+    rounding."""
+    return {n: g for n, g in gradients(model).items() if not n.endswith("w_k.bias")}
+
+
+def listed(names):
+    """The first of some names, and how many more there are."""
+    first, *others = [*names, ""]
+    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
+
+
+# --- mask_tokens: what is asked for ---------------------------------------------------------------
+
+
+def test_nothing_chosen(answer, given):
+    """With p = 0 the text stays as it is, and every label is −100."""
+    return named(masked(answer.mask_tokens, given, p=0.0), "inputs", "labels", first="labels")
+
+
+def test_everything_chosen(answer, given):
+    """With p = 1 every token is asked for: the labels are the text, whatever stands in the inputs."""
+    _, labels = masked(answer.mask_tokens, given, p=1.0)
+    return {"labels": labels}
+
+
+def test_special_tokens(answer, with_special):
+    """Special tokens are never asked for, and never changed, also with p = 1."""
+    inputs, labels = masked(answer.mask_tokens, with_special, p=1.0)
+    return {"labels": labels, "inputs at special tokens": inputs[labels == -100]}
+
+
+@pytest.mark.constant(
+    "twentieths changed without being asked for",
+    "twentieths of the labels that are not the token",
+    "what is not asked for stays, and what is asked for is the token that stood there",
+)
+def test_the_rest_stays(answer, long_text):
+    """A token that is not asked for stands in the inputs as it was; a label is the token that was there."""
+    tokens = long_text["tokens"]
+    inputs, labels = masked(answer.mask_tokens, long_text, p=long_text["p"])
+    left = labels == -100
+    return {
+        "twentieths changed without being asked for": twentieths((inputs != tokens)[left]),
+        "twentieths of the labels that are not the token": twentieths((labels != tokens)[~left]),
+        "shape": sizes_of(inputs),
+    }
+
+
+def test_share_chosen(answer, long_text):
+    """Each token is chosen with probability p."""
+    _, labels = masked(answer.mask_tokens, long_text, p=long_text["p"])
+    return {"twentieths chosen": twentieths(labels != -100)}
+
+
+@pytest.mark.constant("twentieths chosen", "it is 15%")
+def test_share_chosen_by_default(answer, long_text):
+    """Where no p is given it is 0.15, as in the paper."""
+    _, labels = masked(answer.mask_tokens, long_text)
+    return {"twentieths chosen": twentieths(labels != -100), "shape": sizes_of(labels)}
+
+
+# --- mask_tokens: what becomes of it --------------------------------------------------------------
+
+
+@pytest.mark.constant(
+    "twentieths hidden", "twentieths replaced", "twentieths kept", "80%, 10% and 10%"
+)
+@pytest.mark.parametrize("p", [1.0, 0.5])
+def test_what_becomes_of_the_chosen(answer, long_text, p):
+    """Of the chosen tokens 80% become the mask, 10% a random token, and 10% stay as they are."""
+    tokens = long_text["tokens"]
+    inputs, labels = masked(answer.mask_tokens, long_text, p=p)
+    chosen = labels != -100
+    hidden, kept = inputs == long_text["mask_id"], inputs == tokens
+    return {
+        "twentieths hidden": twentieths(hidden[chosen]),
+        "twentieths replaced": twentieths(~(hidden | kept)[chosen]),
+        "twentieths kept": twentieths(kept[chosen]),
+        "shape": sizes_of(inputs),
+    }
+
+
+@pytest.mark.parametrize("shape", ["a row", "a column"])
+def test_random_tokens(answer, line, shape):
+    """The random tokens are drawn one by one, and each of the vocabulary comes at some time."""
+    inputs, _ = masked(answer.mask_tokens, line, p=1.0)
+    return {"tokens that come": inputs.unique()}
+
+
+def test_each_token_has_a_fate_of_its_own(answer, square):
+    """No row and no column shares its draws with another: neither who is chosen, nor what becomes of it."""
+    inputs, _ = masked(answer.mask_tokens, square, p=1.0)
+    _, labels = masked(answer.mask_tokens, square, p=0.5)
+    return {
+        "rows chosen differently": len(labels.unique(dim=0)),
+        "columns chosen differently": labels.unique(dim=1).size(1),
+        "rows with different inputs": len(inputs.unique(dim=0)),
+        "columns with different inputs": inputs.unique(dim=1).size(1),
+    }
+
+
+@pytest.mark.constant(
+    "chooses the same again from the same state",
+    "the same inputs again",
+    "chooses the same from the next state",
+    "touches torch's own state",
+    "the generator alone decides",
+)
+def test_generator(answer, long_text, state, device):
+    """Equal states of the generator give the same and move on; torch's own state has no part in it."""
+    generator = torch.Generator(device)
+    own = torch.get_rng_state()
+    first = masked(answer.mask_tokens, long_text, generator=generator.manual_seed(state))
+    second = masked(answer.mask_tokens, long_text, generator=generator)
+    touched = not torch.equal(torch.get_rng_state(), own)
+    torch.manual_seed(state + 1)
+    again = masked(answer.mask_tokens, long_text, generator=generator.manual_seed(state))
+    return {
+        "chooses the same again from the same state": torch.equal(first[1], again[1]),
+        "the same inputs again": torch.equal(first[0], again[0]),
+        "chooses the same from the next state": torch.equal(first[1], second[1]),
+        "touches torch's own state": touched,
+        "shape": sizes_of(first[0]),
+    }
+
+
+@pytest.mark.constant(
+    "chooses the same again from the same state",
+    "the same inputs again",
+    "chooses the same from the next state",
+    "torch's own state decides",
+)
+def test_without_a_generator(answer, long_text, state):
+    """Without a generator torch's own state decides: `torch.manual_seed` makes it repeatable."""
+    torch.manual_seed(state)
+    first, second = masked(answer.mask_tokens, long_text), masked(answer.mask_tokens, long_text)
+    torch.manual_seed(state)
+    again = masked(answer.mask_tokens, long_text)
+    return {
+        "chooses the same again from the same state": torch.equal(first[1], again[1]),
+        "the same inputs again": torch.equal(first[0], again[0]),
+        "chooses the same from the next state": torch.equal(first[1], second[1]),
+        "shape": sizes_of(first[0]),
+    }
+
+
+@pytest.mark.watertight(ALONE)
+def test_rows_of_one_token(answer, rows_of_one):
+    """Each token is chosen for itself: a row may have all its tokens chosen, or none."""
+    _, labels = masked(answer.mask_tokens, rows_of_one, p=rows_of_one["p"])
+    return {"twentieths chosen": twentieths(labels != -100)}
+
+
+@pytest.mark.watertight(EVERY)
+@pytest.mark.constant("twentieths hidden", "80%, and half of the random 10%")
+def test_two_tokens(answer, two_tokens):
+    """A random token may be the mask, too, or the one that was there: it is any of the V."""
+    inputs, _ = masked(answer.mask_tokens, two_tokens, p=1.0)
+    hidden = inputs == two_tokens["mask_id"]
+    return {"twentieths hidden": twentieths(hidden), "shape": sizes_of(inputs)}
+
+
+@pytest.mark.watertight(EVERY)
+def test_random_tokens_may_be_special(answer, with_special_ids):
+    """A random token may be a special one: those are never chosen, but they may come in."""
+    inputs, _ = masked(answer.mask_tokens, with_special_ids, p=1.0)
+    return {"tokens that come": inputs.unique()}
+
+
+@pytest.mark.watertight(ANY_SHAPE)
+@pytest.mark.parametrize("axes", [0, 1, 3, "an empty one"])
+def test_axes(answer, of_axes, axes):
+    """Tokens of any shape are masked, one alone and none at all included."""
+    inputs, labels = masked(answer.mask_tokens, of_axes, p=1.0)
+    return {"labels": labels, "labels in the inputs' shape": labels.reshape(inputs.shape)}
+
+
+@pytest.mark.watertight("special ids are a set by nature, and some tokenizers give them as one")
+@pytest.mark.parametrize("kind", ["tuple", "set"])
+def test_special_ids_of_another_kind(answer, kept_as, kind):
+    """The special ids may be a list, a tuple or a set."""
+    _, labels = masked(answer.mask_tokens, kept_as, p=1.0)
+    return {"labels": labels}
+
+
+# --- BERT: from text to scores --------------------------------------------------------------------
+
+
+def test_parameters(answer, config):
+    """Seven parts hold all parameters; the head has a transform and a bias, and no matrix of V rows."""
+    model = answer.BERT(config)
+    return {"parameters": {name: str(tuple(p.shape)) for name, p in named_parameters(model)}}
+
+
+def test_embedding_and_head(answer, build, without_layers, texts_for_no_layers):
+    """Three vectors are added and normed; a state is transformed and compared with every embedding."""
+    model = build(answer.BERT, without_layers)
+    return {"logits": model(**texts_for_no_layers)}
+
+
+def test_both_sides(answer, build, config, texts):
+    """Every position sees those before it and those after it."""
+    model = build(answer.BERT, config)
+    logits = model(texts["tokens"])
+    seen = []
+    for place in (0, -1):
+        other = texts["tokens"].clone()
+        other[:, place] = (other[:, place] + 1) % config.vocab
+        moved = (model(other) - logits).abs().amax(dim=(0, 2)) > 1e-5
+        seen.append(int(moved.sum()))
+    return {"positions that see the first token": seen[0], "that see the last": seen[1]}
+
+
+def test_model(answer, build, config, texts):
+    """From tokens to logits, with every token in segment 0."""
+    model = build(answer.BERT, config)
+    return {"logits": model(texts["tokens"])}
+
+
+def test_segments(answer, build, config, texts):
+    """Each token's vector has that of its segment added to it."""
+    model = build(answer.BERT, config)
+    return {"logits": model(**texts)}
+
+
+def test_full_context(answer, build, config, full_texts):
+    """A text may be as long as the context: its last token has the last position."""
+    model = build(answer.BERT, config)
+    return {"logits": model(**full_texts)}
+
+
+def test_padding(answer, build, config, padded):
+    """Padding is hidden from every query, in every layer."""
+    model = build(answer.BERT, config)
+    return {"logits": model(**padded)}
+
+
+@pytest.mark.parametrize("shape", ["1 1 T", "1 T T", "B T T"])
+def test_mask(answer, build, config, under_a_mask, shape):
+    """A mask holds with or without axes of its own for the batch and for the queries."""
+    model = build(answer.BERT, config)
+    return {"logits": model(**under_a_mask)}
+
+
+def test_second_call(answer, build, config, texts, full_texts):
+    """A second call, with texts of another length, stands for itself."""
+    model = build(answer.BERT, config)
+    model(**texts)
+    return {"logits": model(**full_texts)}
+
+
+def test_gradients(answer, build, config, texts):
+    """Gradients reach every parameter; the tied matrix has the sum of both its uses."""
+    model = build(answer.BERT, config)
+    backward(model(**texts))
+    return {"gradients": telling(model)}
+
+
+@pytest.mark.watertight("published weights belong to the ε with which they were trained")
+def test_eps(answer, build, large_eps, texts_for_large_eps):
+    """Every norm has the config's ε: that of the embedding, those of the layers, and the head's."""
+    model = build(answer.BERT, large_eps)
+    return {"logits": model(**texts_for_large_eps)}
+
+
+@pytest.mark.watertight("a batch or a text of one is where squeezed axes go astray, or of none")
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "T=0", "B=0"])
+def test_at_the_edge(answer, build, config, at_the_edge, edge):
+    """One text, texts of one token, and none."""
+    model = build(answer.BERT, config)
+    return {"logits": model(**at_the_edge)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype(answer, build, config, padded, dtype):
+    """Logits have the dtype of the weights."""
+    model = build(answer.BERT, config, dtype=dtype)
+    return {"logits": model(**padded)}
+
+
+# --- BERT: dropout --------------------------------------------------------------------------------
+
+
+@pytest.mark.constant("the same twice", "nothing is drawn at random")
+def test_no_dropout(answer, build, config, texts):
+    """With dropout 0 training mode gives the same twice: no part drops anything on its own account."""
+    model = build(answer.BERT, config)
+    once, again = model(**texts), model(**texts)
+    return {"the same twice": torch.equal(once, again), "logits": once}
+
+
+def test_dropout_of_everything(answer, build, dropping, texts_to_drop):
+    """With dropout 1 the embedding is 0 after its norm, and every sublayer adds 0."""
+    return {"logits": build(answer.BERT, dropping)(**texts_to_drop)}
+
+
+@pytest.mark.constant("not dropped", "with probability 1 every part drops what it can")
+def test_dropout_in_the_layers(answer, build, dropping, vectors):
+    """The config's dropout reaches attention weights and both shortcuts of every layer."""
+    model = build(answer.BERT, dropping)
+    return {"not dropped": listed(_not_dropped(model, vectors)), "d_model": vectors.size(-1)}
+
+
+def _not_dropped(model, x):
+    """The parts that leave more than a bias, or a norm of what came in."""
+    for index, layer in enumerate(model.encoder.layers):
+        bias = layer.self_attn.w_o.bias.expand(*x.shape[:-1], -1)
+        if not torch.equal(layer.self_attn(x, x, x), bias):
+            yield f"layers.{index}.self_attn"
+        for place, connection in enumerate(layer.sublayer):
+            if not torch.equal(connection(x, lambda y: y + 1), connection.norm(x)):
+                yield f"layers.{index}.sublayer.{place}"
+
+
+def test_evaluation_mode(answer, build, dropping, texts_to_drop):
+    """In evaluation mode nothing is dropped."""
+    return {"logits": build(answer.BERT, dropping).eval()(**texts_to_drop)}
+
+
+# --- BERT: the start ------------------------------------------------------------------------------
+
+
+@pytest.mark.constant("start wrong", "what starts wrong: nothing")
+def test_start(answer, roomy):
+    """Every matrix starts near 0 with a deviation of 0.02, biases at 0, gains at 1; no two are equal."""
+    started = dict(answer.BERT(roomy).named_parameters())
+    return {
+        "start wrong": listed(_wrong_starts(started)),
+        "parameters": sum(p.numel() for p in started.values()),
+    }
+
+
+def _wrong_starts(started):
+    """The names of those that start wrong, and what is wrong with them; cut off or not, both pass."""
+    for name, parameter in started.items():
+        first = started.get(name.replace("layers.1.", "layers.0."))
+        if parameter.dim() == 1:
+            expected = 1 if name.endswith("gain") else 0
+            fault = "" if (parameter == expected).all() else f"not {expected}"
+        elif fault := _fault(float(parameter.detach().square().mean().sqrt())):
+            pass
+        elif "layers.1." in name and torch.equal(parameter, first):
+            fault = "equal to the first layer's"
+        if fault:
+            yield f"{name} ({fault})"
+    every = torch.cat([p.detach().flatten() for p in started.values() if p.dim() == 2])
+    if (
+        every.square().mean().sqrt() > 0.0208 or every.mean().abs() > 0.0015
+    ):  # 6 standard errors away
+        yield "all matrices together (too wide, or not around 0)"
+
+
+def _fault(deviation):
+    """What is wrong with the deviation of several hundred numbers. Cut off it is 0.0176; 0.014 is 7
+    standard errors away."""
+    bounds = {"too narrow": 0.014, "": 0.0235, "too wide": 0.5}
+    return next((words for words, end in bounds.items() if deviation < end), "far too wide")
+
+
+@pytest.mark.watertight("published code cuts the normal off, and a rare large weight is an outlier")
+@pytest.mark.constant("beyond two deviations", "nothing")
+def test_start_is_cut_off(answer, roomy):
+    """No weight starts further from 0 than two deviations, 0.04."""
+    started = dict(answer.BERT(roomy).named_parameters())
+    far = [n for n, p in started.items() if p.dim() == 2 and p.abs().max() > 0.0401]
+    return {
+        "beyond two deviations": listed(far),
+        "parameters": sum(p.numel() for p in started.values()),
+    }
+
+
+@pytest.mark.watertight("a model that is saved has to load under the names that others use, too")
+def test_state_dict(answer, build, config, texts):
+    """The state dict holds the parameters, each once, and nothing else, before a call and after."""
+    model = build(answer.BERT, config)
+    model(**texts)
+    return dict(model.state_dict())
