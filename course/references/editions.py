@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import functools
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from course.curriculum import ROOT, Day, day_of_definition
 from course.references.stubs import stub_text
-from course.references.text import import_of, names_used, reference, span, without
+from course.references.text import import_of, names_in, names_used, reference, span, without
 
 FOLDER = ROOT / "recorded"
 WHOLE = not FOLDER.exists()
@@ -83,9 +82,9 @@ def released_part(file: str, through: int) -> str:
     if not later:
         return source.source
     kept = without(later, source)
-    used = _names_in(source.definitions[name] for name in kept)
+    used = names_in((source.definitions[name] for name in kept), types=False)
     kept = [name for name in kept if name in used or not name.startswith("_")]
-    used = _names_in(source.definitions[name] for name in kept)
+    used = names_in((source.definitions[name] for name in kept), types=False)
     lines = source.source.splitlines()
     for node in source.tree.body:
         first, last = span(node)
@@ -95,9 +94,7 @@ def released_part(file: str, through: int) -> str:
         elif getattr(node, "name", None) not in (None, *kept):
             stays = []
         lines[first:last] = [*stays, *["\0"] * (last - first - len(stays))]
+    _, end = span(source.tree.body[0])  # the docstring's
+    lines[end:end] = ["", "from __future__ import annotations"]  # which may name what is withheld
     text = "\n".join(line for line in lines if line != "\0").rstrip() + "\n"
     return text + OWN_PARTS
-
-
-def _names_in(nodes: Iterable[ast.AST]) -> set[str]:
-    return {one.id for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)}

@@ -10,7 +10,7 @@ import ast
 import builtins
 import functools
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from course.curriculum import DAYS, ROOT, Day, module_of
@@ -70,15 +70,28 @@ def home_of(day: Day, name: str) -> Reference:
 
 
 def without(names: Collection[str], source: Reference) -> list[str]:
-    """What a reference still defines without some of its definitions: neither these, nor what uses them."""
+    """What a reference still defines without some of its definitions: neither these, nor what uses them.
+
+    To name one as a type is no use of it.
+    """
     gone = set(names)
-    uses = {
-        name: {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-        for name, node in source.definitions.items()
-    }
+    uses = {name: names_in([node], types=False) for name, node in source.definitions.items()}
     while more := {name for name in uses.keys() - gone if uses[name] & gone}:
         gone |= more
     return [name for name in source.definitions if name not in gone]
+
+
+def names_in(nodes: Iterable[ast.AST], types: bool = True) -> set[str]:
+    """The names in some code, those of functions' types included or not."""
+    found: set[str] = set()
+    for node in nodes:
+        children: Iterable[ast.AST] = ast.iter_child_nodes(node)
+        if not types and isinstance(node, ast.FunctionDef):
+            children = (child for child in children if child is not node.returns)
+        if not types and isinstance(node, ast.arg):
+            children = ()
+        found |= {node.id} if isinstance(node, ast.Name) else names_in(children, types)
+    return found
 
 
 def made_of(file: str, name: str) -> set[tuple[str, str]]:
@@ -99,8 +112,7 @@ def made_of(file: str, name: str) -> set[tuple[str, str]]:
             if isinstance(node, ast.ImportFrom) and node.module in files
             for alias in node.names
         }
-        nodes = ast.walk(source.definitions[name])
-        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        used = names_in([source.definitions[name]])
         waiting += [imported.get(one, (here, one)) for one in used]
     return found
 
@@ -145,9 +157,7 @@ def import_lines(day: Day, private: bool = True) -> str:
 
 def names_used(day: Day, name: str) -> set[str]:
     """The names that one exercise of a day uses, Python's own aside."""
-    definition = home_of(day, name).definitions[name]
-    names = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
-    return names - set(dir(builtins))
+    return names_in([home_of(day, name).definitions[name]]) - set(dir(builtins))
 
 
 def import_of(node: ast.stmt, wanted: set[str]) -> list[str]:
