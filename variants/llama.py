@@ -139,7 +139,9 @@ class LLaMA(nn.Module):
     Attributes:
         config: as given; `generate` and `new_cache` read it.
         embed: W_e, `nn.Embedding(vocab, d_model)`.
-        blocks: N `LLaMABlock`s, an `nn.ModuleList`, all with the same table of angles.
+        blocks: N `LLaMABlock(config, angles)`, an `nn.ModuleList`, called as `block(x, cache, layer)`, layers
+            counted from 0. All have the same table, `rope_angles(d_k, context, base)`: numbers also where
+            the weights are made without any, on torch's device "meta".
         norm: the final `RMSNorm(d_model, eps)`.
         head: W_o, `nn.Linear(d_model, vocab, bias=False)`, a matrix of its own. (Where a published model
             is tied, as LLaMA 3.2 of 1B is, it holds a copy of the embedding.)
@@ -163,8 +165,7 @@ class LLaMA(nn.Module):
         # 1. Keep the config, and make the table for tokens. There is none for positions.
         self.config = config
         self.embed = nn.Embedding(config.vocab, config.d_model)
-        # 2. The angles of all positions, once for all layers: numbers, also where weights are made
-        #    without any (on torch's device "meta").
+        # 2. The angles of all positions, once for all layers: never on torch's device "meta".
         with torch.device("cpu"):
             angles = rope_angles(
                 config.d_model // config.n_heads, config.context, config.base

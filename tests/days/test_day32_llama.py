@@ -1,0 +1,312 @@
+"""Day 32 · LLaMA(config)."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, named_parameters
+from variants.kv_cache import new_cache
+from variants.llama import LLaMAConfig
+
+EMPTY = "a prompt may be empty, and so may the last piece of a text that is read in pieces"
+LOADED = "published weights must load key by key, before and after a call"
+ONES = "a batch, a text, a head, a pair or a stack of one is where squeezed axes go astray"
+META = "large models are made without numbers first, or there would have to be room for them twice"
+TABLE = "at LLaMA 3.1's context of 131,072 a float64 table for each of 32 layers takes up 2 GiB"
+
+
+def chunks_of(draw, config, *lengths):
+    """A text in chunks of some lengths."""
+    b = draw.size(2, 4)
+    return [draw.integers(0, config.vocab - 1, b, length) for length in lengths]
+
+
+def room_for(config, chunks):
+    """A cache that fits model and text, with some room left over."""
+    rows, length = len(chunks[0]), sum(chunk.size(1) for chunk in chunks)
+    return new_cache(config, rows, min(length + 3, config.context))
+
+
+def read(model, config, chunks):
+    """The logits of chunk after chunk, with one cache, and how much that then holds."""
+    cache = room_for(config, chunks)
+    seen = {f"logits of chunk {n}": model(chunk, cache) for n, chunk in enumerate(chunks, 1)}
+    return seen | {"length of the cache": cache.length}
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(draw):
+    """A small LLaMA. No two sizes are alike, the base is small and the eps large enough to be seen."""
+    n_kv_heads, d_k = draw.choice([2, 3]), draw.choice([4, 6, 8])
+    d_model = 2 * n_kv_heads * d_k
+    return LLaMAConfig(
+        vocab=draw.size(61, 69),
+        context=draw.size(51, 59),
+        n_layers=draw.size(2, 3),
+        n_heads=2 * n_kv_heads,
+        n_kv_heads=n_kv_heads,
+        d_model=d_model,
+        d_ff=d_model + draw.size(1, 2),
+        eps=draw.choice([0.05, 0.1, 0.2]),
+        base=draw.choice([20.0, 50.0, 150.0]),
+    )
+
+
+@pytest.fixture
+def tokens(draw, config):
+    """A batch in which token 0 occurs."""
+    b, t = draw.sizes(3, 8, 2)
+    drawn = draw.integers(0, config.vocab - 1, b, t)
+    drawn[0, 0] = 0
+    return drawn
+
+
+@pytest.fixture
+def full(draw, config):
+    """As many tokens as the model can read."""
+    return draw.integers(0, config.vocab - 1, 2, config.context)
+
+
+@pytest.fixture
+def token_by_token(draw, config):
+    """A prompt, and three tokens that follow one by one."""
+    return chunks_of(draw, config, draw.size(4, 7), 1, 1, 1)
+
+
+@pytest.fixture
+def in_chunks(draw, config):
+    """A text in chunks of several tokens, no two of a length."""
+    return chunks_of(draw, config, *draw.sizes(2, 6, 3))
+
+
+@pytest.fixture
+def to_the_end(draw, config):
+    """A text in two chunks, which fill the context to its last position."""
+    first = draw.size(20, 30)
+    return chunks_of(draw, config, first, config.context - first)
+
+
+@pytest.fixture
+def two_texts(draw, config):
+    """Two texts in as many chunks, which are read by turns."""
+    return [chunks_of(draw, config, 3, 1, 2) for _ in range(2)]
+
+
+@pytest.fixture
+def with_nothing_in_it(draw, config):
+    """A text with an empty chunk in its middle, and another at its end."""
+    return chunks_of(draw, config, draw.size(2, 5), 0, 1, 0)
+
+
+@pytest.fixture
+def at_the_edge(draw, config, edge):
+    """A model or a text of one."""
+    config = {
+        "N=1": replace(config, n_layers=1),
+        "h=1": replace(config, n_heads=1, n_kv_heads=1),
+        "kv=1": replace(config, n_kv_heads=1),
+        "pairs=1": replace(config, d_model=2 * config.n_heads),
+        "context=1": replace(config, context=1),
+    }.get(edge, config)
+    b, t = draw.sizes(2, 5, 2)
+    b, t = 1 if edge == "B=1" else b, 1 if edge in ("T=1", "context=1") else t
+    return {"config": config, "tokens": draw.integers(0, config.vocab - 1, b, t)}
+
+
+@pytest.fixture
+def roomy(draw):
+    """Matrices of three thousand numbers and more: their deviation is known to 1.3%."""
+    return LLaMAConfig(
+        vocab=draw.size(58, 66),
+        context=draw.size(55, 57),
+        n_layers=draw.size(3, 5),
+        n_heads=4,
+        n_kv_heads=2,
+        d_model=80,
+        d_ff=draw.size(90, 99),
+    )
+
+
+# --- The parts ------------------------------------------------------------------------------------
+
+
+def test_parameters(answer, build, config):
+    """A table of tokens, the blocks, a final norm and a head of its own, without a bias; nothing else."""
+    model = build(answer.LLaMA, config)
+    shapes = {name: str(tuple(p.shape)) for name, p in named_parameters(model)}
+    return {"parameters": shapes, "how many": sum(p.numel() for p in model.parameters())}
+
+
+def test_config_is_kept(answer, build, config):
+    """`config` is the one that was given: what makes a cache asks it for layers, heads and widths."""
+    kept = build(answer.LLaMA, config).config
+    return {"context": kept.context, "room": str(tuple(new_cache(kept, 2, 7).keys.shape))}
+
+
+# --- The logits -----------------------------------------------------------------------------------
+
+
+def test_logits(answer, build, config, tokens):
+    """From tokens to the scores of the next one, at every position."""
+    return {"logits": build(answer.LLaMA, config)(tokens)}
+
+
+def test_full_context(answer, build, config, full):
+    """As many tokens as the context holds have an angle each, by the config's base."""
+    return {"logits": build(answer.LLaMA, config)(full)}
+
+
+def test_gradients(answer, build, config, tokens):
+    """Gradients reach every parameter, the table from the input alone and the head from the logits alone."""
+    model = build(answer.LLaMA, config)
+    backward(model(tokens))
+    return {"gradients": gradients(model)}
+
+
+# --- With a cache ---------------------------------------------------------------------------------
+
+
+def test_prompt(answer, build, config, in_chunks):
+    """A prompt that goes into an empty cache as a whole has the logits that it has without a cache."""
+    return read(build(answer.LLaMA, config), config, in_chunks[:1])
+
+
+def test_token_by_token(answer, build, config, token_by_token):
+    """A token that comes alone has the logits that it has at the end of the whole text."""
+    return read(build(answer.LLaMA, config), config, token_by_token)
+
+
+def test_in_chunks(answer, build, config, in_chunks):
+    """A text in chunks of any length has the logits of the whole, every row of them."""
+    return read(build(answer.LLaMA, config), config, in_chunks)
+
+
+def test_each_layer_keeps_its_own(answer, build, config, in_chunks):
+    """After a text each layer of the cache holds the keys and values of that layer, for every token."""
+    cache = room_for(config, in_chunks)
+    model = build(answer.LLaMA, config)
+    for chunk in in_chunks:
+        model(chunk, cache)
+    seen = {}
+    for layer, length in enumerate(cache.lengths):
+        seen[f"keys of layer {layer}"] = cache.keys[layer, :, :, :length]
+        seen[f"values of layer {layer}"] = cache.values[layer, :, :, :length]
+    return seen
+
+
+def test_to_the_end_of_the_context(answer, build, config, to_the_end):
+    """With a cache, too, the context can be read to its last position."""
+    return read(build(answer.LLaMA, config), config, to_the_end)
+
+
+def test_two_texts(answer, build, config, two_texts):
+    """What was read is in the cache and nowhere else: two texts by turns, and then one without a cache."""
+    model = build(answer.LLaMA, config)
+    caches = [room_for(config, text) for text in two_texts]
+    seen = {}
+    for place, pair in enumerate(zip(*two_texts, strict=True), 1):
+        for name, chunk, cache in zip(("one", "other"), pair, caches, strict=True):
+            seen[f"chunk {place} of the {name} text"] = model(chunk, cache)
+    return seen | {"without a cache": model(two_texts[0][0])}
+
+
+# --- The start ------------------------------------------------------------------------------------
+
+
+@pytest.mark.constant("not as it should start", "start equal", "what starts wrong: nothing")
+def test_start(answer, roomy):
+    """Every matrix starts at N(0, 0.02²), each block with numbers of its own, and gains start at 1."""
+    parameters = {name: p.detach() for name, p in answer.LLaMA(roomy).named_parameters()}
+    wrong = {name: fault(p) for name, p in parameters.items()}
+    return {
+        "not as it should start": "; ".join(
+            f"{word}: {listed(name for name in wrong if wrong[name] == word)}"
+            for word in sorted({*wrong.values()} - {""})
+        )
+        or "none",
+        "start equal": listed(equal_to_the_first_block(parameters)),
+        "parameters": sum(p.numel() for p in parameters.values()),
+    }
+
+
+def fault(parameter):
+    """How a parameter starts wrong. A right one is 10% off less than once in 10¹² times."""
+    if parameter.dim() == 1:
+        return "" if (parameter == 1).all() else "not 1"
+    times = float(parameter.square().mean().sqrt()) / 0.02
+    if 0.9 < times < 1.1:
+        return ""
+    how = "far " if not 0.1 < times < 15 else ""
+    return f"{how}too {'wide' if times > 1 else 'narrow'}"
+
+
+def equal_to_the_first_block(parameters):
+    """The matrices of second blocks that equal those of the first."""
+    for name, parameter in parameters.items():
+        first = parameters.get(name.replace("blocks.1.", "blocks.0."))
+        if "blocks.1." in name and parameter.dim() == 2 and torch.equal(parameter, first):
+            yield name
+
+
+def listed(names):
+    """The first of some names, and how many more there are."""
+    first, *others = [*sorted(names), ""]
+    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
+
+
+# --- Beyond the core ------------------------------------------------------------------------------
+
+
+@pytest.mark.watertight(ONES)
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "N=1", "h=1", "kv=1", "pairs=1", "context=1"])
+def test_at_the_edge(answer, build, at_the_edge, edge):
+    """One text, token, block, head, head of keys or pair of features, or a context of one token."""
+    return {"logits": build(answer.LLaMA, at_the_edge["config"])(at_the_edge["tokens"])}
+
+
+@pytest.mark.watertight(EMPTY)
+def test_empty_chunks(answer, build, config, with_nothing_in_it):
+    """No tokens give no logits, `(B, 0, V)`, and leave the cache as it was."""
+    return read(build(answer.LLaMA, config), config, with_nothing_in_it)
+
+
+@pytest.mark.watertight(LOADED)
+def test_state_dict(answer, build, config, tokens):
+    """After a call as before, the state dict holds table, blocks, norm and head, and nothing else."""
+    model = build(answer.LLaMA, config)
+    model(tokens)
+    return dict(model.state_dict())
+
+
+@pytest.mark.watertight(META)
+def test_made_without_numbers(answer, build, config, tokens):
+    """Made on torch's device "meta", then given room and weights, it computes what it always does."""
+
+    def made_on_meta():
+        with torch.device("meta"):
+            model = answer.LLaMA(config)
+        model.to_empty(device=tokens.device)
+        for buffer in model.buffers():  # what is in no file is lost
+            buffer.zero_()
+        return model
+
+    return {"logits": build(made_on_meta)(tokens)}
+
+
+@pytest.mark.watertight(TABLE)
+@pytest.mark.constant("tables", "one for all layers")
+def test_one_table_of_angles(answer, build, config):
+    """All layers have the same table of angles: the tensor itself, and no copy of it."""
+    attentions = [block.self_attn for block in build(answer.LLaMA, config).blocks]
+    places = {attention.angles.data_ptr() for attention in attentions}
+    return {"tables": len(places), "pairs of features": attentions[0].angles.size(1)}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_dtype(answer, build, config, in_chunks, dtype):
+    """The logits have the dtype of the weights, with a cache as without."""
+    return read(build(answer.LLaMA, config, dtype=dtype), config, in_chunks)
