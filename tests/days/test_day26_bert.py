@@ -16,7 +16,7 @@ MANY = 20_000  # tokens: a share misses the nearer fortieth by 0.025, 7 deviatio
 
 EVERY = "a rule that spares some tokens is a clue, and a small vocabulary makes it a large one"
 ALONE = "the published code chooses as many in each row; here each token is chosen for itself"
-ANY_SHAPE = "whoever streams a corpus has rows of any shape, and at times an empty one"
+ANY_SHAPE = "a corpus that is read piece by piece has rows of any shape, and at times an empty one"
 
 
 # --- Inputs: texts --------------------------------------------------------------------------------

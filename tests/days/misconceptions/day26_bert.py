@@ -503,7 +503,7 @@ MODEL = [
     Misconception(
         "positions_in_the_state_dict",
         "BERT",
-        "Your state dict holds a table of positions' numbers, as a buffer. They are 0, 1, 2 …: there is nothing to save, and whoever loads your weights stumbles over it.",
+        "Your state dict holds a table of positions' numbers, as a buffer. They are 0, 1, 2 …: there is nothing to save, and published weights have no such entry.",
         {
             POSITIONS: POSITIONS
             + '\n        self.register_buffer("position_ids", torch.arange(config.context))'
