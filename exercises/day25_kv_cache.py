@@ -45,7 +45,7 @@ class KVCache:
     Raises:
         ValueError: a size below 1.
 
-    Source: Shazeer 2019, *Fast Transformer Decoding: One Write-Head is All You Need*, §2.3.1 (incremental
+    Source: Shazeer 2019, *Fast Transformer Decoding: One Write-Head is All You Need*, §2.4 (incremental
     multi-head attention).
     """
 
@@ -118,7 +118,7 @@ class CachedSelfAttention(CausalSelfAttention):
     Raises:
         ValueError: n_heads does not divide d_model.
 
-    Source: Vaswani et al. 2017, §3.2.2 and §3.2.3; Shazeer 2019, §2.3.1.
+    Source: Vaswani et al. 2017, §3.2.2 and §3.2.3; Shazeer 2019, §2.4.
     """
 
     def forward(
