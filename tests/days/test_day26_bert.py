@@ -53,10 +53,15 @@ def with_special(draw):
 
 @pytest.fixture
 def long_text(draw):
-    """Some twenty thousand tokens of a large vocabulary, with special ones; a p in twentieths."""
+    """Some twenty thousand tokens of a large vocabulary, with special ones."""
     rows = draw.size(130, 150)
-    given = text(draw, rows, MANY // rows, vocab=draw.size(2000, 3000), special=3)
-    return given | {"p": draw.size(4, 16) / 20}
+    return text(draw, rows, MANY // rows, vocab=draw.size(2000, 3000), special=3)
+
+
+@pytest.fixture
+def p(draw):
+    """A probability in twentieths."""
+    return draw.size(4, 16) / 20
 
 
 @pytest.fixture
@@ -80,9 +85,8 @@ def with_special_ids(draw):
 
 @pytest.fixture
 def rows_of_one(draw):
-    """Very many rows of a single token, and a p in twentieths."""
-    given = one_word(draw, MANY + draw.size(0, 99), 1, vocab=30)
-    return given | {"p": draw.size(4, 16) / 20}
+    """Very many rows of a single token."""
+    return one_word(draw, MANY + draw.size(0, 99), 1, vocab=30)
 
 
 @pytest.fixture
@@ -276,10 +280,10 @@ def test_special_tokens(answer, with_special):
     "twentieths of the labels that are not the token",
     "what is not asked for stays, and what is asked for is the token that stood there",
 )
-def test_the_rest_stays(answer, long_text):
+def test_the_rest_stays(answer, long_text, p):
     """A token that is not asked for stands in the inputs as it was; a label is the token that was there."""
     tokens = long_text["tokens"]
-    inputs, labels = masked(answer.mask_tokens, long_text, p=long_text["p"])
+    inputs, labels = masked(answer.mask_tokens, long_text, p=p)
     left = labels == -100
     return {
         "twentieths changed without being asked for": twentieths((inputs != tokens)[left]),
@@ -288,9 +292,9 @@ def test_the_rest_stays(answer, long_text):
     }
 
 
-def test_share_chosen(answer, long_text):
+def test_share_chosen(answer, long_text, p):
     """Each token is chosen with probability p."""
-    _, labels = masked(answer.mask_tokens, long_text, p=long_text["p"])
+    _, labels = masked(answer.mask_tokens, long_text, p=p)
     return {"twentieths chosen": twentieths(labels != -100)}
 
 
@@ -387,9 +391,9 @@ def test_without_a_generator(answer, long_text, state):
 
 
 @pytest.mark.watertight(ALONE)
-def test_rows_of_one_token(answer, rows_of_one):
+def test_rows_of_one_token(answer, rows_of_one, p):
     """Each token is chosen for itself: a row may have all its tokens chosen, or none."""
-    _, labels = masked(answer.mask_tokens, rows_of_one, p=rows_of_one["p"])
+    _, labels = masked(answer.mask_tokens, rows_of_one, p=p)
     return {"twentieths chosen": twentieths(labels != -100)}
 
 
