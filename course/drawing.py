@@ -188,7 +188,7 @@ def _svg(title: str, instead: str, says: str, lit: set[Box], width: int) -> Iter
         f'markerHeight="7" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>'
     )
     yield f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="white"/>'
-    yield f'<text x="20" y="28" font-size="17" font-weight="bold" fill="{INK}">{escape(title)}</text>'
+    yield f'<text x="20" y="30" font-size="17" font-weight="bold" fill="{INK}">{escape(title)}</text>'
     if instead:
         yield f'<text x="20" y="47" font-size="13" fill="{LIT}">Here: {escape(instead)}</text>'
     for frame in FRAMES:
