@@ -9,7 +9,7 @@ class KVCache:
     def __init__(self, n_layers, batch, n_heads, max_len, d_k):
         shape = (n_layers, batch, n_heads, max_len, d_k)
         self.keys, self.values = torch.full(shape, torch.nan), torch.full(shape, torch.nan)
-        self.held = {layer: 0 for layer in range(n_layers)}
+        self.held = dict.fromkeys(range(n_layers), 0)
         self.length = 0
 
     def update(self, layer, key, value):
