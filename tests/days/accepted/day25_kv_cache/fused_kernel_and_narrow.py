@@ -40,7 +40,11 @@ class KVCache:
 class CachedSelfAttention(CausalSelfAttention):
     def forward(self, x, cache=None, layer=0):
         b, t, d_model = x.shape
-        q, k, v = self.w_qkv(x).view(b, t, 3, self.n_heads, d_model // self.n_heads).permute(2, 0, 3, 1, 4)
+        q, k, v = (
+            self.w_qkv(x)
+            .view(b, t, 3, self.n_heads, d_model // self.n_heads)
+            .permute(2, 0, 3, 1, 4)
+        )
         if cache is not None:
             k, v = cache.update(layer, k, v)
         past = k.size(2) - t
