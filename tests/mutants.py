@@ -220,6 +220,16 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
         _SAME_AXIS: ("return self.w_o(heads.transpose(1, 2).flatten(+2))",),
         _ON_THE_CPU: ("mask = subsequent_mask(x.size(1)).to()",),
     },
+    "CachedSelfAttention": {
+        _SYMMETRIC: (
+            "query = query.unflatten(-1, (self.n_heads, -1)).transpose(2, 1)",
+            "key = key.unflatten(-1, (self.n_heads, -1)).transpose(2, 1)",
+            "value = value.unflatten(-1, (self.n_heads, -1)).transpose(2, 1)",
+            "return self.w_o(heads.transpose(2, 1).flatten(-2))",
+        ),
+        _SAME_AXIS: ("return self.w_o(heads.transpose(1, 2).flatten(+2))",),
+        _ON_THE_CPU: ("mask = torch.ones(t_q, t_k, dtype=torch.bool).tril(t_k - t_q)",),
+    },
     "GPT": {
         _ON_THE_CPU: ("positions = torch.arange(tokens.size(1))",),
         "any of several endings is enough": ("if name.endswith(('w_2.weight', 'w_o.weight')):",),

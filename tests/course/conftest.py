@@ -14,7 +14,7 @@ from course.curriculum import ROOT
 from course.grading.sandbox import NoSandbox, walls
 
 COPIED = (
-    *("course", "training", "numpy_reference.py", "implementation.py"),
+    *("course", "training", "numpy_reference.py", "implementation.py", "variants"),
     *("tests/days", "exercises", "solutions", "lessons"),
 )
 ANSWER = ROOT / "tests" / "days" / "accepted" / "day02_attention" / "query_scaled_first.py"
