@@ -20,8 +20,9 @@ INK, QUIET, LIT, TINT = "#1a1a1a", "#8a8a8a", "#0072b2", "#d6e9f5"
 FONTS = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
 
 MODEL = (14, 18, 22)  # the days whose subject is the model from end to end
-GPT, BERT = (23, 32), (26,)  # those whose subject is one of its halves
+GPT, BERT = (23, 32, 40), (26,)  # those whose subject is one of its halves
 POSITIONS = (27, 29, 30)  # those that know positions by other means
+LAYER = (36, 37)  # those that build another layer of a decoder alone
 
 INSTEAD = {
     23: "the decoder alone, each norm before its sublayer, positions learnt",
@@ -34,6 +35,14 @@ INSTEAD = {
     30: "nothing added to the embeddings, scores lowered with distance",
     31: "one head's keys and values for several heads that ask",
     32: "the decoder alone, with the parts of days 28, 29 and 31",
+    33: "the same numbers, tile by tile, with a running softmax",
+    34: "a product of feature maps, or the nearest keys alone",
+    35: "a few of many networks, chosen for each token",
+    36: "both sublayers at once; or some tokens pass a layer by",
+    37: "a state that selects what it keeps, in place of attention",
+    38: "activations computed again, in half precision, the loss scaled",
+    39: "gradients averaged around a ring, parameters in shards",
+    40: "the decoder alone, its weights a byte each",
 }
 """What the days after the paper put in place of the parts that are lit."""
 
@@ -59,39 +68,39 @@ HEAD, ENCODER, DECODER, AROUND = 44, 272, 472, 680  # where the columns begin
 
 FRAMES = (
     Box("multi-head attention", 20, 66, 208, 318, (4, 9, 31)),
-    Box("each head", 32, 122, 184, 206, (2, 7, 8)),
+    Box("each head", 32, 122, 184, 206, (2, 7, 8, 33, 34)),
     Box("encoder × N", 260, 166, 184, 178, (6, 12, 14, 26)),
-    Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32)),
-    Box("training loop", 672, 196, 176, 148, (18,)),
+    Box("decoder × N", 460, 86, 184, 258, (13, 14, 23, 32, 36, 37, 40)),
+    Box("training loop", 672, 196, 176, 148, (18, 38, 39)),
     Box("decoding", 672, 46, 176, 92, (19, 20, 24, 25)),
 )
 BLOCKS = (
     # one head
     _block("join and project", HEAD, 76, 4, 9),
-    _block("weights · values", HEAD, 138, 2, 7, 8, 25),
-    _block("softmax", HEAD, 184, 1, 2, 7, 8),
-    _block("mask", HEAD, 230, 2, 3, 8),
-    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30),
+    _block("weights · values", HEAD, 138, 2, 7, 8, 25, 33, 34),
+    _block("softmax", HEAD, 184, 1, 2, 7, 8, 33, 34),
+    _block("mask", HEAD, 230, 2, 3, 8, 33, 34),
+    _block("scores: q · k / √d_k", HEAD, 276, 2, 7, 8, 25, 27, 29, 30, 33, 34),
     _block("project and split", HEAD, 344, 4, 9, 31),
     # the encoder
     _block("add & norm", ENCODER, 180, 6, 11, 12, *MODEL, *BERT, 27, 28),
-    _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL, *BERT, 27, 28),
+    _block("feed-forward", ENCODER, 218, 6, 10, 12, *MODEL, *BERT, 27, 28, 35),
     _block("add & norm", ENCODER, 262, 6, 11, 12, *MODEL, *BERT, 27, 28),
     _block("self-attention", ENCODER, 300, 4, 6, 9, 12, *MODEL, *BERT, 27),
     # the decoder
-    _block("add & norm", DECODER, 100, 11, 13, *MODEL, *GPT, 27, 28),
-    _block("feed-forward", DECODER, 138, 10, 13, *MODEL, *GPT, 27, 28),
+    _block("add & norm", DECODER, 100, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
+    _block("feed-forward", DECODER, 138, 10, 13, *MODEL, *GPT, 27, 28, *LAYER, 35),
     _block("add & norm", DECODER, 182, 11, 13, *MODEL, 27, 28),
     _block("attention to the source", DECODER, 220, 4, 9, 13, *MODEL, 27),
-    _block("add & norm", DECODER, 262, 11, 13, *MODEL, *GPT, 27, 28),
-    _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL, *GPT, 25, 27),
+    _block("add & norm", DECODER, 262, 11, 13, *MODEL, *GPT, 27, 28, *LAYER),
+    _block("masked self-attention", DECODER, 300, 3, 4, 9, 13, *MODEL, *GPT, 25, 27, *LAYER),
     _block("linear, log-softmax", DECODER, 40, 1, *MODEL, *GPT, 24, 27),
     # below both
     _block("+ positional encoding", ENCODER, 362, 5, 10, *MODEL, *BERT, *POSITIONS),
     _block("+ positional encoding", DECODER, 362, 5, 10, *MODEL, *GPT, *POSITIONS),
     _block("embedding · √d_model", ENCODER, 400, 10, *MODEL, *BERT),
     _block("embedding · √d_model", DECODER, 400, 10, *MODEL, *GPT),
-    Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22)),
+    Box("batch: padding, masks, target moved by one", ENCODER, 444, 360, 28, (3, 15, 18, 22, 39)),
     _block("tokens, by byte pairs", ENCODER, 488, 21, 22),
     _block("tokens, by byte pairs", DECODER, 488, 21, 22),
     _block("source text", ENCODER, 526, 21, 22),
@@ -99,9 +108,9 @@ BLOCKS = (
     # around it
     _block("greedy: the likeliest", AROUND, 58, 19, 22),
     _block("beam: the best few", AROUND, 96, 20, 22),
-    _block("loss, smoothed labels", AROUND, 216, 16, 18),
-    _block("gradients", AROUND, 258, 7, 18),
-    _block("Adam, learning rate", AROUND, 300, 17, 18),
+    _block("loss, smoothed labels", AROUND, 216, 16, 18, 38),
+    _block("gradients", AROUND, 258, 7, 18, 38, 39),
+    _block("Adam, learning rate", AROUND, 300, 17, 18, 38, 39),
     _block("translation, BLEU", AROUND, 4, 22),
 )
 
