@@ -232,6 +232,79 @@ def llama(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return weights
 
 
+MIXTRAL_MOE = {
+    "gate.weight": "router.w_r.weight",
+    "experts.{n}.w1.weight": "experts.{n}.w_gate.weight",
+    "experts.{n}.w3.weight": "experts.{n}.w_up.weight",
+    "experts.{n}.w2.weight": "experts.{n}.w_down.weight",
+}
+
+
+def mixtral_moe(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict of a `MixtralSparseMoeBlock` as that of a `variants.moe.MixtureOfExperts`.
+
+    Args:
+        published: names to tensors, `{n}` the number of an expert, as files on the hub have them after
+            `block_sparse_moe.`; or with all experts' weights in one, as `transformers` has them from 5.0 on:
+            `gate_up_proj` (n_experts, 2 · d_ff, d_model), an expert's gate above its up, and `down_proj`.
+
+    Returns:
+        Names to tensors for `MixtureOfExperts.load_state_dict`, which share their memory with `published`.
+
+    Raises:
+        ValueError: a name that no such block has.
+    """
+    weights = dict(published)
+    # 1. Take apart what is stored for all experts at once.
+    for stacked, apart in (("gate_up_proj", ("w1", "w3")), ("down_proj", ("w2",))):
+        for number, matrix in enumerate(weights.pop(f"experts.{stacked}", ())):
+            for name, part in zip(apart, matrix.chunk(len(apart)), strict=True):
+                weights[f"experts.{number}.{name}.weight"] = part
+    # 2. Rename.
+    return {_renamed(name, MIXTRAL_MOE): tensor for name, tensor in weights.items()}
+
+
+MAMBA = {
+    "embeddings.weight": "embed.weight",
+    "layers.{n}.norm.weight": "blocks.{n}.norm.gain",
+    "layers.{n}.mixer.in_proj.weight": "blocks.{n}.mixer.in_proj.weight",
+    "layers.{n}.mixer.conv1d.weight": "blocks.{n}.mixer.conv1d.weight",
+    "layers.{n}.mixer.conv1d.bias": "blocks.{n}.mixer.conv1d.bias",
+    "layers.{n}.mixer.x_proj.weight": "blocks.{n}.mixer.x_proj.weight",
+    "layers.{n}.mixer.dt_proj.weight": "blocks.{n}.mixer.dt_proj.weight",
+    "layers.{n}.mixer.dt_proj.bias": "blocks.{n}.mixer.dt_proj.bias",
+    "layers.{n}.mixer.A_log": "blocks.{n}.mixer.a_log",
+    "layers.{n}.mixer.D": "blocks.{n}.mixer.d",
+    "layers.{n}.mixer.out_proj.weight": "blocks.{n}.mixer.out_proj.weight",
+    "norm_f.weight": "norm.gain",
+}
+
+
+def mamba(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict of a `MambaForCausalLM`, or of a `MambaModel`, as that of a `variants.mamba.MambaLM`.
+
+    Args:
+        published: names to tensors. The authors' own files say `embedding` for `embeddings`.
+
+    Returns:
+        Names to tensors for `MambaLM.load_state_dict`, which share their memory with `published`. The head
+        is left out, since it is the embedding.
+
+    Raises:
+        ValueError: a name that no Mamba has, or a head that is not the embedding.
+    """
+    weights = {
+        name.removeprefix("backbone.").replace("embedding.", "embeddings."): tensor
+        for name, tensor in published.items()
+    }
+    # 1. Leave out the head, which is tied, and rename.
+    head = weights.pop("lm_head.weight", None)
+    table = weights.get("embeddings.weight")
+    if head is not None and (table is None or not torch.equal(head, table)):
+        raise ValueError("lm_head.weight must equal embeddings.weight: our head is tied")
+    return {_renamed(name, MAMBA): tensor for name, tensor in weights.items()}
+
+
 def _renamed(name: str, table: Mapping[str, str]) -> str:
     """Our name for a published one, the layer's number carried over."""
     if name in table:  # one that only a certain layer has
