@@ -1,0 +1,232 @@
+"""The window as a mask, against its definition and Longformer's own; in blocks, against that mask."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from implementation import attention, subsequent_mask
+from variants.sliding_window import sliding_window_attention, sliding_window_mask
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(34)
+
+
+def inputs(*batch, t=7, d_k=5, d_v=3, dtype=torch.float64):
+    """Queries, keys and values that want gradients."""
+    shapes = (t, d_k), (t, d_k), (t, d_v)
+    return [torch.randn(*batch, *shape, dtype=dtype).requires_grad_() for shape in shapes]
+
+
+# --- The mask -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 9])
+@pytest.mark.parametrize("window", [0, 1, 3, 8, 20])
+@pytest.mark.parametrize("global_tokens", [0, 1, 4, 9, 20])
+def test_every_pair_is_as_defined(size, window, global_tokens):
+    mask = sliding_window_mask(size, window, global_tokens)
+    assert mask.dtype == torch.bool and mask.shape == (1, size, size)
+    for i in range(size):
+        for j in range(size):
+            expected = i - window <= j <= i + window or min(i, j) < global_tokens
+            assert mask[0, i, j].item() is expected, (i, j)
+
+
+def test_a_picture():
+    rows = ["".join(".x"[seen] for seen in row) for row in sliding_window_mask(6, 1, 1)[0].tolist()]
+    assert rows == ["xxxxxx", "xxx...", "xxxx..", "x.xxx.", "x..xxx", "x...xx"]
+
+
+def test_no_global_tokens_are_the_default():
+    assert torch.equal(sliding_window_mask(9, 2), sliding_window_mask(9, 2, 0))
+
+
+@pytest.mark.parametrize("window", [0, 2, 5])
+def test_in_the_middle_a_token_sees_w_and_itself(window):
+    assert sliding_window_mask(20, window)[0].sum(dim=-1)[10] == 2 * window + 1
+
+
+def test_edges_see_less_and_nothing_wraps_around():
+    assert sliding_window_mask(7, 2)[0].sum(dim=-1).tolist() == [3, 4, 5, 5, 5, 4, 3]
+
+
+def test_it_is_symmetric():
+    mask = sliding_window_mask(11, 2, 3)
+    assert torch.equal(mask, mask.transpose(-2, -1))
+
+
+def test_window_zero_is_the_diagonal():
+    assert torch.equal(sliding_window_mask(5, 0)[0], torch.eye(5, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(("window", "global_tokens"), [(6, 0), (7, 0), (99, 0), (0, 7), (0, 99)])
+def test_all_see_all(window, global_tokens):
+    assert sliding_window_mask(7, window, global_tokens).all()
+
+
+def test_one_less_is_not_all():
+    assert (~sliding_window_mask(7, 5)).nonzero().tolist() == [[0, 0, 6], [0, 6, 0]]
+    assert sliding_window_mask(7, 0, 6).all()  # the seventh sees itself
+    assert not sliding_window_mask(7, 0, 5).all()
+
+
+def test_it_joins_with_a_causal_mask():
+    mask = sliding_window_mask(8, 2, 1) & subsequent_mask(8)
+    for i in range(8):
+        seen = {j for j in range(8) if (i - 2 <= j or j == 0) and j <= i}
+        assert set(mask[0, i].nonzero().flatten().tolist()) == seen
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_negative_numbers_are_refused(which):
+    sizes = [5, 2, 1]
+    sizes[which] = -1
+    with pytest.raises(ValueError, match=r"size, window and global_tokens.*-1"):
+        sliding_window_mask(*sizes)
+
+
+# --- In blocks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("t", [0, 1, 65, 200])
+@pytest.mark.parametrize("window", [0, 3, 70, 300])
+@pytest.mark.parametrize("global_tokens", [0, 2, 70, 300])
+def test_in_blocks_it_is_attention_under_the_mask(t, window, global_tokens):
+    """Output and gradients."""
+    given = inputs(2, t=t)
+    ours = sliding_window_attention(*given, window, global_tokens)
+    mask = sliding_window_mask(t, window, global_tokens)
+    theirs, _ = attention(*given, mask)
+    assert ours.shape == (2, t, 3)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    direction = torch.randn_like(ours)
+    one, other = (torch.autograd.grad(out, given, direction) for out in (ours, theirs))
+    for grad, expected in zip(one, other, strict=True):
+        torch.testing.assert_close(grad, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_any_leading_dimensions(batch):
+    given = inputs(*batch, t=150)
+    theirs, _ = attention(*given, sliding_window_mask(150, 4, 1)[0])
+    ours = sliding_window_attention(*given, 4, 1)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    assert torch.equal(sliding_window_attention(*given, 4), sliding_window_attention(*given, 4, 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_dtype_is_that_of_the_inputs(dtype):
+    given = inputs(2, t=150, dtype=dtype)
+    ours = sliding_window_attention(*given, 4, 1)
+    theirs, _ = attention(*given, sliding_window_mask(150, 4, 1))
+    assert ours.dtype == dtype
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=4 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("global_tokens", [0, 1, 3])
+def test_it_is_longformers_with_half_its_window(global_tokens):
+    """With the weights of global attention set to those of the other."""
+    longformer = pytest.importorskip("transformers.models.longformer.modeling_longformer")
+    from transformers import LongformerConfig
+
+    w, t, d = 6, 24, 10
+    config = LongformerConfig(
+        hidden_size=d,
+        num_attention_heads=2,
+        attention_window=[w],
+        attention_probs_dropout_prob=0.0,
+    )
+    theirs = longformer.LongformerSelfAttention(config, layer_id=0).double()
+    for name in ("query", "key", "value"):
+        own = getattr(theirs, name).state_dict()
+        getattr(theirs, f"{name}_global").load_state_dict(own)
+    x = torch.randn(2, t, d, dtype=torch.float64)
+    is_global = (torch.arange(t) < global_tokens).expand(2, t)
+    (expected, *_) = theirs(
+        x,
+        attention_mask=10_000.0 * is_global.double(),
+        is_index_masked=torch.zeros(2, t, dtype=torch.bool),
+        is_index_global_attn=is_global,
+        is_global_attn=global_tokens > 0,
+    )
+    given = [
+        getattr(theirs, name)(x).unflatten(-1, (2, -1)).transpose(1, 2)
+        for name in ("query", "key", "value")
+    ]
+    mask = sliding_window_mask(t, w // 2, global_tokens)
+    for heads in (
+        attention(*given, mask)[0],
+        sliding_window_attention(*given, w // 2, global_tokens),
+    ):
+        # their softmax is in float32 whatever the dtype, hence the tolerance
+        joined = heads.transpose(1, 2).flatten(-2)
+        torch.testing.assert_close(joined, expected, rtol=0, atol=1e-6)
+
+
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor holds that any operation has made."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in torch.utils._pytree.tree_leaves(out):
+            if isinstance(tensor, torch.Tensor):
+                held = tensor.untyped_storage().nbytes() // tensor.element_size()
+                self.numbers = max(self.numbers, held)
+        return out
+
+
+def largest(t, window, global_tokens, masked=False):
+    given = inputs(t=t, dtype=torch.float32)
+    with Largest() as seen:
+        if masked:
+            out, _ = attention(*given, sliding_window_mask(t, window, global_tokens)[0])
+        else:
+            out = sliding_window_attention(*given, window, global_tokens)
+        out.sum().backward()
+    return seen.numbers
+
+
+def kept(t, window, global_tokens):
+    """How many numbers are kept for the backward pass, all blocks together."""
+    found = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        found[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        sliding_window_attention(*inputs(t=t, dtype=torch.float32), window, global_tokens)
+    return sum(found.values())
+
+
+def test_no_tensor_is_as_large_as_the_mask():
+    t, window, some = 1000, 20, 2
+    assert largest(t, window, some, masked=True) >= t * t  # the measure sees what it is to see
+    assert largest(t, window, some) <= t * (some + 3 * window + 64)
+    assert largest(t, 0, 0) <= 10 * t
+
+
+def test_memory_grows_like_t():
+    one, two = kept(2048, 20, 2), kept(4096, 20, 2)
+    assert one <= 5 * 2048 * (2 + 2 * 20 + 64 + 13) and two <= 2.05 * one
+
+
+@pytest.mark.parametrize(("window", "global_tokens"), [(-1, 0), (0, -1)])
+def test_what_the_mask_refuses_is_refused(window, global_tokens):
+    with pytest.raises(ValueError, match=r"window and global_tokens must not be negative.*-1"):
+        sliding_window_attention(*inputs(), window, global_tokens)
+
+
+@pytest.mark.parametrize("t_q", [6, 8])
+def test_as_many_queries_as_keys(t_q):
+    query, _, _ = inputs(t=t_q)
+    _, key, value = inputs(t=7)
+    with pytest.raises(ValueError, match=f"as many queries as keys.*{t_q} and 7"):
+        sliding_window_attention(query, key, value, 2)
