@@ -1,0 +1,354 @@
+"""Efficient training: gradients that stay within bounds, half precision, activations computed again.
+
+Nothing here changes the model. Four small pieces change what a step costs, and what it survives: a
+gradient is shortened where it is too long; a loss is scaled so that its gradients fit into float16; the
+activations of a part are thrown away, and computed a second time when the backward pass needs them. The
+fourth piece is the step that puts them together, with day 18's accumulation.
+
+Papers: Pascanu, Mikolov & Bengio 2013, *On the Difficulty of Training Recurrent Neural Networks*
+(clipping); Micikevicius et al. 2018, *Mixed Precision Training* (loss scaling); Chen et al. 2016,
+*Training Deep Nets with Sublinear Memory Cost* (checkpointing).
+
+From symbols to names
+    B, T            batch, time
+    V               vocab, tokens in the vocabulary
+    g               all gradients, taken as one long vector
+    ‖g‖             norm, its length
+    θ               max_norm, the length that it may have
+    S               the scale of the loss, `LossScaler.get_scale()`
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from variants.gpt import GPT
+
+# --- Day 38 · Efficient training ------------------------------------------------------------------
+
+
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tensor, ""]:
+    """Shorten the gradient where it is longer than `max_norm`; its direction stays.
+
+        g ← g · min(1, θ / (‖g‖ + 10⁻⁶))
+
+    Args:
+        parameters: those whose `.grad` is changed, perhaps from a generator such as
+            `model.parameters()`. All their gradients together are g; one that has none (`grad` is None)
+            is left out.
+        max_norm: θ, the length that g may have; `math.inf` only measures.
+
+    Returns:
+        ‖g‖ before clipping, the root of the sum of all squares, a 0-d tensor on the gradients' device:
+        in float32, or in float64 where a gradient is in float64. 0 where there is no gradient at all.
+
+        Each gradient keeps its dtype. Those in float16 and bfloat16 are squared, added up and
+        multiplied in float32, and rounded once. A norm that is not finite is no error: the same formula
+        applies, so that an infinite one makes finite gradients 0 and infinite ones NaN, and one that is
+        NaN makes all of them NaN.
+
+    Raises:
+        ValueError: a negative `max_norm`, or one that is NaN.
+
+    Source: Pascanu, Mikolov & Bengio 2013, §3.2, algorithm 1; the 10⁻⁶ and what happens to infinities are
+    those of `torch.nn.utils.clip_grad_norm_`.
+    """
+    if not max_norm >= 0:
+        raise ValueError(f"max_norm must not be negative, and is {max_norm}")
+    # 1. The gradients that there are. Read the parameters once: a generator is empty afterwards.
+    gradients = [one.grad for one in parameters if one.grad is not None]
+    if not gradients:
+        return torch.zeros((), dtype=torch.float32)
+    # 2. One norm for all of them: the norm of their norms. In float32 at least: a square overflows
+    #    float16 from 256 on, and is 0 below 0.0002.
+    wide = [torch.promote_types(one.dtype, torch.float32) for one in gradients]
+    lengths = [
+        torch.linalg.vector_norm(one, dtype=dtype)
+        for one, dtype in zip(gradients, wide, strict=True)
+    ]
+    widest = torch.float64 if torch.float64 in wide else torch.float32
+    norm = torch.linalg.vector_norm(torch.stack([one.to(widest) for one in lengths]))  # ()
+    # 3. The same factor for every gradient, and never more than 1: what is short enough stays. No `if`,
+    #    for which a GPU would have to wait.
+    factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)  # ()
+    for one, dtype in zip(gradients, wide, strict=True):
+        one.copy_(one.to(dtype) * factor.to(dtype))
+    return norm
+
+
+class LossScaler:
+    """Multiply the loss, and with it every gradient, so that small ones do not vanish in float16.
+
+    In each step, in this order:
+
+        scaler.scale(loss).backward()       for each batch of the group
+        scaler.unscale_(optimizer)          may be left out: `step` then does it
+        scaler.step(optimizer)              unless a gradient is infinite or NaN
+        scaler.update()                     the scale for the next step
+
+    Args:
+        init_scale: S at the start, above 0.
+        growth_interval: how many good steps in a row let S double.
+
+    The constructor makes nothing on a GPU, and a scaler serves one optimiser. `torch.amp.GradScaler`
+    of the same arguments, with its usual factors 2 and ½, gives the same scales, gradients and steps.
+
+    Raises:
+        ValueError: an `init_scale` that is not above 0, or a `growth_interval` below 1.
+
+    Source: Micikevicius et al. 2018, §3.2; the rule by which S changes is `torch.amp.GradScaler`'s.
+    """
+
+    def __init__(self, init_scale: float = 2.0**16, growth_interval: int = 2000):
+        if not 0 < init_scale < math.inf:
+            raise ValueError(f"init_scale must be above 0 and finite, and is {init_scale}")
+        if growth_interval < 1:
+            raise ValueError(f"growth_interval must be at least 1, and is {growth_interval}")
+        # 1. The scale, and how many steps in a row have been good. Whether this step's gradients are
+        #    unscaled is not known yet, nor whether they are all finite.
+        self.current = float(init_scale)
+        self.growth_interval = growth_interval
+        self.good_steps = 0
+        self.finite: Tensor | None = None
+
+    def get_scale(self) -> float:
+        """S, as it is now."""
+        # 1. A number, of which `scale`, `unscale_` and `update` all speak.
+        return self.current
+
+    def scale(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """The loss times S, to be differentiated.
+
+        Args:
+            loss: 0-d, of any dtype. It is not changed.
+
+        Returns:
+            loss · S, 0-d, in float32, or in float64 where the loss is: 65536 itself is infinite in float16.
+        """
+        # 1. Widen first, then multiply.
+        return loss.to(torch.promote_types(loss.dtype, torch.float32)) * self.current
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        """Divide the gradients of all the optimiser's parameters by S, and see whether all are finite.
+
+        Call it at most once in a step, when all backward passes are done, and before anything that looks at
+        the gradients' size. Parameters without a gradient are passed over. The gradients are divided also
+        where some of them are infinite or NaN.
+
+        Raises:
+            ValueError: a gradient in float16, in which a small number would be lost after all: parameters
+                are kept in float32 (the paper's master weights), and only what is computed with them is
+                in float16.
+            RuntimeError: it was called already in this step.
+        """
+        if self.finite is not None:
+            raise RuntimeError("unscale_ was called already since the last update()")
+        # 1. The gradients of every parameter of every group.
+        parameters = (one for group in optimizer.param_groups for one in group["params"])
+        gradients = [one.grad for one in parameters if one.grad is not None]
+        if any(one.dtype == torch.float16 for one in gradients):
+            raise ValueError("gradients must not be float16: keep the parameters in float32")
+        # 2. Divide each of them, and note whether all are finite: on their device, without waiting.
+        for one in gradients:
+            one.div_(self.current)
+        finite = [one.isfinite().all() for one in gradients]
+        self.finite = torch.stack(finite).all() if finite else torch.tensor(True)  # ()
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let the optimiser step with unscaled gradients, but not if one of them is infinite or NaN.
+
+        The gradients are unscaled first, where `unscale_` was not called in this step. A step is judged by
+        what `unscale_` has seen: what is done to the gradients between the two does not count. A
+        skipped step leaves parameters and optimiser as they are.
+        """
+        # 1. Unscale, if nobody has. Then step, or not.
+        if self.finite is None:
+            self.unscale_(optimizer)
+        if self.finite:
+            optimizer.step()
+
+    def update(self) -> None:
+        """End the step: S for the next one.
+
+        After a step that was skipped S is halved. After `growth_interval` good steps in a row, counted from
+        the last change of S, it is doubled.
+
+        Raises:
+            RuntimeError: neither `unscale_` nor `step` was called since the last `update`.
+        """
+        if self.finite is None:
+            raise RuntimeError("update() comes after step(), and there was none since the last one")
+        # 1. Half after a bad step, and count from 0 again.
+        if not self.finite:
+            self.current /= 2
+            self.good_steps = 0
+        # 2. Count a good step. Enough of them: double, and count from 0 again.
+        else:
+            self.good_steps += 1
+            if self.good_steps == self.growth_interval:
+                self.current *= 2
+                self.good_steps = 0
+        # 3. The next step's gradients are not unscaled yet.
+        self.finite = None
+
+
+def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
+    """Call `function(*inputs)`, keep only the inputs, and compute the rest again for the backward pass.
+
+    Args:
+        function: gives a tensor, or a tuple of tensors. Called once now, and once more in each backward
+            pass, it must do the same both times, and not change its inputs: most often a module, such as
+            a block.
+        inputs: passed on by position as they are: tensors, with or without a gradient of their own, and
+            anything else (None, numbers, words). Gradients reach the tensors among them, not those inside a
+            list or a dict.
+
+    Returns:
+        What `function(*inputs)` returns. After `backward()` inputs, and all parameters that the function
+        uses, have the gradients that they would have without checkpoint, also where no input asks for one,
+        or some outputs have no part in the loss.
+
+        Until the backward pass nothing is kept for it that the function computed. What the function draws
+        at random, as dropout does, it draws again: for the second call the random state of the CPU, and
+        of each CUDA device that an input lies on, is set back to what it was before the first; afterwards
+        it is what it was before the second. The second call has the autocast of the first, on the CPU and on
+        CUDA, wherever `backward` is called. Where gradients are disabled (`torch.no_grad`) the function is
+        simply called.
+
+        Only `backward()` need work: neither `torch.autograd.grad` nor a second derivative is asked of an
+        answer.
+
+    Source: Chen et al. 2016, §3 and §4.1; it does what `torch.utils.checkpoint.checkpoint` does.
+    """
+    # 1. Without gradients there is no backward pass, and nothing to save.
+    if not torch.is_grad_enabled():
+        return function(*inputs)
+    # 2. Note what the result depends on beside the inputs: the random states, and autocast.
+    gpus = {one.device for one in inputs if isinstance(one, Tensor) and one.is_cuda}
+    drawn_on_cpu = torch.get_rng_state()
+    drawn_on = {gpu: torch.cuda.get_rng_state(gpu) for gpu in gpus}
+    casts = [
+        torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))
+        for kind in ("cpu", "cuda")
+    ]
+    # 3. The second call. Put back what was noted, for as long as it lasts; gradients are on, which they
+    #    are not in a backward pass. Collect, in their order, the tensors that autograd wants to keep.
+    found: dict[int, Tensor] = {}
+
+    def call_again() -> None:
+        def collect(tensor: Tensor) -> None:
+            found[len(found)] = tensor.detach()
+
+        found.clear()
+        with torch.random.fork_rng(list(gpus)), casts[0], casts[1], torch.enable_grad():
+            torch.set_rng_state(drawn_on_cpu)
+            for gpu, state in drawn_on.items():
+                torch.cuda.set_rng_state(state, gpu)
+            with torch.autograd.graph.saved_tensors_hooks(collect, lambda nothing: nothing):
+                function(*inputs)
+
+    # 4. The first call: for each tensor that autograd wants to keep it gets a number instead. When the
+    #    backward pass hands one in, the tensor is that of this number in the second call: the first
+    #    number causes it, and each tensor is let go of once it was asked for.
+    numbers = itertools.count()
+
+    def tensor_of(number: int) -> Tensor:
+        if number not in found:
+            call_again()
+        return found.pop(number)
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: next(numbers), tensor_of):
+        return function(*inputs)
+
+
+def train_step(
+    model: nn.Module,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    loss: Callable[[Tensor, Tensor], Tensor],
+    optimizer: torch.optim.Optimizer,
+    scaler: LossScaler,
+    max_norm: float,
+    dtype: torch.dtype | None = None,
+) -> tuple[float, float]:
+    """One step of the optimiser for a group of batches, in mixed precision, scaled and clipped.
+
+    Args:
+        model: from a batch's inputs to logits, `(…, V)`. Its mode is the caller's business.
+        batches: the group: pairs of inputs and targets, perhaps from a generator. Inputs are what the
+            model takes, most often tokens `(B, T)`; targets are ids `(…)` on the same device, int64, one for
+            each row of logits, −100 where nothing is to be predicted.
+        loss: from logits `(N, V)` and targets `(N,)` to their *summed* loss, 0-d, to which targets of −100
+            add nothing: `functools.partial(F.cross_entropy, reduction="sum")`. It gets logits in float32 (or
+            in float64, where they come in float64), and is computed outside autocast.
+        optimizer: holds all parameters of the model. Gradients from before the call have no part in the
+            step, and none are left behind.
+        scaler: used by its methods `scale`, `unscale_`, `step` and `update` alone, so that a
+            `torch.amp.GradScaler` would do as well.
+        max_norm: θ, what the gradient is clipped to: the whole group's, unscaled.
+        dtype: what the model's forward pass is autocast to, on the device of its inputs: `torch.float16` or
+            `torch.bfloat16`. None: no autocast, the parameters' own dtype.
+
+    Returns:
+        Two floats. First the mean loss: the group's summed loss over the group's targets other than −100,
+        neither scaled nor clipped. Its gradient is the step's: k batches accumulated give the step that one
+        batch of all their rows would. Second ‖g‖, the norm of that gradient before clipping. A step whose
+        gradients are not all finite is skipped, and the scaler told, as in every step; the norm is then
+        infinite or NaN.
+
+    Raises:
+        ValueError: no batch, or no target but −100 in all of them.
+
+    Source: Micikevicius et al. 2018, §3; the order of unscaling and clipping is torch.amp's.
+    """
+    # 1. The group, and how many targets it has: to be known before the first backward pass.
+    group = list(batches)
+    count = sum(int((targets != -100).sum()) for _, targets in group)
+    if count == 0:
+        raise ValueError("batches hold no target, or none but -100")
+    optimizer.zero_grad()
+    total = 0.0
+    for inputs, targets in group:
+        # 2. Forward, perhaps in half precision.
+        with torch.autocast(inputs.device.type, dtype, enabled=dtype is not None):
+            logits = model(inputs)  # (…, V)
+        # 3. The summed loss, in float32 at least: exponentials and long sums are not for halves.
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        summed = loss(logits.flatten(0, -2), targets.flatten())  # ()
+        # 4. Backward: each batch adds its part of the group's mean loss, scaled.
+        scaler.scale(summed / count).backward()
+        total += summed.item()
+    # 5. Unscale, then clip: `max_norm` is meant for the true gradient.
+    scaler.unscale_(optimizer)
+    held = (one for each in optimizer.param_groups for one in each["params"])
+    norm = clip_gradients(held, max_norm)
+    # 6. Step, or skip it. Then the scale for the next one, and no gradient left behind.
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    return total / count, norm.item()
+
+
+class CheckpointedGPT(GPT):
+    """The GPT of day 23, which keeps only what goes into each block.
+
+    Args and attributes are those of `GPT`, and so is what it computes, gradients too: weights load from
+    one into the other.
+    """
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Score what comes next after each token, as `GPT` does."""
+        if tokens.size(1) > self.config.context:
+            raise ValueError(
+                f"tokens must be at most context = {self.config.context} long, not {tokens.size(1)}"
+            )
+        positions = torch.arange(tokens.size(1), device=tokens.device)  # (T,)
+        x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
+        for block in self.blocks:
+            x = checkpoint(block, x)  # (B, T, d_model)
+        return F.linear(self.norm(x), self.embed.weight)  # (B, T, V)
