@@ -264,7 +264,7 @@ class Mamba(nn.Module):
         out = (y · SiLU(z)) W_out
 
     Args:
-        config: a `MambaConfig`.
+        config: a `MambaConfig`. D is its `d_inner`, N its `d_state`, R its `dt_rank`.
 
     Attributes:
         config: as given.
@@ -314,10 +314,16 @@ class Mamba(nn.Module):
         Args:
             x: a text, or the chunk that follows what `state` has read; T may be 0. Any chunks that make
                 up a text give, one after the other, what the whole text gives at once, to rounding.
-            state: what was read before. It has then read the chunk too: `window` and `h` have the shapes
-                that `MambaState` names, `h` in float32 at least. They hold numbers and no history: they
-                need no gradient, and none passes from a chunk into an earlier one. None: the chunk is the
-                whole text.
+            state: a `MambaState(config, B)`: what was read before. `state.window` is the last d_conv − 1
+                inputs of the convolution, `(B, d_conv − 1, D)`, the oldest first; `state.h` is the state
+                after the last token, `(B, D, N)`. A new one holds zeros, which is what comes before a
+                text, maybe in another dtype than that of `x`. Afterwards it has read the chunk too: new
+                tensors stand in both places, `h` in float32 at least. They hold numbers and no history:
+                they need no gradient, and none passes from a chunk into an earlier one. None: the chunk is
+                the whole text.
+
+        `parallel_scan(u, delta, a, b, c, d, h)` is given: it returns what `selective_scan` does when it
+        starts from the state h, and the state after the last token. That is in float32 at least.
 
         Raises:
             ValueError: a state of another number of rows.
