@@ -9,12 +9,13 @@ From symbols to names
     w               the paper's window, both sides together: 2 · window
     G               global_tokens, or T where there are more of them than tokens
     i, j            positions of a query, of a key
-    n               queries of a block
-    m               keys that a block sees: at most G + n + 2 · window
+    N, n            blocks of queries, queries of a block
+    m               keys that come into question for a block: G + 3 · n
     d_k, d_v        width of a query or key, of a value, inside one head
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -81,7 +82,7 @@ def sliding_window_attention(
 
     Returns:
         The output of `attention(query, key, value, mask)`, `(…, T, d_v)`. No tensor on the way holds
-        more than about T · (global_tokens + 3 · window + 64) numbers for each row of the batch.
+        many more than T · (global_tokens + 3 · max(window, 64)) numbers for each row of the batch.
 
     Raises:
         ValueError: a negative `window` or `global_tokens`, or not as many queries as keys.
@@ -98,22 +99,36 @@ def sliding_window_attention(
         raise ValueError(
             f"there must be as many queries as keys, and there are {query.size(-2)} and {t}"
         )
-    # 1. The global tokens see everything.
+    # 1. Cut time into blocks that are no shorter than the window, and fill the last one up.
     many = min(global_tokens, t)  # G
-    outputs = [attention(query[..., :many, :], key, value)[0]]  # (…, G, d_v)
-    # 2. All others come in blocks, which are no smaller than the window: so a key is in three blocks'
-    #    neighbourhoods at most, or in many where the window is narrow and the keys are few.
-    block = max(window, 64)
-    position = torch.arange(t, device=query.device)  # (T,)
-    for start in range(many, t, block):
-        stop = min(start + block, t)
-        # 3. A block sees the global keys, and its neighbours' up to a window away.
-        left, right = max(many, start - window), min(t, stop + window)
-        seen = torch.cat([position[:many], position[left:right]])  # (m,)
-        keys = torch.cat([key[..., :many, :], key[..., left:right, :]], dim=-2)  # (…, m, d_k)
-        values = torch.cat([value[..., :many, :], value[..., left:right, :]], dim=-2)
-        # 4. Of the neighbours each query sees those that are near enough.
-        near = (position[start:stop].unsqueeze(1) - seen).abs() <= window  # (n, m)
-        mask = near | (seen < many)  # (n, m)
-        outputs.append(attention(query[..., start:stop, :], keys, values, mask)[0])  # (…, n, d_v)
-    return torch.cat(outputs, dim=-2)  # (…, T, d_v)
+    size = max(min(window, t), 64)  # n; many small products are slower than a few larger ones
+    blocks = -(-t // size)
+    query_blocks, key_blocks, value_blocks = (
+        F.pad(x, (0, 0, 0, blocks * size - t)).unflatten(-2, (blocks, size))
+        for x in (query, key, value)
+    )  # (…, N, n, d_k or d_v)
+    # 2. So a block's queries see no further than the block before their own and the one after it.
+    keys = torch.cat([_shared(key[..., :many, :], blocks), _neighbours(key_blocks)], dim=-2)
+    values = torch.cat([_shared(value[..., :many, :], blocks), _neighbours(value_blocks)], dim=-2)
+    # 3. Of these keys each query sees those that are near enough. Global ones are not seen twice.
+    start = size * torch.arange(blocks, device=query.device).view(-1, 1, 1)  # (N, 1, 1)
+    i = start + torch.arange(size, device=query.device).unsqueeze(-1)  # (N, n, 1)
+    j = start + torch.arange(-size, 2 * size, device=query.device)  # (N, 1, 3 · n)
+    near = ((i - j).abs() <= window) & (many <= j) & (j < t)  # (N, n, 3 · n)
+    mask = F.pad(near, (many, 0), value=True)  # (N, n, m)
+    # 4. Attend, a block beside the other. The global tokens see everything.
+    outputs, _ = attention(query_blocks, keys, values, mask)  # (…, N, n, d_v)
+    outputs = outputs.flatten(-3, -2)[..., many:t, :]  # (…, T − G, d_v)
+    first, _ = attention(query[..., :many, :], key, value)  # (…, G, d_v)
+    return torch.cat([first, outputs], dim=-2)  # (…, T, d_v)
+
+
+def _neighbours(x: Float[Tensor, "*batch N n d"]) -> Float[Tensor, "*batch N 3n d"]:
+    """Every block with the one before it and the one after it; beyond the ends there are zeros."""
+    around = F.pad(x, (0, 0, 0, 0, 1, 1))  # (…, N + 2, n, d)
+    return torch.cat([around[..., :-2, :, :], x, around[..., 2:, :, :]], dim=-2)
+
+
+def _shared(x: Float[Tensor, "*batch G d"], blocks: int) -> Float[Tensor, "*batch N G d"]:
+    """The same tokens for every block."""
+    return x.unsqueeze(-3).expand(*x.shape[:-2], blocks, *x.shape[-2:])
