@@ -337,7 +337,7 @@ class Mamba(nn.Module):
         # 2. Put before it what the convolution saw last. Keep the last of that, and convolve: causal,
         #    since every output stands at the last of its inputs.
         seen = torch.cat([state.window.to(x), x], dim=1)  # (B, d_conv − 1 + T, D)
-        state.window = seen[:, x.size(1) :].detach()  # (B, d_conv − 1, D)
+        state.window = seen[:, x.size(1) :].detach().clone()  # (B, d_conv − 1, D)
         if x.size(1) > 0:  # a convolution refuses to have no output
             x = self.conv1d(seen.transpose(1, 2)).transpose(1, 2)  # (B, T, D)
         x = F.silu(x)
@@ -345,10 +345,10 @@ class Mamba(nn.Module):
         config = self.config
         r, b, c = self.x_proj(x).split([config.dt_rank, config.d_state, config.d_state], dim=-1)
         delta = F.softplus(self.dt_proj(r))  # (B, T, D)
-        # 4. Scan on from the state, and keep the new one.
+        # 4. Scan on from the state, and keep the new one: copies, since a view would keep the whole chunk.
         h = state.h.to(x.device)  # (B, D, N)
         y, h = parallel_scan(x, delta, -self.a_log.exp(), b, c, self.d, h)  # (B, T, D), (B, D, N)
-        state.h = h.detach()  # (B, D, N)
+        state.h = h.detach().clone()  # (B, D, N)
         # 5. Gate, and project back.
         return self.out_proj(y * F.silu(z))  # (B, T, d_model)
 

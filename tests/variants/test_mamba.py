@@ -382,6 +382,8 @@ def test_the_state_is_as_large_after_a_long_text():
     layer(torch.randn(2, 300, 6), state)
     assert sorted(vars(state)) == ["h", "window"]
     assert sum(one.numel() for one in vars(state).values()) == before == 2 * 18 * (3 + 5)
+    held = sum(one.untyped_storage().nbytes() for one in vars(state).values())
+    assert held == 8 * before  # and no view keeps more
 
 
 def test_a_state_keeps_no_history_and_no_text():
