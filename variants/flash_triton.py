@@ -1,0 +1,155 @@
+"""The forward pass of flash attention as one kernel for a GPU, in Triton.
+
+The same algorithm as in `flash.py`, tile by tile and line by line. What changes is where a tile lives: one
+program a block of queries keeps highest, total and mixture in registers, and what it reads of keys and values
+goes through the fast memory beside them. Scores never see the GPU's main memory, which is what makes the
+kernel fast: day 8 writes them there, and reads them back, several times.
+
+It takes float16, bfloat16 and float32 on a CUDA device, a block of 16, 32, 64 or 128, and widths up to
+256, where its tiles fit into the registers (take a smaller block for wide float32). There is no backward
+pass: inputs that ask for gradients are refused. `flash.py` never imports this file, and it can be imported
+only where there is Triton. With TRITON_INTERPRET=1 it runs on a CPU, slowly, and not in bfloat16.
+
+Source: Dao 2023, *FlashAttention-2*, §3.1, algorithm 1; the layout of the kernel follows Triton's own
+tutorial on fused attention.
+"""
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
+
+
+@triton.jit
+def _forward(
+    query,  # (B, T_q, d_k), and so on: all contiguous
+    key,
+    value,
+    output,
+    log_sum,
+    t_q,
+    t_k,
+    d_k,
+    d_v,
+    scale,
+    block: tl.constexpr,
+    wide_k: tl.constexpr,  # d_k and d_v, up to a power of two
+    wide_v: tl.constexpr,
+    causal: tl.constexpr,
+):
+    batch = tl.program_id(0).to(tl.int64)
+    start = tl.program_id(1) * block
+    rows = start + tl.arange(0, block)
+    in_k = tl.arange(0, wide_k)
+    in_v = tl.arange(0, wide_v)
+    query += batch * t_q * d_k
+    key += batch * t_k * d_k
+    value += batch * t_k * d_v
+    output += batch * t_q * d_v
+    log_sum += batch * t_q
+
+    there = (rows < t_q)[:, None]
+    q = tl.load(
+        query + rows[:, None] * d_k + in_k[None, :], mask=there & (in_k < d_k)[None, :], other=0.0
+    )
+    highest = tl.full([block], -3.0e38, tl.float32)
+    total = tl.zeros([block], tl.float32)
+    mixed = tl.zeros([block, wide_v], tl.float32)
+    seen = t_k
+    if causal:
+        seen = tl.minimum(t_k, start + block + t_k - t_q)
+    for first in range(0, seen, block):
+        columns = first + tl.arange(0, block)
+        here = (columns < t_k)[:, None]
+        k = tl.load(
+            key + columns[:, None] * d_k + in_k[None, :],
+            mask=here & (in_k < d_k)[None, :],
+            other=0.0,
+        )
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        visible = (columns < t_k)[None, :]
+        if causal:
+            visible = visible & (columns[None, :] <= rows[:, None] + t_k - t_q)
+        scores = tl.where(visible, scores, float("-inf"))
+        higher = tl.maximum(highest, tl.max(scores, 1))
+        shrink = tl.exp(highest - higher)
+        highest = higher
+        weights = tl.exp(scores - highest[:, None])
+        total = total * shrink + tl.sum(weights, 1)
+        v = tl.load(
+            value + columns[:, None] * d_v + in_v[None, :],
+            mask=here & (in_v < d_v)[None, :],
+            other=0.0,
+        )
+        mixed = mixed * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+    mixed = mixed / tl.maximum(total, 1.0)[:, None]
+    tl.store(
+        output + rows[:, None] * d_v + in_v[None, :],
+        mixed.to(output.dtype.element_ty),
+        mask=there & (in_v < d_v)[None, :],
+    )
+    some = total > 0.0
+    logs = tl.where(some, highest + tl.log(tl.where(some, total, 1.0)), float("inf"))
+    tl.store(log_sum + rows, logs, mask=rows < t_q)
+
+
+def flash_forward(
+    query: Float[Tensor, "*batch T_q d_k"],
+    key: Float[Tensor, "*batch T_k d_k"],
+    value: Float[Tensor, "*batch T_k d_v"],
+    block: int = 64,
+    causal: bool = False,
+) -> tuple[Float[Tensor, "*batch T_q d_v"], Float[Tensor, "*batch T_q"]]:
+    """What `flash_attention` computes, in one launch.
+
+    Returns:
+        The output `(…, T_q, d_v)` in the inputs' dtype, and L `(…, T_q)` in float32, +∞ where a query may
+        attend to nothing. Weights are rounded to the values' dtype before they mix them, as day 8 does.
+
+    Raises:
+        ValueError: what the kernel does not support: another dtype than those three, or several; a block that
+            is not 16, 32, 64 or 128; a width above 256; shapes that do not fit together; inputs that ask for
+            gradients.
+    """
+    given = query, key, value
+    if len({one.dtype for one in given}) > 1 or query.dtype not in (
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+    ):
+        raise ValueError(
+            f"dtypes must be one of float16, bfloat16, float32, not {[x.dtype for x in given]}"
+        )
+    if block not in (16, 32, 64, 128):
+        raise ValueError(f"block must be 16, 32, 64 or 128, not {block}")
+    t_q, t_k, d_k, d_v = query.size(-2), key.size(-2), query.size(-1), value.size(-1)
+    batch = query.shape[:-2]
+    if (*batch, t_k, d_k) != key.shape or (*batch, t_k, d_v) != value.shape:
+        raise ValueError(f"shapes do not fit together: {[tuple(x.shape) for x in given]}")
+    if max(d_k, d_v) > 256:
+        raise ValueError(f"widths must be at most 256, not {d_k} and {d_v}")
+    if torch.is_grad_enabled() and any(one.requires_grad for one in given):
+        raise ValueError("there is no backward pass: detach the inputs, or use flash.py")
+    output = query.new_empty(*batch, t_q, d_v)
+    log_sum = query.new_empty(*batch, t_q, dtype=torch.float32)
+    if log_sum.numel():
+        _forward[(math.prod(batch), triton.cdiv(t_q, block))](
+            query.contiguous(),
+            key.contiguous(),
+            value.contiguous(),
+            output,
+            log_sum,
+            t_q,
+            t_k,
+            d_k,
+            d_v,
+            1 / math.sqrt(d_k),
+            block=block,
+            wide_k=max(16, triton.next_power_of_2(d_k)),
+            wide_v=max(16, triton.next_power_of_2(d_v)),
+            causal=causal,
+        )
+    return output, log_sum
