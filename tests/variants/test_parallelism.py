@@ -1,0 +1,472 @@
+"""The ring and the shards against torch.distributed in real processes, and what their docstrings promise.
+
+The processes run this file: `python test_parallelism.py FOLDER RANK SIZE …`, one group after the other.
+"""
+
+import copy
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from course.curriculum import ROOT
+from variants.parallelism import (
+    DistributedGroup,
+    average_gradients,
+    gather,
+    ring_all_reduce,
+    shard,
+    simulate,
+)
+
+SHAPES = [(7,), (3, 4, 2), (), (0,), (0, 5), (1,), (2,), (12,)]
+
+
+def drawn(rank, shape, dtype=torch.float64):
+    """A tensor of this process's own, the same whenever it is asked for."""
+    generator = torch.Generator().manual_seed(39 + 7 * rank)
+    return (10 * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtype)
+
+
+class Model(nn.Module):
+    """Sizes that no number of processes divides, a frozen bias, and a branch that some inputs do not take."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(5, 7), nn.Linear(7, 3)
+        self.branch = nn.Linear(7, 3)
+        self.first.bias.requires_grad_(False)
+        self.double()
+
+    def forward(self, x, branch=False):
+        hidden = self.first(x).tanh()
+        return self.branch(hidden) if branch else self.second(hidden)
+
+
+def loss_of(model, rank, rows=4, branch=False):
+    given = (branch,) if branch else ()
+    return model(drawn(rank, (rows, 5)), *given).square().mean()
+
+
+def gradients_of(model):
+    return {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+
+
+# --- In real processes ----------------------------------------------------------------------------
+
+
+def in_process(folder, rank, *sizes):
+    """What `torch.distributed` gives beside what ours gives, in groups of these sizes."""
+    import torch.distributed as dist
+
+    for size in (size for size in sizes if rank < size):
+        where = f"file://{folder}/meeting{size}"
+        dist.init_process_group("gloo", init_method=where, rank=rank, world_size=size)
+        torch.save(compared(rank), folder / f"{size}-{rank}")
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def compared(rank):
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.nn.parallel import DistributedDataParallel
+
+    group, found = DistributedGroup(), {}
+    for shape in SHAPES:
+        for dtype in (torch.float64, torch.float32, torch.int64):
+            theirs = drawn(rank, shape, dtype)
+            ours = ring_all_reduce(theirs, group)
+            dist.all_reduce(theirs)
+            found[f"sum {shape} {dtype}"] = ours, theirs
+
+    for branch in (False, rank == 0):
+        model, ours = Model(), Model()
+        wrapped = DistributedDataParallel(model, find_unused_parameters=True)
+        loss_of(wrapped, rank, branch=branch).backward()
+        loss_of(ours, rank, branch=branch).backward()
+        average_gradients(ours, group)
+        for name, gradient in gradients_of(model).items():
+            found[f"{branch} {name}"] = dict(ours.named_parameters())[name].grad, gradient
+
+    mesh = init_device_mesh("cpu", (group.size,))
+    for shape in SHAPES:
+        whole = drawn(0, shape)
+        ours = shard(whole, group)
+        theirs = distribute_tensor(whole.flatten(), mesh, [Shard(0)]).to_local()  # not padded
+        found[f"shard {shape}"] = ours[: len(theirs)], theirs
+        pieces = [torch.empty_like(ours) for _ in range(group.size)]
+        dist.all_gather(pieces, ours)
+        found[f"gather {shape}"] = gather(ours, shape, group), whole
+        found[f"pieces {shape}"] = gather(ours, (len(ours) * group.size,), group), torch.cat(pieces)
+    return found | {"sharded step": sharded_step(rank, group, mesh)}
+
+
+def sharded_step(rank, group, mesh):
+    """A step of FSDP2, and one on pieces: gather, backward, average, keep a piece, step."""
+    from torch.distributed.fsdp import fully_shard
+
+    theirs, ours = nn.Linear(5, 7).double(), nn.Linear(5, 7).double()
+    for model in (theirs, ours):
+        model.weight.data, model.bias.data = drawn(0, (7, 5)) / 10, drawn(0, (7,)) / 10
+    fully_shard(theirs, mesh=mesh)
+    optimiser = torch.optim.Adam(theirs.parameters(), lr=0.1)
+    loss_of(theirs, rank).backward()
+    optimiser.step()
+
+    pieces = [nn.Parameter(shard(one, group)) for one in ours.parameters()]
+    for whole, piece in zip(ours.parameters(), pieces, strict=True):
+        whole.data = gather(piece, whole.shape, group)
+    loss_of(ours, rank).backward()
+    average_gradients(ours, group)
+    for whole, piece in zip(ours.parameters(), pieces, strict=True):
+        piece.grad = shard(whole.grad, group)
+    torch.optim.Adam(pieces, lr=0.1).step()
+    shapes = [one.shape for one in ours.parameters()]
+    wholes = [gather(piece, shape, group) for piece, shape in zip(pieces, shapes, strict=True)]
+    return (
+        torch.cat([one.flatten() for one in wholes]),
+        torch.cat([one.full_tensor().detach().flatten() for one in theirs.parameters()]),
+    )
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    """What three processes saw, and two."""
+    folder = tmp_path_factory.mktemp("processes")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, __file__, str(folder), str(rank), "3", "2"],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(3)
+    ]
+    for one in started:
+        try:
+            _, said = one.communicate(timeout=100)
+        finally:
+            one.kill()
+        assert one.returncode == 0, said[-3000:]
+    return {
+        size: [torch.load(folder / f"{size}-{rank}") for rank in range(size)] for size in (2, 3)
+    }
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("size", [2, 3])
+def test_it_is_what_torch_distributed_gives(processes, size):
+    for found in processes[size]:
+        assert len(found) > 3 * len(SHAPES)
+        for name, (ours, theirs) in found.items():
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5, msg=lambda s, n=name: n + s)
+            if ours.dtype == torch.float64:
+                torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_real_and_simulated_processes_agree_to_the_bit(processes, size):
+    def work(group):
+        return ring_all_reduce(drawn(group.rank, (3, 4, 2), torch.float32), group)
+
+    simulated = simulate(size, work)
+    real = [found["sum (3, 4, 2) torch.float32"][0] for found in processes[size]]
+    assert all(torch.equal(one, simulated[0]) for one in [*simulated, *real])
+
+
+# --- ring_all_reduce ------------------------------------------------------------------------------
+
+
+def all_reduced(tensors):
+    """The results, and what each process has sent, in bytes by destination."""
+    return simulate(
+        len(tensors),
+        lambda group: (ring_all_reduce(tensors[group.rank], group), group.sent),
+    )
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+@pytest.mark.parametrize("shape", [*SHAPES, (40,)], ids=str)
+def test_it_is_the_sum_in_every_process(size, shape):
+    tensors = [drawn(rank, shape) for rank in range(size)]
+    before = [tensor.clone() for tensor in tensors]
+    expected = [
+        math.fsum(column) for column in zip(*(one.flatten() for one in tensors), strict=True)
+    ]
+    for result, _ in all_reduced(tensors):
+        assert result.shape == shape
+        assert result.flatten().tolist() == pytest.approx(expected, abs=1e-10)
+    assert all(torch.equal(*pair) for pair in zip(tensors, before, strict=True))
+
+
+def test_all_processes_have_the_same_bits():
+    tensors = [1e3 ** (rank % 3) * drawn(rank, (50,), torch.float32) for rank in range(6)]
+    first, *others = [result for result, _ in all_reduced(tensors)]
+    assert all(torch.equal(first, other) for other in others)
+    exact = torch.stack(tensors).double().sum(0)
+    assert (
+        0 < (first - exact).abs().max() < 1e-5 * exact.abs().max()
+    )  # bits that might have differed
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+@pytest.mark.parametrize("numbers", [0, 1, 2, 6, 7, 41])
+def test_a_process_sends_no_more_than_the_rings_share_and_to_the_next_alone(size, numbers):
+    tensors = [drawn(rank, (numbers,), torch.float16) for rank in range(size)]
+    for rank, (_, sent) in enumerate(all_reduced(tensors)):
+        assert sum(sent) == sent[(rank + 1) % size]
+        assert sum(sent) <= 2 * 2 * (size - 1) * math.ceil(numbers / size)
+    assert sum(sum(sent) for _, sent in all_reduced(tensors)) == 2 * 2 * (size - 1) * numbers
+
+
+def test_no_message_is_longer_than_a_chunk():
+    class Measuring:
+        def __init__(self, group):
+            self.group, self.rank, self.size = group, group.rank, group.size
+            self.receive = group.receive
+
+        def send(self, tensor, to):
+            lengths.append(tensor.numel())
+            assert tensor.dtype == torch.bfloat16
+            self.group.send(tensor, to)
+
+    lengths = []
+    ours = [drawn(rank, (23,), torch.bfloat16) for rank in range(4)]
+    simulate(4, lambda group: ring_all_reduce(ours[group.rank], Measuring(group)))
+    assert max(lengths) == 6
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float16, torch.bfloat16])
+def test_dtypes(dtype):
+    tensors = [drawn(rank, (9,), dtype) for rank in range(3)]
+    expected = torch.stack(tensors).double().sum(0)
+    for result, _ in all_reduced(tensors):
+        assert result.dtype == dtype
+        torch.testing.assert_close(result.double(), expected, rtol=0, atol=0.3)
+
+
+def test_layouts_and_history():
+    tensors = [drawn(rank, (4, 6))[:, ::2].T.requires_grad_() for rank in range(3)]
+    assert not tensors[0].is_contiguous()
+    for result, _ in all_reduced(tensors):
+        torch.testing.assert_close(result, sum(tensors).detach())
+        assert not result.requires_grad
+
+
+def test_one_process_alone_gets_its_tensor():
+    tensor = drawn(0, (5,))
+    [(result, sent)] = all_reduced([tensor])
+    assert torch.equal(result, tensor) and sent == [0]
+    result.zero_()
+    assert tensor.abs().sum() > 0
+
+
+# --- average_gradients ----------------------------------------------------------------------------
+
+
+def averaged(losses, models=None):
+    """Models, one a process, after backward and the average."""
+    models = models or [Model() for _ in losses]
+    for model, loss in zip(models, losses, strict=True):
+        loss(model).backward()
+    simulate(len(models), lambda group: average_gradients(models[group.rank], group))
+    return models
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_it_is_the_gradient_of_all_batches_in_one_process(size):
+    models = averaged([lambda model, rank=rank: loss_of(model, rank) for rank in range(size)])
+    alone = Model()
+    x = torch.cat([drawn(rank, (4, 5)) for rank in range(size)])
+    alone(x).square().mean().backward()
+    for model in models:
+        assert gradients_of(model).keys() >= gradients_of(alone).keys()
+        for name, gradient in gradients_of(alone).items():
+            torch.testing.assert_close(gradients_of(model)[name], gradient, rtol=0, atol=1e-12)
+
+
+def test_steps_on_two_processes_are_steps_on_one():
+    """Five of Adam, weights too: every process makes the step that one makes with both batches."""
+    models, alone = [Model(), Model()], Model()
+    optimisers = [torch.optim.Adam(model.parameters(), lr=0.05) for model in (*models, alone)]
+    for step in range(5):
+        for optimiser in optimisers:
+            optimiser.zero_grad()
+        averaged([lambda m, r=10 * step + r: loss_of(m, r) for r in range(2)], models)
+        ((loss_of(alone, 10 * step) + loss_of(alone, 10 * step + 1)) / 2).backward()
+        for optimiser in optimisers:
+            optimiser.step()
+    for model in models:
+        for one, other in zip(model.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+def test_no_gradient_counts_as_zeros():
+    models = averaged([lambda m: loss_of(m, 0, branch=True), lambda m: loss_of(m, 1)])
+    whole = Model()
+    loss_of(whole, 0, branch=True).backward()
+    for model in models:
+        torch.testing.assert_close(model.branch.weight.grad, whole.branch.weight.grad / 2)
+    models = averaged([lambda m: loss_of(m, 0)] * 2)
+    for model in models:
+        assert model.branch.weight.grad is None or not model.branch.weight.grad.any()
+
+
+def test_frozen_parameters_and_values_are_left_alone():
+    models = [Model(), Model()]
+    for rank, model in enumerate(models):
+        model.first.bias.grad = torch.full((7,), float(rank), dtype=torch.float64)
+    before = copy.deepcopy(models[0].state_dict())
+    averaged([lambda m: loss_of(m, 0), lambda m: loss_of(m, 1)], models)
+    for rank, model in enumerate(models):
+        assert model.first.bias.grad.eq(rank).all()
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, before[name])
+
+
+def test_halves_do_not_overflow():
+    models = [nn.Linear(2, 2).half() for _ in range(3)]
+    for model in models:
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, 4e4)
+    simulate(3, lambda group: average_gradients(models[group.rank], group))
+    for model in models:
+        assert model.weight.grad.dtype == torch.float16
+        torch.testing.assert_close(model.weight.grad, torch.full_like(model.weight, 4e4).detach())
+
+
+# --- shard, gather --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 13])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_shards_are_slices_of_the_flat_padded_parameter(size, shape):
+    parameter = nn.Parameter(drawn(0, shape))
+    numbers, length = parameter.numel(), -(-parameter.numel() // size)
+    for rank, piece in enumerate(simulate(size, lambda group: shard(parameter, group))):
+        flat = [*parameter.detach().flatten().tolist(), *[0.0] * (length * size - numbers)]
+        assert piece.tolist() == flat[rank * length : (rank + 1) * length]
+        assert piece.dtype == torch.float64 and not piece.requires_grad
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 13])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gather_is_the_inverse(size, shape):
+    parameter = drawn(0, shape, torch.float32)
+
+    def work(group):
+        piece = shard(parameter, group)
+        whole = gather(piece, torch.Size(shape), group)
+        assert torch.equal(piece, shard(parameter, group))
+        assert sum(group.sent) == group.sent[(group.rank + 1) % size] == 4 * (size - 1) * len(piece)
+        return whole
+
+    for whole in simulate(size, work):
+        assert whole.shape == shape and whole.dtype == torch.float32 and not whole.requires_grad
+        assert torch.equal(whole, parameter)
+
+
+def test_a_piece_has_memory_of_its_own():
+    for size in (1, 3):
+        parameter = drawn(0, (30,))
+        for piece in simulate(size, lambda group, whole=parameter: shard(whole, group)):
+            assert piece.untyped_storage().nbytes() == 8 * 30 // size
+            before = piece.clone()
+            parameter.add_(1.0)
+            assert torch.equal(piece, before)
+
+
+def test_a_strided_parameter_is_cut_in_the_order_of_flatten():
+    parameter = drawn(0, (4, 6)).T
+    pieces = simulate(5, lambda group: shard(parameter, group))
+    assert torch.equal(torch.cat(pieces)[:24], parameter.flatten())
+
+
+# --- simulate -------------------------------------------------------------------------------------
+
+
+def test_messages_arrive_in_order_and_are_copies():
+    def work(group):
+        if group.rank == 1:
+            return [group.receive(0).item(), group.receive(2).item(), group.receive(0).item()]
+        tensor = torch.tensor(float(group.rank))
+        group.send(tensor, 1)
+        tensor += 10
+        if group.rank == 0:
+            group.send(tensor, 1)
+        return group.sent
+
+    assert simulate(3, work) == [[0, 8, 0], [0.0, 2.0, 10.0], [0, 4, 0]]
+
+
+def test_who_waits_for_nothing_is_told_at_once():
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match="deadlock: process 0 waits for process 2"):
+        simulate(3, lambda group: group.receive((group.rank - 1) % 3))
+    with pytest.raises(RuntimeError, match="deadlock: process 1 waits for process 0"):
+        simulate(2, lambda group: group.receive(0) if group.rank else None)
+    assert time.monotonic() - started < 0.5
+
+
+def test_a_mistake_comes_before_the_deadlock_it_leads_to():
+    def work(group):
+        if group.rank == 2:
+            raise KeyError("own mistake")
+        group.receive(2)
+
+    before = threading.active_count()
+    with pytest.raises(KeyError, match="own mistake") as caught:
+        simulate(3, work)
+    assert caught.traceback[-1].name == "work"
+    assert threading.active_count() == before
+
+
+def test_what_nobody_receives_is_told():
+    with pytest.raises(RuntimeError, match="process 0 sent process 1 a tensor that it never"):
+        simulate(2, lambda group: group.rank or group.send(torch.ones(1), 1))
+
+
+@pytest.mark.parametrize("other", [-1, 3, 1])
+def test_processes_that_there_are_not_are_refused(other):
+    for way in ("send", "receive"):
+        with pytest.raises(ValueError, match=f"process 1 of 3 cannot .* process {other}"):
+            simulate(
+                3,
+                lambda group, way=way: (
+                    group.rank == 1
+                    and getattr(group, way)(*([torch.ones(1)] if way == "send" else []), other)
+                ),
+            )
+
+
+def test_no_process_at_all_is_refused():
+    with pytest.raises(ValueError, match="size must be at least 1, not 0"):
+        simulate(0, lambda group: None)
+
+
+def test_turns_are_the_same_every_time():
+    def work(group):
+        drawn = [torch.rand(1).item()]
+        group.send(torch.ones(1), (group.rank + 1) % 3)
+        group.receive((group.rank - 1) % 3)
+        return [*drawn, torch.rand(1).item()]
+
+    torch.manual_seed(1)
+    once = simulate(3, work)
+    torch.manual_seed(1)
+    assert simulate(3, work) == once
+
+
+if __name__ == "__main__":
+    in_process(Path(sys.argv[1]), *map(int, sys.argv[2:]))
