@@ -1,0 +1,219 @@
+"""Exported models in onnxruntime against the same models in torch: any batch, length and past.
+
+Writing a graph takes torch some seconds, whatever its size, so each is written once.
+"""
+
+import dataclasses
+import functools
+import re
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import implementation
+from tests.reference.oracles import randomised
+from training.model import LanguageModel
+from variants.gpt import GPT, GPTConfig
+from variants.kv_cache import CachedGPT, generate_cached
+from variants.llama import LLaMA, LLaMAConfig
+from variants.onnx_export import OPSET, GrowingCache, OnnxModel, export
+from variants.sampling import generate
+from variants.shipping import quantized
+
+CONTEXT = 16
+GPT_SIZES = GPTConfig(vocab=29, context=CONTEXT, n_layers=2, n_heads=2, d_model=10, d_ff=24)
+LLAMA_SIZES = LLaMAConfig(
+    vocab=29, context=CONTEXT, n_layers=2, n_heads=4, n_kv_heads=2, d_model=24, d_ff=40
+)
+CHUNKS = [(1, [1, 1, 1]), (2, [5, 1, 4]), (3, [0, 7]), (4, [16])]
+
+
+def language_model():
+    """The decoder of `training/`, with what makes log-probabilities of its states."""
+    layer = implementation.EncoderLayer(
+        24,
+        implementation.MultiHeadedAttention(2, 24, 0.1),
+        implementation.PositionwiseFeedForward(24, 40, 0.1),
+        0.1,
+    )
+    embed = nn.Sequential(
+        implementation.Embeddings(24, 29), implementation.PositionalEncoding(24, 0.1, 50)
+    )
+    return LanguageModel(embed, implementation.Encoder(layer, 1), implementation.Generator(24, 29))
+
+
+MODELS = {
+    "gpt": lambda: GPT(dataclasses.replace(GPT_SIZES, n_layers=1)),
+    "cached gpt": lambda: CachedGPT(GPT_SIZES),
+    "llama": lambda: LLaMA(dataclasses.replace(LLAMA_SIZES, n_layers=1)),
+    "cached llama": lambda: LLaMA(LLAMA_SIZES),
+    "small cached llama": lambda: quantized(randomised(LLaMA(LLAMA_SIZES))),
+    "small paper": lambda: quantized(randomised(language_model())),
+}
+WHOLE = [name for name in MODELS if "cached" not in name]
+CACHED = [name for name in MODELS if "cached" in name]
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(40)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A model by its name, and its file; written when first asked for."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    folder, made = tmp_path_factory.mktemp("onnx"), {}
+
+    def one(name):
+        if name not in made:
+            torch.manual_seed(4)
+            model = MODELS[name]()
+            if "small" not in name:
+                randomised(model)
+            file = folder / f"{name}.onnx"
+            modes = [module.training for module in model.modules()]
+            export(model.train(), file, cache="cached" in name)
+            assert [module.training for module in model.modules()] == modes == [True] * len(modes)
+            made[name] = model.eval(), file
+        return made[name]
+
+    return one
+
+
+def run(file, **inputs):
+    """What the file gives, as tensors."""
+    session = OnnxModel(file, CONTEXT).session
+    given = {name: value.numpy() for name, value in inputs.items()}
+    return [torch.from_numpy(one) for one in session.run(None, given)]
+
+
+@torch.no_grad()
+def scores(model, *inputs):
+    """What torch gives: log-probabilities where there is a generator."""
+    states = model(*inputs)
+    return model.generator(states) if hasattr(model, "generator") else states
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_it_scores_as_torch_does(written, name):
+    model, file = written(name)
+    for batch, time in ((1, 1), (2, 3), (3, 7), (1, CONTEXT), (5, 2)):
+        tokens = torch.randint(29, (batch, time))
+        [logits] = run(file, tokens=tokens)
+        torch.testing.assert_close(logits, scores(model, tokens), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CACHED)
+@pytest.mark.parametrize(("batch", "chunks"), CHUNKS)
+def test_it_reads_in_chunks_what_torch_reads_at_once(written, name, batch, chunks):
+    model, file = written(name)
+    text = torch.randint(29, (batch, sum(chunks)))
+    past = {one: torch.zeros(past_shape(model, batch)) for one in ("past_keys", "past_values")}
+    found = []
+    for part in text.split(chunks, dim=1):
+        logits, keys, values = run(file, tokens=part, **past)
+        past = {"past_keys": keys, "past_values": values}
+        found.append(logits)
+    torch.testing.assert_close(torch.cat(found, dim=1), scores(model, text), rtol=1e-4, atol=1e-5)
+    with torch.no_grad():  # and what is handed on is what our own cache would hold
+        cache = GrowingCache(*torch.zeros(2, *past_shape(model, batch)))
+        model(text, cache)
+    torch.testing.assert_close(keys, torch.stack(cache.keys), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(values, torch.stack(cache.values), rtol=1e-4, atol=1e-5)
+
+
+def past_shape(model, batch):
+    """(N, B, G, 0, d_k)."""
+    config = model.config
+    heads = getattr(config, "n_kv_heads", config.n_heads)
+    return config.n_layers, batch, heads, 0, config.d_model // config.n_heads
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_writes_the_same_tokens(written, name):
+    model, file = written(name)
+    prompt = torch.randint(29, (3, 4))
+    if name == "small paper":  # which has no context of its own
+        theirs = generate(OnnxModel(file, 50), prompt, 8, temperature=0)
+        for t in range(4, 12):
+            assert torch.equal(scores(model, theirs[:, :t])[:, -1].argmax(-1), theirs[:, t])
+        return
+    wanted = generate(model, prompt, CONTEXT + 4, temperature=0)  # beyond the context, cut off
+    asked = OnnxModel(file, CONTEXT)
+    assert torch.equal(generate(asked, prompt, CONTEXT + 4, temperature=0), wanted)
+    if name in CACHED:
+        assert torch.equal(generate_cached(model, prompt, CONTEXT + 4, temperature=0), wanted)
+    other = torch.randint(29, (2, 9))  # another text, longer than the first one's prompt
+    assert torch.equal(
+        generate(asked, other, 5, temperature=0), generate(model, other, 5, temperature=0)
+    )
+
+
+def test_a_cache_is_asked_for_what_is_new_alone(written):
+    _, file = written("cached gpt")
+    asked = OnnxModel(file, CONTEXT)
+    text = torch.randint(29, (2, 9))
+    assert asked(text[:, :4]).size(1) == 4
+    assert asked(text[:, :5]).size(1) == 1
+    assert asked(text).size(1) == 4
+    assert asked(text).size(1) == 9  # the same once more: from the beginning
+    assert asked(text[:1]).size(1) == 9  # another number of rows
+    changed = torch.cat([text + 1, text], dim=1) % 29
+    assert asked(changed[:, :12]).size(1) == 12
+
+
+@pytest.mark.parametrize("name", ["small cached llama", "small paper"])
+def test_eight_bits_stay_eight_bits(written, name):
+    onnx = pytest.importorskip("onnx")
+    model, file = written(name)
+    graph = onnx.load(file).graph
+    matrices = {
+        tuple(one.dims): one.data_type
+        for one in graph.initializer
+        if len(one.dims) == 2 and one.dims[1] > 1 and "angles" not in one.name
+    }
+    held = {tuple(one.shape) for one in model.state_dict().values() if one.dtype == torch.int8}
+    assert matrices == dict.fromkeys(held, onnx.TensorProto.INT8)
+
+
+def test_the_file(written):
+    onnx = pytest.importorskip("onnx")
+    _, file = written("cached llama")
+    assert [other.name for other in file.parent.glob(f"{file.name}*")] == [file.name]  # all in one
+    model = onnx.load(file)
+    onnx.checker.check_model(model, full_check=True)
+    assert {one.domain: one.version for one in model.opset_import}[""] == OPSET
+
+    def shapes(places):
+        sizes = {}
+        for one in places:
+            axes = one.type.tensor_type.shape.dim
+            sizes[one.name] = [axis.dim_param or axis.dim_value for axis in axes]
+        return sizes
+
+    assert shapes(model.graph.input) == {
+        "tokens": ["batch", "time"],
+        "past_keys": [2, "batch", 2, "past", 6],
+        "past_values": [2, "batch", 2, "past", 6],
+    }
+    assert shapes(model.graph.output) == {
+        "logits": ["batch", "time", 29],
+        "present_keys": [2, "batch", 2, "past + time", 6],
+        "present_values": [2, "batch", 2, "past + time", 6],
+    }
+
+
+@pytest.mark.parametrize("name", ["onnx", "onnxscript", "onnxruntime"])
+def test_a_missing_package_is_named(monkeypatch, tmp_path, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    words = re.escape(f"{name} is missing") + ".*pip install onnx onnxscript onnxruntime"
+    model = GPT(GPT_SIZES)
+    needing = OnnxModel if name == "onnxruntime" else functools.partial(export, model)
+    with pytest.raises(ModuleNotFoundError, match=words):
+        needing(file=tmp_path / "a.onnx", **({"context": 9} if needing is OnnxModel else {}))
+    assert not list(tmp_path.iterdir())
