@@ -5,11 +5,13 @@ A room is entered when one of its commands is asked for, as each takes a while t
 
 from __future__ import annotations
 
+import enum
 import importlib
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -27,7 +29,7 @@ COMMANDS = {  # and where they are, in the order of the help
     "sync": "course.references.command",
     "grade": "course.grading.command",
     **{"train": TRAINING, "translate": TRAINING, "generate": TRAINING},
-    **{"evaluate": TRAINING, "attention": TRAINING},
+    **{"evaluate": TRAINING, "attention": TRAINING, "quantize": TRAINING, "export": TRAINING},
 }
 IN_AN_EDITION = ("check", "watch", "hint", "reset", "lesson", "solution", "doctor")
 
@@ -54,6 +56,13 @@ class Commands(TyperGroup):
         return typer.main.get_command(one)
 
 
+class Graduate(enum.StrEnum):
+    """The models that a learner's parts make."""
+
+    transformer = "transformer"
+    llama = "llama"
+
+
 app = typer.Typer(
     cls=Commands,
     help="Forty days from a softmax to a Transformer. Without a command: the board.",
@@ -72,12 +81,33 @@ def board(context: typer.Context) -> None:
         board()
 
 
-def assemble(answers: Answers = EXERCISES) -> None:
-    """A Transformer of your own parts, trained to copy. Exit 0 if it copies all that it never saw."""
-    from course.assembly.command import assemble
+def assemble(
+    model: Annotated[
+        Graduate, typer.Argument(help="transformer of days 8 to 22, or llama of days 23 to 32.")
+    ] = Graduate.transformer,
+    answers: Answers = EXERCISES,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, file_okay=False, metavar="DIR", help="llama: where Shakespeare lies."
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="llama: of its training.")] = None,
+) -> None:
+    """A model of your own parts. The transformer is trained to copy: exit 0 if it copies all that it never
+    saw. The llama reads Shakespeare, is quantised and exported, and speaks."""
     from course.desk.standing import failing
 
-    assemble(answers, failing)
+    if model is Graduate.llama:
+        from course.assembly.llama import assemble_llama
+
+        assemble_llama(_program(), answers, failing, data_dir, steps)
+    elif data_dir or steps:
+        raise typer.BadParameter("--data-dir and --steps are for llama: the copy task has neither")
+    else:
+        from course.assembly.command import assemble
+
+        assemble(answers, failing)
 
 
 def doctor() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import psutil
 
+from training.checkpoints import read_weights
 from training.devices import under_torchrun
 from training.errors import Refused
+from training.model import in_bytes
 from training.parts import Workshop
 from training.run import Run
 from training.settings import Settings, config_of, load, parse_changes, refuse_useless
@@ -98,7 +100,12 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
 
 def _kept(task: str, folder: Path) -> Settings:
     """The settings of a run that was begun."""
-    found = Run.found(folder).settings()
+    run = Run.found(folder)
+    found = run.settings()
+    if run.best.exists() and in_bytes(read_weights(run.best)):
+        raise Refused(
+            f"The weights in {folder} are a byte each, to be used: the run that they come from goes on"
+        )
     if found.task != task:
         right = shlex.join(["course", "train", found.task, "--resume", str(folder)])
         raise Refused(f"{folder} is a run of {found.task!r}: {right}")

@@ -1,4 +1,5 @@
-"""`train`, and what is done with what it has made: `translate`, `generate`, `evaluate`, `attention`."""
+"""`train`, and what is done with what it has made: `translate`, `generate`, `evaluate`, `attention`,
+`quantize`, `export`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,12 @@ from training.errors import Refused
 from training.program import Program, follows
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+RunOrFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN|FILE", help="The folder of a run, or a file that course export wrote."
+    ),
+]
 Device = Annotated[
     str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps; auto is a GPU where there is one.")
 ]
@@ -127,7 +134,11 @@ def generate(
     context: typer.Context,
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="[RUN]", help="The folder of a run.", show_default=False),
+        typer.Argument(
+            metavar="[RUN|FILE]",
+            help="The folder of a run, or a file that course export wrote.",
+            show_default=False,
+        ),
     ] = None,
     pretrained: Annotated[
         str | None,
@@ -163,12 +174,12 @@ def generate(
                 program, pretrained, prompt, tokens, drawing, device, data_dir
             )
         else:
-            raise Refused("course generate takes one model: RUN, or --pretrained DIR|NAME")
+            raise Refused("course generate takes one model: RUN, FILE, or --pretrained DIR|NAME")
 
 
 def evaluate(
     context: typer.Context,
-    run: RunFolder,
+    run: RunOrFile,
     split: Annotated[
         str | None, typer.Option(help="test or validation; test where there is one if left out.")
     ] = None,
@@ -206,3 +217,35 @@ def attention(
         from training import using  # torch takes a second to import
 
         using.attention(program, run, text, out, device)
+
+
+def quantize(
+    context: typer.Context,
+    run: RunFolder,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A new folder for it; RUN-int8 if left out."),
+    ] = None,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+) -> None:
+    """Keep a trained model's weights in a byte each, and measure what that changes."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import shipping  # torch takes a second to import
+
+        shipping.quantize(program, run, out, device, data_dir)
+
+
+def export(
+    context: typer.Context,
+    run: RunFolder,
+    onnx: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, ending in .onnx.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Write a trained language model as ONNX, which runs without PyTorch, and measure what comes of it."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import shipping  # torch takes a second to import
+
+        shipping.export(program, run, onnx, data_dir)

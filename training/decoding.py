@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from implementation import attention
-from training.model import Model, put_weights, weights_of
+from training.model import Model, with_weights
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from variants.kv_cache import CachedGPT, KVCache, Reader, new_cache
+from variants.onnx_export import OnnxModel
 
 Ask = Callable[[Tensor], Tensor]
 """Asked with an ever longer text `(B, t)`, it gives scores `(B, T, V)`, the last row those of the next
@@ -26,14 +27,15 @@ token."""
 
 def reader(model: Model, settings: Settings, parts: Parts) -> Ask:
     """A language model, to be asked about one text and what follows it."""
+    if isinstance(model, OnnxModel):
+        return model  # which keeps what it has read by itself
     if settings.model == "llama":
         return Reader(model, settings.context)
     if parts is not REFERENCES[settings.model]:
         return lambda tokens: model.generator(model(tokens))
     if settings.model == "gpt":
-        cached: Any = CachedGPT(model.config).to(next(model.parameters()).device).eval()
-        put_weights(cached, weights_of(model))
-        return Reader(cached, settings.context)
+        cached = with_weights(CachedGPT(model.config), model.state_dict())
+        return Reader(cached.to(next(model.parameters()).device).eval(), settings.context)
     return Reader(_CachedLanguageModel(model, settings), settings.context)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from implementation import Batch, beam_search, greedy_decode
+from training import exported
 from training.batches import padded
 from training.checkpoints import read_weights
 from training.decoding import CachedEncoderDecoder, reader
@@ -22,12 +23,13 @@ from training.devices import pick
 from training.errors import Refused
 from training.generating import Drawing, going_on
 from training.looking import self_attention
-from training.model import build, keep_weights, put_weights
+from training.model import build, keep_weights, with_weights
 from training.parts import REFERENCES, Parts, Workshop, parts_of
 from training.run import Run
 from training.settings import Settings
 from training.vocabulary import END, PAD, START, Languages
 from training.waiting import Tell, untold
+from variants.onnx_export import OnnxModel
 
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
 AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
@@ -62,25 +64,25 @@ class Model:
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto", workshop: Workshop | None = None) -> Model:
-        """The best model of a run.
+        """The best model of a run, or the one in a file of ONNX.
 
         Args:
-            folder: of the run.
+            folder: of the run, or the file.
             device: `auto` is a GPU where there is one.
             workshop: who makes parts of a learner's files, where the run has some.
 
         Raises:
             Refused: no run, none that has got as far as weights, or a damaged one.
         """
+        if folder.suffix.lower() == exported.ENDING and not folder.is_dir():
+            return cls(*exported.read(folder), torch.device("cpu"))
         run = Run.found(folder)
         settings, languages = run.settings(), run.languages()
-        path = run.best if run.best.exists() else run.last
-        if languages is None or not path.exists():
+        if languages is None or not run.weights.exists():
             raise Refused(f"{folder} holds no trained model yet")
         where = pick(device)
         parts = parts_of(settings, run.answers, workshop)
-        model = build(settings, languages, parts)
-        put_weights(model, read_weights(path))
+        model = with_weights(build(settings, languages, parts), read_weights(run.weights))
         return cls(settings, languages, model, where, parts)
 
     @property
@@ -173,6 +175,10 @@ class Model:
         Raises:
             Refused: an empty text, or one that the model cannot read.
         """
+        if isinstance(self.model, OnnxModel):
+            raise Refused(
+                "A file of ONNX keeps no attention weights: ask the run that it comes from"
+            )
         keep_weights(self.model, True)
         try:
             with self.parts.blamed():

@@ -50,7 +50,7 @@ def evaluate(
     settings = model.settings
     if split not in task.splits:
         raise Refused(f"{settings.task} has no split {split!r}: {', '.join(task.splits)}")
-    loss, sequences = _loss(model, task, split, tell)
+    loss, sequences = held_out_loss(model, task, split, tell)
     exact = bleu = signature = None
     if not settings.of_language:
         sources, wanted = map(list, zip(*task.texts(split), strict=True))
@@ -64,7 +64,7 @@ def evaluate(
     return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature)
 
 
-def _loss(model: Model, task: Task, split: str, tell: Tell) -> tuple[float, int]:
+def held_out_loss(model: Model, task: Task, split: str, tell: Tell) -> tuple[float, int]:
     """The mean over all tokens of a split, and how many sequences it has."""
     objective = Objective(model.model, smoothing=0.0)
     total, tokens, sequences = 0.0, 0, 0

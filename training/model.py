@@ -19,6 +19,7 @@ from training.errors import Refused
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
+from variants.shipping import quantized
 
 MOST_NAMES = 5  # of parameters, that a message lists
 
@@ -272,6 +273,30 @@ def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
     with torch.no_grad():
         for name, parameter in weights_of(model).items():
             parameter.copy_(weights[name])
+
+
+def in_bytes(weights: dict[str, Tensor]) -> bool:
+    """Whether these are the weights of a quantised model."""
+    return any(weight.dtype == torch.int8 for weight in weights.values())
+
+
+def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
+    """The model with these weights: itself, or its quantised copy where they are a byte each.
+
+    Raises:
+        Refused: names or shapes that are not the model's.
+    """
+    if not in_bytes(weights):
+        put_weights(model, weights)
+        return model
+    small = quantized(model)
+    shapes, given = (
+        {k: tuple(w.shape) for k, w in of.items()} for of in (small.state_dict(), weights)
+    )
+    if shapes != given:
+        raise Refused(f"These weights are of another model: {_differing(shapes, given)}")
+    small.load_state_dict(weights)
+    return small
 
 
 def put_in_place(model: Model, weights: dict[str, Tensor]) -> None:

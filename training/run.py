@@ -16,14 +16,13 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from training import settings as settings_
 from training.checkpoints import Damaged, previous, read_state, write_whole
 from training.errors import Refused
 from training.parts import Workshop, needed
 from training.settings import Settings
-from training.vocabulary import Languages, from_json
+from training.vocabulary import Languages, languages_from_json
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,11 @@ class Run:
     @property
     def last(self) -> Path:
         return self.folder / "last.safetensors"
+
+    @property
+    def weights(self) -> Path:
+        """Those to use: the best, or the last where nothing was validated."""
+        return self.best if self.best.exists() else self.last
 
     @property
     def state(self) -> Path:
@@ -166,12 +170,7 @@ class Run:
         Raises:
             OSError: they could not be written.
         """
-        if languages.source is languages.target:
-            source: Any = "target"
-        else:
-            source = languages.source and languages.source.as_json()
-        found = {"source": source, "target": languages.target.as_json(), "end": languages.end}
-        text = json.dumps(found, ensure_ascii=False, indent=1)
+        text = json.dumps(languages.as_json(), ensure_ascii=False, indent=1)
         write_whole(self.vocabulary, text.encode())
 
     def languages(self) -> Languages | None:
@@ -183,12 +182,6 @@ class Run:
         if not self.vocabulary.exists():
             return None
         try:
-            found = json.loads(self.vocabulary.read_text(encoding="utf-8"))
-            target = from_json(found["target"])
-            if found["source"] is None:
-                source = None
-            else:
-                source = target if found["source"] == "target" else from_json(found["source"])
-            return Languages(source, target, found["end"])
+            return languages_from_json(json.loads(self.vocabulary.read_text(encoding="utf-8")))
         except Exception as error:  # tokenizers raises this very class
             raise Refused(f"{self.vocabulary} is damaged: {error}") from error

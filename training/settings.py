@@ -160,9 +160,23 @@ def load(path: Path) -> Settings:
         Refused: no such file, no YAML in it, an unknown key, or a value that is not allowed.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return from_yaml(path.read_bytes(), path)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
+
+
+def from_yaml(text: bytes | str, path: Path) -> Settings:
+    """The settings that `Settings.as_yaml` wrote, or that somebody did.
+
+    Args:
+        text: YAML.
+        path: the file that it comes from, named where it is wrong.
+
+    Raises:
+        Refused: no YAML, an unknown key, or a value that is not allowed.
+    """
+    try:
+        found = yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Refused(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, dict):

@@ -165,6 +165,27 @@ class Languages:
     end: int | None
     """The token that ends a target; None where its length is that of its source."""
 
+    def as_json(self) -> dict[str, Any]:
+        """What `languages_from_json` makes them from again."""
+        source: Any = self.source and self.source.as_json()
+        if self.source is self.target:
+            source = "target"
+        return {"source": source, "target": self.target.as_json(), "end": self.end}
+
+
+def languages_from_json(found: dict[str, Any]) -> Languages:
+    """The vocabularies that `as_json` described.
+
+    Raises:
+        KeyError, TypeError, ValueError, or tokenizers' Exception: it describes none.
+    """
+    target = from_json(found["target"])
+    if found["source"] is None:
+        source = None
+    else:
+        source = target if found["source"] == "target" else from_json(found["source"])
+    return Languages(source, target, found["end"])
+
 
 def characters(text: str) -> Symbols:
     """The characters that occur, in the order of their numbers."""

@@ -44,6 +44,11 @@ LANGUAGE_MODELS = {
 """What a run's model is made of, by the setting `model`: the definitions that it asks for."""
 
 
+def days_of_llama() -> list[Day]:
+    """The days whose exercises are parts of LLaMA."""
+    return list(_exercises(LANGUAGE_MODELS["llama"]))
+
+
 def keep(answers: Path, folder: Path) -> None:
     """Copy the files of parts, so that a run has them whatever becomes of the originals.
 

@@ -1,0 +1,82 @@
+"""`course assemble llama`: the learner's own LLaMA, trained on Shakespeare, quantised, exported, and heard.
+
+It is a run like others, by the commands of `training/`, one after the other. Training runs the learner's
+code in this process, as `course train --answers` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import typer
+from rich.rule import Rule
+from rich.text import Text
+
+from course.assembly import graduation, runs
+from course.curriculum import Day
+from course.judging.results import DayResult
+from course.terminal import display
+from training.program import Program
+
+CONFIG = "shakespeare_llama.yaml"
+PROMPT, TOKENS, TEMPERATURE = "ROMEO:\n", 400, 0.8
+
+
+def assemble_llama(
+    program: Program,
+    answers: Path,
+    failing: Callable[[Sequence[Day], Path], list[DayResult]],
+    data_dir: Path | None,
+    steps: int | None,
+) -> None:
+    """Train a LLaMA of the learner's parts, quantise it, export it, and let it speak.
+
+    Args:
+        program: whose commands these are.
+        answers: the folder with the parts.
+        failing: finds among days those that fail; a training that comes to nothing is no way to
+            learn of them.
+        data_dir: where Shakespeare lies, if not in the cache.
+        steps: of the training; those of the config if left out.
+    """
+    console = display.console()
+    with console.status("Checking your parts …"):
+        wrong = failing(runs.days_of_llama(), answers)
+    if wrong:
+        console.print(graduation.warning(wrong))
+    with program.refusals():
+        from training import asking, running, shipping, using  # torch takes a second to import
+        from training.exported import MISSING, installed
+        from training.generating import Drawing
+        from training.settings import CONFIGS
+
+        def begin(what: str) -> None:
+            console.print(Rule(Text(what, "bold"), align="left", style="quiet"))
+
+        folder = Path("runs") / f"llama-{datetime.now():%Y%m%d-%H%M%S}"
+        asked = asking.asked(
+            "shakespeare",
+            [],
+            {"steps": steps, "answers": str(answers)},
+            config=CONFIGS / CONFIG,
+            resume=None,
+            out=folder,
+            epochs=None,
+            device="cpu",
+            data_dir=data_dir,
+            workshop=program.workshop,
+        )
+        begin("Your LLaMA reads Shakespeare")
+        if status := running.run(program, asked, devices=1):
+            raise typer.Exit(status)
+        begin("Its weights, a byte each")
+        small = shipping.quantize(program, folder, None, "cpu", data_dir)
+        begin("Without PyTorch: ONNX")
+        if installed():
+            shipping.export(program, folder, folder / "llama.onnx", data_dir)
+        else:
+            console.print(Text(MISSING, "quiet"), soft_wrap=True)
+        begin("It speaks")
+        using.generate(program, small, PROMPT, TOKENS, Drawing(TEMPERATURE), "cpu")
