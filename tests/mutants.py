@@ -220,6 +220,18 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
         _SAME_AXIS: ("return self.w_o(heads.transpose(1, 2).flatten(+2))",),
         _ON_THE_CPU: ("mask = subsequent_mask(x.size(1)).to()",),
     },
+    "selective_scan": {
+        _COMMUTES: ("wide = torch.promote_types(torch.float32, u.dtype)",),
+        _SYMMETRIC: ("outputs.append(y.transpose(2, 1) + d * x[:, t:t + 1])",),
+        "without rows the zeros are broadcast to all of them": ("h = x.new_zeros(*a.shape)",),
+    },
+    "Mamba": {
+        _SYMMETRIC: (
+            "x = self.conv1d(seen.transpose(1, 2)).transpose(2, 1)",
+            "x = self.conv1d(seen.transpose(2, 1)).transpose(1, 2)",
+        ),
+        _ON_THE_CPU: ("h = state.h.to()",),
+    },
     "CachedSelfAttention": {
         _SYMMETRIC: (
             "query = query.unflatten(-1, (self.n_heads, -1)).transpose(2, 1)",
