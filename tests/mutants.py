@@ -83,6 +83,19 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
         _SAME_AXIS: ("return heads.transpose(1, 2).flatten(+2)",),
         _ON_THE_CPU: ("past = torch.ones(t_q, t_k, dtype=torch.bool).tril(t_k - t_q)",),
     },
+    "TopKRouter": {
+        _COMMUTES: ("wide = torch.promote_types(torch.float32, x.dtype)",),
+        _SAME_AXIS: ("weights, experts = probs.topk(self.k)",),
+    },
+    "load_balancing_loss": {
+        _COMMUTES: ("wide = torch.promote_types(torch.float32, probs.dtype)",),
+        "the mean of halves is added up in float32 by itself, and rounded once": (
+            "p = probs.to().reshape(-1, n_experts).mean(dim=0)",
+        ),
+    },
+    "MixtureOfExperts": {
+        _SAME_AXIS: ("output.index_add_(0, rows, result * weights[rows, places].unsqueeze(+1))",),
+    },
     "mask_tokens": {
         _ON_THE_CPU: (
             "never = torch.tensor(list(special), dtype=tokens.dtype)",
