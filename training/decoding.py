@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from implementation import attention
-from training.model import Model, with_weights
+from training.model import Model, state_of, with_weights
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from variants.kv_cache import CachedGPT, KVCache, Reader, new_cache
@@ -34,7 +34,7 @@ def reader(model: Model, settings: Settings, parts: Parts) -> Ask:
     if parts is not REFERENCES[settings.model]:
         return lambda tokens: model.generator(model(tokens))
     if settings.model == "gpt":
-        cached = with_weights(CachedGPT(model.config), model.state_dict())
+        cached = with_weights(CachedGPT(model.config), state_of(model))
         return Reader(cached.to(next(model.parameters()).device).eval(), settings.context)
     return Reader(_CachedLanguageModel(model, settings), settings.context)
 

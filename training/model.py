@@ -275,6 +275,15 @@ def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
             parameter.copy_(weights[name])
 
 
+def state_of(model: Model) -> dict[str, Tensor]:
+    """The parameters and buffers by name, shared ones by the first of their names."""
+    first: dict[int, str] = {}
+    state = model.state_dict()
+    for name, tensor in state.items():
+        first.setdefault(tensor.untyped_storage().data_ptr(), name)
+    return {name: state[name] for name in first.values()}
+
+
 def in_bytes(weights: dict[str, Tensor]) -> bool:
     """Whether these are the weights of a quantised model."""
     return any(weight.dtype == torch.int8 for weight in weights.values())
@@ -291,11 +300,12 @@ def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
         return model
     small = quantized(model)
     shapes, given = (
-        {k: tuple(w.shape) for k, w in of.items()} for of in (small.state_dict(), weights)
+        {name: tuple(weight.shape) for name, weight in some.items()}
+        for some in (state_of(small), weights)
     )
     if shapes != given:
         raise Refused(f"These weights are of another model: {_differing(shapes, given)}")
-    small.load_state_dict(weights)
+    small.load_state_dict(weights, strict=False)  # without the other names of what is shared
     return small
 
 

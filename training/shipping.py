@@ -18,7 +18,7 @@ from training.errors import Refused
 from training.generating import Drawing
 from training.inference import Model
 from training.measuring import held_out_loss
-from training.model import in_bytes
+from training.model import in_bytes, state_of
 from training.program import Program
 from training.run import Run
 from training.tasks import Task
@@ -50,7 +50,7 @@ def quantize(
             that cannot be had.
     """
     model = _loaded(program, run, device)
-    if in_bytes(model.model.state_dict()):
+    if in_bytes(state_of(model.model)):
         raise Refused(f"The weights in {run} are a byte each already")
     task = _task(program, model, data_dir)
     small = Model(
@@ -107,7 +107,7 @@ def _keep(program: Program, model: Model, source: Run, folder: Path) -> Run:
     try:
         made.keep(model.settings)
         made.keep_languages(model.languages)
-        write_weights(made.best, model.model.state_dict())
+        write_weights(made.best, state_of(model.model))
     except OSError as error:
         made.forget(new)
         raise Refused(f"{folder} cannot be written: {error.strerror}") from error
