@@ -349,6 +349,31 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
             "src_bias = _hidden('tgt_mask', src_mask, tgt.size(0), src_bias)",
         ),
     },
+    "linear_attention": {
+        _SYMMETRIC: (
+            "state = key.transpose(-1, -2) @ value",
+            "weights = (query @ key.transpose(-1, -2)).tril()",
+        ),
+        _COMMUTES: (
+            "dtype, wide = (value.dtype, torch.promote_types(torch.float32, value.dtype))",
+        ),
+        "where it is causal, both are the same": ("t_q, t_k = (key.size(-2), query.size(-2))",),
+        "at 0 both branches are 1, and so are their slopes": (
+            "query = torch.where(query >= 0, query + 1, query.clamp(max=0).exp())",
+            "key = torch.where(key >= 0, key + 1, key.clamp(max=0).exp())",
+        ),
+        "above 0 it is the other branch that counts": (
+            "query = torch.where(query > 0, query + 1, query.clamp(max=1).exp())",
+            "key = torch.where(key > 0, key + 1, key.clamp(max=1).exp())",
+        ),
+        "chunks of any length are right": (
+            "size = 63",
+            "size = 65",
+            "query, key, value = (F.pad(x, (0, 0, 0, missing)).unflatten(-2, (size, chunks)) "
+            "for x in (query, key, value))",
+        ),
+        "0 divided by anything is 0": ("output = mixed / total.masked_fill(total == 0, 2.0)",),
+    },
     "rope_angles": {
         "float32 is allowed": ("even = torch.arange(0, head_dim, 2)",),
         "whole numbers times float64 turns are float64": ("position = torch.arange(max_len)",),

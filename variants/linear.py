@@ -47,10 +47,10 @@ def linear_attention(
         about −20 still weighs the values rightly. (Float32's elu(x) + 1 is exactly 0 from −17.4 on.)
         A sum of weights that is exactly 0, as where T_k is 0, gives an output of 0, never NaN; nothing
         else is added to a denominator. T_q may be 0 as well.
-        No tensor on the way holds T_q × T_k numbers. Where it is causal, the work is done in chunks:
-        inside a chunk every query meets every key, of earlier chunks it reads the state S and Z that
-        they have left. A state is kept for each chunk, and not for each token, so a backward pass needs
-        (T / C) · d_k · d_v numbers for them, in place of T · d_k · d_v.
+        No tensor on the way holds T_q × T_k numbers. Where it is causal, the work is done in chunks of C
+        tokens, C a fixed number such as 64: inside a chunk queries meet keys, of all earlier chunks they
+        read the S and Z that these have left. There is a state for each chunk, and not for each token:
+        what is kept for a backward pass are (T / C) · d_k · d_v numbers, and not T · d_k · d_v.
 
     Raises:
         ValueError: `causal`, and T_q is not T_k.
@@ -74,11 +74,11 @@ def linear_attention(
         #    are one matrix.
         value = F.pad(value, (0, 1), value=1.0)  # (…, T_k, d_v + 1)
         if not causal:
-            # 3. Add up all keys and values, then let each query read the sum.
+            # 3. Not causal: add up all keys and values, then let each query read the sum.
             state = key.transpose(-2, -1) @ value  # (…, d_k, d_v + 1)
             sums = query @ state  # (…, T_q, d_v + 1)
         else:
-            # 4. Cut time into chunks, and fill the last one up with nothing.
+            # 4. Causal: cut time into chunks, and fill the last one up with nothing.
             size = 64  # about d_k: then a chunk's scores and its state take up the same room
             chunks = -(-t_k // size)
             missing = chunks * size - t_k

@@ -1,0 +1,514 @@
+"""Day 34 · linear_attention(query, key, value, causal), sliding_window_mask(size, window, global_tokens)."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course.checks.authoring import DTYPES, FLOAT64, HALVES, backward, gradients, wanting_gradients
+from implementation import attention, subsequent_mask
+
+SINGLE = "a batch, a sequence or a width of one is where squeezed and broadcast axes go astray"
+EMPTY = "an empty prompt, or an empty memory, must not turn into NaN"
+FAR = "float32's elu(x) + 1 is 0 from −17.4 on, and the quotient of two zeros is NaN"
+SUMS = "a sum of thousands of features is beyond what half precision can hold or count"
+STATES = "a state for every token takes d times the memory of all keys and values together"
+
+
+def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
+    """Queries, keys and values whose features lie on both sides of 0."""
+    return {
+        "query": draw.normal(*batch, t_q, d_k, **how),
+        "key": draw.normal(*batch, t_k, d_k, mean=0.2, **how),
+        "value": draw.normal(*batch, t_k, d_v, mean=0.5, **how),
+    }
+
+
+def short(draw, **how):
+    """As many queries as keys, a few of them, no two sizes alike."""
+    b, t, d_k, d_v = draw.sizes(2, 8, 4)
+    return sequences(draw, [b], t, t, d_k, d_v, **how)
+
+
+def long(draw, **how):
+    """So many tokens that any chunks are several, and the last one is not full."""
+    t = 2 * draw.size(40, 90) + 1
+    b, d_k, d_v = draw.sizes(2, 5, 3)
+    return sequences(draw, [b], t, t, d_k, d_v, **how)
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def inputs(draw):
+    """A batch of sequences whose sizes are all different."""
+    b, t_q, t_k, d_k, d_v = draw.sizes(2, 8, 5)
+    return sequences(draw, [b], t_q, t_k, d_k, d_v)
+
+
+@pytest.fixture
+def inputs_of_rank(draw, leading):
+    """No batch at all, or several leading axes."""
+    t, d_k, d_v = draw.sizes(3, 8, 3)
+    return sequences(draw, draw.sizes(2, 4, leading), t, t, d_k, d_v)
+
+
+@pytest.fixture
+def square(draw):
+    """Every size that can be mixed up with another is equal to it."""
+    size = draw.size(4, 6)
+    return sequences(draw, [size], size, size, size, size)
+
+
+@pytest.fixture
+def few_tokens(draw):
+    """Fewer tokens than any chunk has."""
+    return short(draw)
+
+
+@pytest.fixture
+def many_tokens(draw):
+    """Several chunks, the last not full."""
+    return long(draw)
+
+
+@pytest.fixture
+def whole_chunks(draw):
+    """A power of two tokens: for most sizes of a chunk, none is left over."""
+    b, d_k, d_v = draw.sizes(2, 5, 3)
+    t = draw.choice([64, 128, 256])
+    return sequences(draw, [b], t, t, d_k, d_v)
+
+
+@pytest.fixture
+def changed(draw, many_tokens):
+    """A place in the sequence, and other tokens from there on."""
+    t = many_tokens["key"].size(1)
+    place = draw.size(t // 2, t - 2)
+    later = {name: x.clone() for name, x in many_tokens.items()}
+    for x in later.values():
+        x[:, place:] = draw.normal(x.size(0), t - place, x.size(2))
+    return {"place": place, "inputs": later}
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """One size is 1."""
+    names = ["B", "T_q", "T_k", "d_k", "d_v"]
+    sizes = dict(zip(names, draw.sizes(2, 8, 5), strict=True)) | {edge.split("=")[0]: 1}
+    b, t_q, t_k, d_k, d_v = sizes.values()
+    return sequences(draw, [b], t_q, t_k, d_k, d_v)
+
+
+@pytest.fixture
+def single_token(draw):
+    """One query, one key."""
+    b, d_k, d_v = draw.sizes(2, 6, 3)
+    return sequences(draw, [b], 1, 1, d_k, d_v)
+
+
+@pytest.fixture
+def no_keys(draw):
+    """Queries without anything to attend to."""
+    b, t_q, d_k, d_v = draw.sizes(2, 8, 4)
+    return sequences(draw, [b], t_q, 0, d_k, d_v)
+
+
+@pytest.fixture
+def no_queries(draw):
+    """Keys that nobody asks."""
+    b, t_k, d_k, d_v = draw.sizes(2, 8, 4)
+    return sequences(draw, [b], 0, t_k, d_k, d_v)
+
+
+@pytest.fixture
+def no_tokens(draw):
+    """Nothing at all."""
+    b, d_k, d_v = draw.sizes(2, 8, 3)
+    return sequences(draw, [b], 0, 0, d_k, d_v)
+
+
+@pytest.fixture
+def split_from_heads(draw):
+    """Four axes that lie in memory as (B, T, h, d), as after a split into heads; keys by columns."""
+    b, h, t, d_k, d_v = draw.sizes(2, 7, 5)
+    inputs = sequences(draw, [b, h], t, t, d_k, d_v)
+    axes = {"query": (1, 2), "key": (2, 3), "value": (1, 2)}
+    return {
+        name: x.transpose(*axes[name]).contiguous().transpose(*axes[name])
+        for name, x in inputs.items()
+    }
+
+
+@pytest.fixture
+def far_below_zero(draw, dtype):
+    """All features of some queries, and all keys of one sequence, lie about −20."""
+    inputs = short(draw, dtype=dtype)
+    inputs["query"][0, 1:] -= 20
+    inputs["key"][1] -= 20
+    return inputs
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Everything of one dtype."""
+    return short(draw, dtype=dtype)
+
+
+@pytest.fixture
+def long_sums(draw, dtype):
+    """Thousands of tokens whose features and values are large, all of one sign."""
+    t, d_k, d_v = draw.size(2000, 2500), draw.size(2, 3), draw.size(4, 5)
+    inputs = sequences(draw, [], t, t, d_k, d_v)
+    return {name: (x + 12).to(getattr(torch, dtype)) for name, x in inputs.items()}
+
+
+@pytest.fixture
+def very_long(draw):
+    """Narrow features of many tokens: T × T is far more than anything else."""
+    t, d_k, d_v = draw.size(520, 640), draw.size(2, 4), draw.size(5, 7)
+    return sequences(draw, [], t, t, d_k, d_v)
+
+
+@pytest.fixture
+def wide_features(draw):
+    """Wide features: a state, d_k × d_v, is far larger than a token."""
+    t, d_k, d_v = draw.size(500, 560), draw.size(48, 55), draw.size(56, 64)
+    return sequences(draw, [], t, t, d_k, d_v)
+
+
+def window_of(size, window, global_tokens=None):
+    """A mask's arguments; global tokens where they are asked for."""
+    some = {} if global_tokens is None else {"global_tokens": global_tokens}
+    return {"size": size, "window": window} | some
+
+
+@pytest.fixture
+def local(draw):
+    """A window that is neither nothing nor everything."""
+    return window_of(draw.size(9, 14), draw.size(2, 4))
+
+
+@pytest.fixture
+def with_global_tokens(draw):
+    """A window, and a few first tokens beside it."""
+    return window_of(draw.size(10, 15), draw.size(1, 3), draw.size(2, 4))
+
+
+@pytest.fixture
+def to_attend(draw):
+    """Queries, keys and values, and a window for them."""
+    b, d_k, d_v = draw.sizes(2, 5, 3)
+    t = draw.size(9, 12)
+    return sequences(draw, [b], t, t, d_k, d_v) | {"window": draw.size(1, 3)}
+
+
+@pytest.fixture
+def itself(draw):
+    """A window of 0."""
+    return window_of(draw.size(5, 9), 0, draw.size(0, 2))
+
+
+@pytest.fixture
+def to_the_end(draw):
+    """Windows that just do not reach from end to end, just do, and reach beyond."""
+    size = draw.size(5, 9)
+    beyond = size + draw.size(0, 20)
+    return {
+        "all but one": window_of(size, size - 2),
+        "all": window_of(size, size - 1),
+        "beyond": window_of(size, beyond),
+    }
+
+
+@pytest.fixture
+def mostly_global(draw):
+    """All tokens but two are global, all are, and more than there are."""
+    size = draw.size(6, 9)
+    beyond = size + draw.size(1, 20)
+    return {
+        "all but two": window_of(size, 0, size - 2),
+        "all": window_of(size, 0, size),
+        "beyond": window_of(size, 0, beyond),
+    }
+
+
+@pytest.fixture
+def no_size(draw):
+    """No tokens, and one."""
+    return {
+        "no tokens": window_of(0, draw.size(0, 3), draw.size(0, 3)),
+        "one token": window_of(1, draw.size(0, 3), draw.size(0, 3)),
+        "two tokens": window_of(2, draw.size(0, 1), draw.size(0, 1)),
+    }
+
+
+# --- Measures -------------------------------------------------------------------------------------
+
+
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor has that any operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for one in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(one, torch.Tensor):
+                self.numbers = max(self.numbers, one.numel())
+        return out
+
+
+def kept_for_the_way_back(function, inputs):
+    """The output, and how many numbers are kept for its backward pass, each memory counted once."""
+    kept = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = function(**wanting_gradients(inputs))
+    return output, sum(kept.values())
+
+
+# --- All keys -------------------------------------------------------------------------------------
+
+
+def test_linear_attention(answer, inputs):
+    """Each query weighs the keys by the products of features elu(x) + 1, and takes the mean of the values."""
+    return {"output": answer.linear_attention(**inputs)}
+
+
+@pytest.mark.parametrize("leading", [0, 2, 3])
+def test_leading_dimensions(answer, inputs_of_rank, leading):
+    """No batch, or several leading axes, such as batch and heads."""
+    return {
+        "output": answer.linear_attention(**inputs_of_rank),
+        "causal output": answer.linear_attention(**inputs_of_rank, causal=True),
+    }
+
+
+def test_square(answer, square):
+    """Where all sizes are equal, nothing changes places either."""
+    return {"output": answer.linear_attention(**square)}
+
+
+# --- Causal ---------------------------------------------------------------------------------------
+
+
+def test_causal(answer, few_tokens):
+    """A query sees the keys up to its own position, its own included."""
+    return {"causal output": answer.linear_attention(**few_tokens, causal=True)}
+
+
+def test_causal_and_long(answer, many_tokens):
+    """So it is in a text of many tokens, whatever their number: nothing of earlier chunks is lost."""
+    return {"causal output": answer.linear_attention(**many_tokens, causal=True)}
+
+
+def test_causal_and_whole_chunks(answer, whole_chunks):
+    """And where the chunks come out even."""
+    return {"causal output": answer.linear_attention(**whole_chunks, causal=True)}
+
+
+def test_later_tokens_are_invisible(answer, changed):
+    """Other tokens later on leave the causal outputs before them alone."""
+    output = answer.linear_attention(**changed["inputs"], causal=True)
+    return {"causal output before": output[:, : changed["place"]]}
+
+
+# --- Memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.constant("the largest tensor", "it has fewer numbers than half of T × T")
+@pytest.mark.parametrize("causal", [False, True])
+def test_no_table_of_scores(answer, very_long, causal):
+    """No tensor has T × T numbers, in a text of some hundred tokens."""
+    with Largest() as largest:
+        output = answer.linear_attention(**very_long, causal=causal)
+    t = very_long["key"].size(0)
+    few = largest.numbers < t * t // 2
+    return {
+        "output": output,
+        "the largest tensor": "has far fewer than T × T numbers"
+        if few
+        else "has about T × T numbers",
+    }
+
+
+@pytest.mark.constant("for the backward pass", "there is no state for each token")
+@pytest.mark.watertight(STATES)
+def test_no_state_for_each_token(answer, wide_features):
+    """What is kept for the causal backward pass are fewer than T states of d_k × d_v numbers."""
+    output, kept = kept_for_the_way_back(
+        lambda **inputs: answer.linear_attention(**inputs, causal=True), wide_features
+    )
+    (t, d_k), d_v = wide_features["key"].shape, wide_features["value"].size(-1)
+    few = kept < t * d_k * d_v
+    return {
+        "causal output": output.detach(),
+        "for the backward pass": "less than a state for each token is kept"
+        if few
+        else "a state for each token is kept, or more",
+    }
+
+
+# --- Gradients ------------------------------------------------------------------------------------
+
+
+def test_gradients(answer, inputs):
+    """Gradients reach query, key and value."""
+    inputs = wanting_gradients(inputs)
+    backward(answer.linear_attention(**inputs))
+    return {"gradients": gradients(inputs)}
+
+
+def test_causal_gradients(answer, many_tokens):
+    """Gradients go back from every query to all earlier keys and values, those of earlier chunks too."""
+    inputs = wanting_gradients(many_tokens)
+    backward(answer.linear_attention(**inputs, causal=True))
+    return {"gradients": gradients(inputs)}
+
+
+# --- Edges ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.watertight(SINGLE)
+@pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1"])
+def test_at_the_edge(answer, at_the_edge, edge):
+    """One sequence, one query, one key, or vectors of one number."""
+    return {"output": answer.linear_attention(**at_the_edge)}
+
+
+@pytest.mark.watertight(SINGLE)
+def test_one_token(answer, single_token):
+    """A single token gets its own value, causal or not."""
+    return {
+        "output": answer.linear_attention(**single_token),
+        "causal output": answer.linear_attention(**single_token, causal=True),
+    }
+
+
+@pytest.mark.watertight(EMPTY)
+def test_no_keys(answer, no_keys):
+    """Where there are no keys, the output is 0, and so is the query's gradient."""
+    inputs = wanting_gradients(no_keys)
+    output = answer.linear_attention(**inputs)
+    backward(output)
+    return {"output": output.detach(), "gradients": {"query": gradients(inputs)["query"]}}
+
+
+@pytest.mark.watertight(EMPTY)
+def test_no_tokens(answer, no_tokens, no_queries):
+    """No queries give no output, whether there are keys or not."""
+    return {
+        "output": answer.linear_attention(**no_queries),
+        "output without tokens": answer.linear_attention(**no_tokens),
+        "causal output": answer.linear_attention(**no_tokens, causal=True),
+    }
+
+
+@pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
+def test_memory(answer, split_from_heads):
+    """Tensors that were transposed, and lie in memory otherwise, give the same."""
+    return {
+        "output": answer.linear_attention(**split_from_heads),
+        "causal output": answer.linear_attention(**split_from_heads, causal=True),
+    }
+
+
+# --- Dtypes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype(answer, of_dtype, dtype):
+    """The output has the inputs' dtype, and is right to its precision."""
+    return {
+        "output": answer.linear_attention(**of_dtype),
+        "causal output": answer.linear_attention(**of_dtype, causal=True),
+    }
+
+
+@pytest.mark.watertight(FAR)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_far_below_zero(answer, far_below_zero, dtype):
+    """Features of about −20 are small numbers, and not 0: the weights that they give are as right as any."""
+    return {
+        "output": answer.linear_attention(**far_below_zero),
+        "causal output": answer.linear_attention(**far_below_zero, causal=True),
+    }
+
+
+@pytest.mark.watertight(SUMS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_long_sums(answer, long_sums, dtype):
+    """Over thousands of tokens, sums neither overflow nor lose count in half precision."""
+    return {
+        "output": answer.linear_attention(**long_sums)[:9],
+        "causal output": answer.linear_attention(**long_sums, causal=True)[-9:],
+    }
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_gradients_of_dtype(answer, of_dtype, dtype):
+    """Gradients have the inputs' dtype, and are right to its precision."""
+    inputs = wanting_gradients(of_dtype)
+    backward(answer.linear_attention(**inputs, causal=True))
+    return {"gradients": gradients(inputs)}
+
+
+# --- The mask -------------------------------------------------------------------------------------
+
+
+def test_window(answer, local):
+    """A token sees itself and as many as `window` tokens on either side."""
+    return {"mask": answer.sliding_window_mask(**local)}
+
+
+def test_global_tokens(answer, with_global_tokens):
+    """The first tokens see all, and all see them."""
+    return {"mask": answer.sliding_window_mask(**with_global_tokens)}
+
+
+def test_causal_window(answer, with_global_tokens):
+    """With `subsequent_mask` by & it is the window of a decoder: the past side is left."""
+    size = with_global_tokens["size"]
+    return {"mask": answer.sliding_window_mask(**with_global_tokens) & subsequent_mask(size)}
+
+
+def test_in_attention(answer, to_attend):
+    """Day 8's attention takes the mask as it is, for a whole batch."""
+    window = to_attend.pop("window")
+    mask = answer.sliding_window_mask(to_attend["key"].size(1), window, 1)
+    output, _ = attention(**to_attend, mask=mask.to(to_attend["key"].device))
+    return {"output of attention": output}
+
+
+@pytest.mark.watertight("a window of nothing is easily taken for no window")
+def test_window_of_nothing(answer, itself):
+    """With a window of 0 a token sees itself, and the global tokens."""
+    return {"mask": answer.sliding_window_mask(**itself)}
+
+
+@pytest.mark.watertight("a short text in a model with a wide window is the usual case")
+def test_wide_window(answer, to_the_end):
+    """A window may reach from end to end, and beyond; then all see all."""
+    return {name: answer.sliding_window_mask(**sizes) for name, sizes in to_the_end.items()}
+
+
+@pytest.mark.watertight("there may be more global tokens than tokens")
+def test_many_global_tokens(answer, mostly_global):
+    """Where all tokens are global, or more than there are, all see all."""
+    return {name: answer.sliding_window_mask(**sizes) for name, sizes in mostly_global.items()}
+
+
+@pytest.mark.constant("no tokens", "it is empty")
+@pytest.mark.constant("one token", "it sees itself")
+@pytest.mark.watertight("no token, or one or two, where a slice from the end takes everything")
+def test_hardly_any_tokens(answer, no_size):
+    """No tokens give an empty mask with three axes; a single one sees itself."""
+    return {name: answer.sliding_window_mask(**sizes) for name, sizes in no_size.items()}
