@@ -1,0 +1,444 @@
+"""Day 37 · selective_scan(u, delta, a, b, c, d), Mamba(config)."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch.nn.functional as F
+
+from course.checks.authoring import (
+    DTYPES,
+    FLOAT64,
+    HALVES,
+    backward,
+    gradients,
+    named_parameters,
+    wanting_gradients,
+)
+from variants.mamba import MambaConfig, MambaState
+
+EDGES = "a batch, a text, a channel or a state of one is where squeezed axes go astray"
+EMPTY = "a prompt may be empty, and so may the last piece of a text that is read in pieces"
+FORGOTTEN = "a trained model forgets at once where a new text begins, and must go on after it"
+HISTORY = "without it each step of decoding would keep the graph of all steps before it"
+LOADED = "a model saved after a call has to load into a new one, key by key"
+WIDE = "a state that is rounded to three digits at each token soon takes in nothing any more"
+
+
+# --- Inputs of the scan ---------------------------------------------------------------------------
+
+
+def scanned(draw, dtype="float32", **fixed):
+    """What a scan is given, its sizes all different unless they are fixed."""
+    sizes = dict(zip(("B", "D", "N", "T"), draw.sizes(2, 7, 4), strict=True)) | fixed
+    b, d, n, t = (sizes[name] for name in ("B", "D", "N", "T"))
+    return {
+        "u": draw.normal(b, t, d, dtype=dtype),
+        "delta": draw.uniform(0.3, 1.2, b, t, d, dtype=dtype),
+        "a": draw.uniform(-1.2, -0.2, d, n, dtype=dtype),
+        "b": draw.normal(b, t, n, mean=0.2, dtype=dtype),
+        "c": draw.normal(b, t, n, mean=0.3, dtype=dtype),
+        "d": draw.normal(d, mean=0.5, dtype=dtype),
+    }
+
+
+@pytest.fixture
+def given(draw):
+    """A few tokens."""
+    return scanned(draw)
+
+
+@pytest.fixture
+def at_once(draw):
+    """A single token."""
+    return scanned(draw, T=1)
+
+
+@pytest.fixture
+def changed(draw, given):
+    """A place in the text, and other tokens from there on."""
+    b, t, d = given["u"].shape
+    place = draw.size(1, t - 1)
+    other = scanned(draw, B=b, T=t, D=d, N=given["a"].size(1))
+    later = {}
+    for name, one in given.items():
+        later[name] = one.clone()
+        if one.dim() == 3:
+            later[name][:, place:] = other[name][:, place:]
+    return {"place": place, "given": later}
+
+
+@pytest.fixture
+def stopping(draw):
+    """Steps of 0 in the middle of a text."""
+    made = scanned(draw, T=draw.size(7, 9))
+    made["delta"][:, 2:5] = 0
+    return made
+
+
+@pytest.fixture
+def forgetting(draw):
+    """Steps so long that exp(Δ A) is 0, more than once, among ordinary ones."""
+    made = scanned(draw, T=draw.size(9, 12))
+    for t in (2, 3, 6):
+        made["delta"][:, t] = draw.uniform(700.0, 900.0, *made["delta"][:, t].shape)
+    return made
+
+
+@pytest.fixture
+def scan_at_the_edge(draw, edge):
+    """One size is 1."""
+    return scanned(draw, **{edge.split("=")[0]: 1})
+
+
+@pytest.fixture
+def nothing(draw):
+    """No tokens at all."""
+    return scanned(draw, T=0)
+
+
+@pytest.fixture
+def scan_of_dtype(draw, dtype):
+    """Everything of one dtype. In halves one token over and over: the state takes in a little each time, and
+    keeps nearly all."""
+    if dtype not in ("float16", "bfloat16"):
+        return scanned(draw, dtype=dtype)
+    made = scanned(draw, dtype=dtype, B=2, T=1, D=4, N=3)
+    for name, one in made.items():
+        if one.dim() == 3:
+            made[name] = (0.05 * one if name == "delta" else one.abs() + 0.1).repeat(1, 300, 1)
+    made["a"] = 0.02 * made["a"]
+    return made
+
+
+# --- Inputs of the layer --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(draw):
+    """A small layer, no two of its sizes alike."""
+    d_state, d_conv, rank, d_model = draw.sizes(3, 6, 4)
+    return MambaConfig(
+        d_model=d_model, d_state=d_state, d_conv=d_conv, expand=draw.size(2, 3), dt_rank=rank
+    )
+
+
+def text(draw, config, t, **how):
+    """Tokens for a layer."""
+    return draw.normal(draw.size(2, 4), t, config.d_model, **how)
+
+
+@pytest.fixture
+def x(draw, config):
+    """A text that is longer than the convolution sees."""
+    return text(draw, config, draw.size(7, 10))
+
+
+@pytest.fixture
+def short(draw, config):
+    """A single token."""
+    return text(draw, config, 1)
+
+
+@pytest.fixture
+def later(draw, config, x):
+    """A place in the text, and other tokens from there on."""
+    place = draw.size(1, x.size(1) - 1)
+    other = x.clone()
+    other[:, place:] = draw.normal(x.size(0), x.size(1) - place, x.size(2))
+    return {"place": place, "x": other}
+
+
+@pytest.fixture
+def token_by_token(draw, config):
+    """A text in pieces: some tokens, and then one by one."""
+    whole = text(draw, config, draw.size(10, 12))
+    return list(whole.split([whole.size(1) - 4, 1, 1, 1, 1], dim=1))
+
+
+@pytest.fixture
+def in_chunks(draw, config):
+    """A text in chunks of several tokens, no two of a length, the middle one short."""
+    first, last = draw.sizes(4, 7, 2)
+    whole = text(draw, config, first + 2 + last)
+    return list(whole.split([first, 2, last], dim=1))
+
+
+@pytest.fixture
+def two_texts(draw, config):
+    """Two texts in as many chunks, which are read by turns."""
+    b = draw.size(2, 4)
+    return [[draw.normal(b, n, config.d_model) for n in (3, 1, 2)] for _ in range(2)]
+
+
+@pytest.fixture
+def with_nothing_in_it(draw, config):
+    """A text with an empty chunk at its beginning, and another in its middle."""
+    whole = text(draw, config, 6)
+    return list(whole.split([0, 4, 0, 2], dim=1))
+
+
+@pytest.fixture
+def layer_at_the_edge(draw, config, edge):
+    """A layer or a text of one."""
+    field = edge.split("=")[0]
+    config = replace(config, **{field: 1}) if field not in ("B", "T") else config
+    b, t = draw.sizes(3, 7, 2)
+    b, t = 1 if field == "B" else b, 1 if field == "T" else t
+    return {"config": config, "x": draw.normal(b, t, config.d_model)}
+
+
+@pytest.fixture
+def layer_of_dtype(draw, config, dtype):
+    """Two chunks of one dtype."""
+    whole = text(draw, config, 9, dtype=dtype)
+    return list(whole.split([6, 3], dim=1))
+
+
+@pytest.fixture
+def roomy(draw):
+    """A thousand channels: what is drawn for each is known to some per cent."""
+    rank, d_state = draw.sizes(4, 12, 2)
+    return MambaConfig(
+        d_model=draw.size(500, 520), d_state=d_state, d_conv=draw.size(3, 5), expand=2, dt_rank=rank
+    )
+
+
+def fresh(config, x):
+    """What a layer keeps before a text, where the text lies."""
+    state = MambaState(config, len(x))
+    state.window, state.h = state.window.to(x.device), state.h.to(x.device)
+    return state
+
+
+def read(layer, config, chunks):
+    """The outputs for chunk after chunk, with one state, and what that then holds."""
+    state = fresh(config, chunks[0])
+    seen = {f"output of chunk {n}": layer(chunk, state) for n, chunk in enumerate(chunks, 1)}
+    return seen | {"window": state.window, "h": state.h}
+
+
+# --- The scan -------------------------------------------------------------------------------------
+
+
+def test_one_token(answer, at_once):
+    """The first token finds an empty state: it is written, read, and passes by."""
+    return {"y": answer.selective_scan(**at_once)}
+
+
+def test_scan(answer, given):
+    """The state decays by exp(Δ A), takes in Δ B u, and is read by C."""
+    return {"y": answer.selective_scan(**given)}
+
+
+def test_scan_before_later_tokens(answer, changed):
+    """Other tokens later on leave the outputs before them alone."""
+    y = answer.selective_scan(**changed["given"])
+    return {"y before": y[:, : changed["place"]]}
+
+
+def test_steps_of_zero(answer, stopping):
+    """A step of 0 takes nothing in, and forgets nothing."""
+    return {"y": answer.selective_scan(**stopping)}
+
+
+def test_gradients_of_the_scan(answer, given):
+    """Gradients reach all six, through every token that the state remembers."""
+    inputs = wanting_gradients(given)
+    backward(answer.selective_scan(**inputs))
+    return {"gradients": gradients(inputs)}
+
+
+@pytest.mark.watertight(FORGOTTEN)
+def test_a_forgotten_past(answer, forgetting):
+    """Where exp(Δ A) is 0 the past is gone, and what comes after it is right, gradients too."""
+    inputs = wanting_gradients(forgetting)
+    y = answer.selective_scan(**inputs)
+    backward(y)
+    return {"y": y, "gradients": gradients(inputs)}
+
+
+@pytest.mark.watertight(EDGES)
+@pytest.mark.parametrize("edge", ["B=1", "D=1", "N=1"])
+def test_scan_at_the_edge(answer, scan_at_the_edge, edge):
+    """One row, one channel, or one number of state."""
+    return {"y": answer.selective_scan(**scan_at_the_edge)}
+
+
+@pytest.mark.watertight(EMPTY)
+def test_scan_of_nothing(answer, nothing, given):
+    """No tokens give no outputs; a text before or after it is as always."""
+    return {"no tokens": answer.selective_scan(**nothing), "y": answer.selective_scan(**given)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype_of_the_scan(answer, scan_of_dtype, dtype):
+    """The result has the dtype of u; halves are computed in float32."""
+    return {"y": answer.selective_scan(**scan_of_dtype)}
+
+
+# --- The layer: what there is to learn ------------------------------------------------------------
+
+
+def test_parameters(answer, build, config):
+    """Four projections, a convolution of each channel by itself, `a_log` and the skip `d`; nothing else."""
+    layer = build(answer.Mamba, config)
+    return {name: str(tuple(p.shape)) for name, p in named_parameters(layer)}
+
+
+@pytest.mark.constant("starts otherwise", "what starts wrong: nothing")
+def test_start(answer, roomy):
+    """A starts at −1, −2, …, −N in each channel, the skip at 1, and Δ between 0.001 and 0.1."""
+    layer = answer.Mamba(roomy)
+    parameters = {name: p.detach().cpu().double() for name, p in named_parameters(layer)}
+    wrong = {name: fault(name, one, roomy) for name, one in parameters.items()}
+    return {
+        "starts otherwise": "; ".join(f"{name}: {word}" for name, word in wrong.items() if word)
+        or "nothing",
+        "parameters": sum(p.numel() for p in parameters.values()),
+    }
+
+
+def fault(name, parameter, config):
+    """How a parameter starts wrong. What is drawn is off by so much less than once in 10¹⁰ times."""
+    if name == "d":
+        return "" if (parameter == 1).all() else "not 1"
+    if name == "a_log":
+        a, rates = parameter.exp(), parameter.new_ones(parameter.shape).cumsum(dim=-1)
+        for wrong, found in (("", rates), ("A = 0, …", rates - 1), ("A = −e, −e², …", rates.exp())):
+            if (a - found).abs().max() < 1e-3:
+                return wrong
+        return "A is not −1, −2, …, −N"
+    if name == "dt_proj.bias":
+        steps = F.softplus(parameter)
+        if steps.max() - steps.min() < 1e-4:
+            return "all steps alike"
+        if steps.min() < 0.99e-3 or steps.max() > 0.101:
+            return f"steps outside 0.001 to 0.1, {'all' if steps.min() > 0.69 else 'not all'} above 0.69"
+        places = (steps / 1e-3).log() / math.log(100)
+        even = abs(places.mean() - 0.5) < 0.07 and abs(places.std() - 12**-0.5) < 0.035
+        return "" if even else "steps not uniform in their logarithm"
+    if name == "dt_proj.weight":
+        ends = [end * config.dt_rank**0.5 for end in (-parameter.min(), parameter.max())]
+        if all(0.98 < end < 1.0001 for end in ends):
+            return ""
+        return f"{'wider' if max(ends) > 1.0001 else 'narrower'} than ±R^−½"
+    return ""
+
+
+# --- The layer: a whole text ----------------------------------------------------------------------
+
+
+def test_layer_of_one_token(answer, build, config, short):
+    """A text of one token: the convolution sees nothing before it, and the state is empty."""
+    return {"output": build(answer.Mamba, config)(short)}
+
+
+def test_layer(answer, build, config, x):
+    """Projected, convolved, scanned by steps of its own, gated, and projected back."""
+    return {"output": build(answer.Mamba, config)(x)}
+
+
+def test_later_tokens_are_invisible(answer, build, config, later):
+    """Other tokens later on leave the outputs before them alone: convolution and scan are causal."""
+    layer = build(answer.Mamba, config)
+    return {"output before": layer(later["x"])[:, : later["place"]]}
+
+
+def test_gradients(answer, build, config, x):
+    """Gradients reach the tokens and every parameter."""
+    layer = build(answer.Mamba, config)
+    inputs = wanting_gradients({"x": x})
+    backward(layer(**inputs))
+    return {"gradients": gradients(inputs) | gradients(layer)}
+
+
+# --- The layer: a text in pieces ------------------------------------------------------------------
+
+
+def test_state(answer, build, config, x):
+    """After a text the state holds the convolution's last inputs, and what the scan remembers."""
+    layer, state = build(answer.Mamba, config), fresh(config, x)
+    output = layer(x, state)
+    return {"window": state.window, "h": state.h, "output": output}
+
+
+def test_token_by_token(answer, build, config, token_by_token):
+    """A token that comes alone has the output that it has at the end of the whole text."""
+    return read(build(answer.Mamba, config), config, token_by_token)
+
+
+def test_in_chunks(answer, build, config, in_chunks):
+    """So have the tokens of a chunk, shorter than the window or longer."""
+    return read(build(answer.Mamba, config), config, in_chunks)
+
+
+def test_two_texts(answer, build, config, two_texts):
+    """What was read is in the state and nowhere else: two texts by turns, and then one without a state."""
+    layer = build(answer.Mamba, config)
+    states = [fresh(config, chunks[0]) for chunks in two_texts]
+    seen = {}
+    for place, pair in enumerate(zip(*two_texts, strict=True), 1):
+        for name, chunk, state in zip(("one", "other"), pair, states, strict=True):
+            seen[f"chunk {place} of the {name} text"] = layer(chunk, state)
+    return seen | {"without a state": layer(two_texts[0][0])}
+
+
+# --- The layer, watertight ------------------------------------------------------------------------
+
+
+@pytest.mark.watertight(EDGES)
+@pytest.mark.parametrize(
+    "edge", ["B=1", "T=1", "d_model=1", "d_state=1", "d_conv=1", "expand=1", "dt_rank=1"]
+)
+def test_layer_at_the_edge(answer, build, layer_at_the_edge, edge):
+    """One row, one token, or a layer one of whose sizes is 1."""
+    config, x = layer_at_the_edge["config"], layer_at_the_edge["x"]
+    return read(build(answer.Mamba, config), config, [x, x])
+
+
+@pytest.mark.watertight(EMPTY)
+def test_layer_of_nothing(answer, build, config, with_nothing_in_it):
+    """An empty chunk gives no outputs, and leaves the state as it is."""
+    return read(build(answer.Mamba, config), config, with_nothing_in_it)
+
+
+@pytest.mark.watertight(HISTORY)
+def test_no_history(answer, build, config, in_chunks):
+    """The state holds numbers: gradients of one chunk do not go into the one before it."""
+    layer, state = build(answer.Mamba, config), fresh(config, in_chunks[0])
+    first = wanting_gradients({"an earlier chunk": in_chunks[0]})
+    layer(first["an earlier chunk"], state)
+    backward(layer(in_chunks[2], state))
+    return {"gradients": gradients(layer) | gradients(first)}
+
+
+@pytest.mark.watertight(LOADED)
+def test_state_dict(answer, build, config, x):
+    """After a call as before, the state dict holds the nine tensors and nothing else."""
+    layer = build(answer.Mamba, config)
+    layer(x, fresh(config, x))
+    return dict(layer.state_dict())
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_dtype(answer, build, config, layer_of_dtype, dtype):
+    """The output has the dtype of layer and tokens, with a state that began in float32 too."""
+    layer = build(answer.Mamba, config, dtype=dtype)
+    seen = read(layer, config, layer_of_dtype)
+    return {name: one for name, one in seen.items() if name.startswith("output")}
+
+
+@pytest.mark.watertight(WIDE)
+@pytest.mark.constant("dtype of h", "it is float32")
+def test_h_is_float32_at_least(answer, build, config, layer_of_half):
+    """In half precision, too, the state is kept in float32."""
+    layer, state = build(answer.Mamba, config, dtype="bfloat16"), fresh(config, layer_of_half)
+    output = layer(layer_of_half, state)
+    return {"dtype of h": str(state.h.dtype), "output": output}
+
+
+@pytest.fixture
+def layer_of_half(draw, config):
+    """A text in bfloat16."""
+    return text(draw, config, 5, dtype="bfloat16")
