@@ -18,6 +18,7 @@ From symbols to names
     S               the scale of the loss, `LossScaler.get_scale()`
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable
@@ -46,12 +47,13 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tenso
 
     Returns:
         ‖g‖ before clipping, the root of the sum of all squares, a 0-d tensor on the gradients' device:
-        in float32, or in float64 where a gradient is in float64. 0 where there is no gradient at all.
+        in float32, or in float64 where a gradient is in float64. 0 in torch's default dtype where there is
+        no gradient at all.
 
         Each gradient keeps its dtype. Those in float16 and bfloat16 are squared, added up and
-        multiplied in float32, and rounded once. A norm that is not finite is no error: the same formula
-        applies, so that an infinite one makes finite gradients 0 and infinite ones NaN, and one that is
-        NaN makes all of them NaN.
+        multiplied in float32 at least, and rounded once. A norm that is not finite is no error: the
+        same formula applies, so that an infinite one makes finite gradients 0 and infinite ones NaN,
+        and one that is NaN makes all of them NaN.
 
     Raises:
         ValueError: a negative `max_norm`, or one that is NaN.
@@ -64,21 +66,17 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tenso
     # 1. The gradients that there are. Read the parameters once: a generator is empty afterwards.
     gradients = [one.grad for one in parameters if one.grad is not None]
     if not gradients:
-        return torch.zeros((), dtype=torch.float32)
+        return torch.zeros(())
     # 2. One norm for all of them: the norm of their norms. In float32 at least: a square overflows
     #    float16 from 256 on, and is 0 below 0.0002.
-    wide = [torch.promote_types(one.dtype, torch.float32) for one in gradients]
-    lengths = [
-        torch.linalg.vector_norm(one, dtype=dtype)
-        for one, dtype in zip(gradients, wide, strict=True)
-    ]
-    widest = torch.float64 if torch.float64 in wide else torch.float32
-    norm = torch.linalg.vector_norm(torch.stack([one.to(widest) for one in lengths]))  # ()
+    widest = functools.reduce(torch.promote_types, (one.dtype for one in gradients), torch.float32)
+    lengths = [torch.linalg.vector_norm(one, dtype=widest) for one in gradients]
+    norm = torch.linalg.vector_norm(torch.stack(lengths))  # ()
     # 3. The same factor for every gradient, and never more than 1: what is short enough stays. No `if`,
     #    for which a GPU would have to wait.
     factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)  # ()
-    for one, dtype in zip(gradients, wide, strict=True):
-        one.copy_(one.to(dtype) * factor.to(dtype))
+    for one in gradients:
+        one.copy_(one.to(widest) * factor)
     return norm
 
 
@@ -144,7 +142,7 @@ class LossScaler:
         Raises:
             ValueError: a gradient in float16, in which a small number would be lost after all: parameters
                 are kept in float32 (the paper's master weights), and only what is computed with them is
-                in float16.
+                in float16. Or no gradient at all.
             RuntimeError: it was called already in this step.
         """
         if self.finite is not None:
@@ -152,13 +150,14 @@ class LossScaler:
         # 1. The gradients of every parameter of every group.
         parameters = (one for group in optimizer.param_groups for one in group["params"])
         gradients = [one.grad for one in parameters if one.grad is not None]
+        if not gradients:
+            raise ValueError("optimizer must hold a parameter with a gradient, and holds none")
         if any(one.dtype == torch.float16 for one in gradients):
             raise ValueError("gradients must not be float16: keep the parameters in float32")
         # 2. Divide each of them, and note whether all are finite: on their device, without waiting.
         for one in gradients:
             one.div_(self.current)
-        finite = [one.isfinite().all() for one in gradients]
-        self.finite = torch.stack(finite).all() if finite else torch.tensor(True)  # ()
+        self.finite = torch.stack([one.isfinite().all() for one in gradients]).all()  # ()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Let the optimiser step with unscaled gradients, but not if one of them is infinite or NaN.
@@ -226,10 +225,8 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
 
     Source: Chen et al. 2016, §3 and §4.1; it does what `torch.utils.checkpoint.checkpoint` does.
     """
-    # 1. Without gradients there is no backward pass, and nothing to save.
-    if not torch.is_grad_enabled():
-        return function(*inputs)
-    # 2. Note what the result depends on beside the inputs: the random states, and autocast.
+    # 1. Note what the result depends on beside the inputs: the random states, and autocast. (Where
+    #    gradients are disabled that is all: autograd keeps nothing, and there is no second call.)
     gpus = {one.device for one in inputs if isinstance(one, Tensor) and one.is_cuda}
     drawn_on_cpu = torch.get_rng_state()
     drawn_on = {gpu: torch.cuda.get_rng_state(gpu) for gpu in gpus}
@@ -237,7 +234,7 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
         torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))
         for kind in ("cpu", "cuda")
     ]
-    # 3. The second call. Put back what was noted, for as long as it lasts; gradients are on, which they
+    # 2. The second call. Put back what was noted, for as long as it lasts; gradients are on, which they
     #    are not in a backward pass. Collect, in their order, the tensors that autograd wants to keep.
     found: dict[int, Tensor] = {}
 
@@ -253,9 +250,11 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
             with torch.autograd.graph.saved_tensors_hooks(collect, lambda nothing: nothing):
                 function(*inputs)
 
-    # 4. The first call: for each tensor that autograd wants to keep it gets a number instead. When the
+    # 3. The first call: for each tensor that autograd wants to keep it gets a number instead. When the
     #    backward pass hands one in, the tensor is that of this number in the second call: the first
-    #    number causes it, and each tensor is let go of once it was asked for.
+    #    number causes it, and each tensor is let go of once it was asked for. (What is kept, and what is
+    #    handed out, `torch.autograd.graph.saved_tensors_hooks` lets one say. A `torch.autograd.Function`
+    #    is another way to write all this.)
     numbers = itertools.count()
 
     def tensor_of(number: int) -> Tensor:
