@@ -96,6 +96,19 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
     "MixtureOfExperts": {
         _SAME_AXIS: ("output.index_add_(0, rows, result * weights[rows, places].unsqueeze(+1))",),
     },
+    "MixtureOfDepths": {
+        _COMMUTES: (
+            "k = min(max(1, math.floor(self.capacity * t + 1e-09)), t)",
+            "k = min(t, max(math.floor(self.capacity * t + 1e-09), 1))",
+        ),
+        _SAME_AXIS: (
+            "places = scores.topk(k, dim=1).indices.sort().values",
+            "places = scores.topk(k).indices.sort(dim=1).values",
+        ),
+        "the product's rounding error is far below either": (
+            "k = min(t, max(1, math.floor(self.capacity * t + 2e-09)))",
+        ),
+    },
     "mask_tokens": {
         _ON_THE_CPU: (
             "never = torch.tensor(list(special), dtype=tokens.dtype)",
