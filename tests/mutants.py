@@ -409,6 +409,36 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
             "pairs = angles.size(+1)",
         ),
     },
+    "clip_gradients": {
+        "on the CPU a half times a single number is rounded once": (
+            "one.copy_(one.to() * factor)",
+        ),
+    },
+    "LossScaler": {
+        _COMMUTES: (
+            "return loss.to(torch.promote_types(torch.float32, loss.dtype)) * self.current",
+        ),
+    },
+    "checkpoint": {
+        "the order of two contexts that do not meet is free": (
+            "casts = [torch.autocast(kind, torch.get_autocast_dtype(kind), "
+            "torch.is_autocast_enabled(kind)) for kind in ('cuda', 'cpu')]",
+        ),
+        _ON_THE_CPU: (
+            "drawn_on = {gpu: torch.cuda.get_rng_state() for gpu in gpus}",
+            "casts = [torch.autocast(kind, torch.get_autocast_dtype(kind), "
+            "torch.is_autocast_enabled(kind)) for kind in ('cpu', 'cpu')]",
+            "with torch.random.fork_rng(), casts[0], casts[1], torch.enable_grad():",
+            "with torch.random.fork_rng(list()), casts[0], casts[1], torch.enable_grad():",
+            "with torch.random.fork_rng(list(gpus)), casts[0], casts[0], torch.enable_grad():",
+            "torch.cuda.set_rng_state(gpu)",
+            "torch.cuda.set_rng_state(state)",
+            "torch.cuda.set_rng_state(gpu, state)",
+        ),
+    },
+    "train_step": {
+        _COMMUTES: ("logits = logits.to(torch.promote_types(torch.float32, logits.dtype))",),
+    },
 }
 EQUIVALENT = {
     (definition, statement): reason
