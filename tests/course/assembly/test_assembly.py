@@ -1,17 +1,24 @@
 """`course assemble`: whose parts are put together, what they can do, and what is said where they fail."""
 
+import hashlib
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib import pyplot
+from typer.testing import CliRunner
 
 import implementation
-from course.assembly import graduation
+from course.assembly import graduation, llama
 from course.assembly.copying import HELD_OUT
 from course.assembly.parts import part_days, put_together
+from course.cli import app
 from course.curriculum import ROOT
+from tests.training.conftest import POETRY
+from training import exported, tasks
+from training.downloads import File
 
 LAYER_NORM = """
 import torch
@@ -146,3 +153,66 @@ def test_positions_in_the_picture_are_whole(tmp_path, monkeypatch):
     graduation.draw([np.full((1, 9, 9), 1 / 9)], tmp_path / "picture.png")
     plot = figures[0].axes[0]
     assert all(float(tick).is_integer() for tick in [*plot.get_xticks(), *plot.get_yticks()])
+
+
+# --- LLaMA ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shakespeare(tmp_path, monkeypatch):
+    """A folder with a text in Shakespeare's place, and a working folder of its own."""
+    body = POETRY.encode()
+    file = File("poem.txt", "http://nowhere.invalid/poem.txt", hashlib.sha256(body).hexdigest())
+    monkeypatch.setattr(tasks, "TINY_SHAKESPEARE", file)
+    monkeypatch.setattr(llama, "PROMPT", "7 green")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "poem.txt").write_bytes(body)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+def assembled(*arguments):
+    return CliRunner().invoke(app, ["assemble", *map(str, arguments)])
+
+
+def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
+    """The learner's part is in it, what of it fails is told first, and what they leave can be used."""
+    done = assembled("llama", "--answers", answers(RIGHT), "--data-dir", shakespeare, "--steps", 3)
+    assert done.exit_code == 0, done.output
+    stations = (
+        "Day 11 · Norm and residual",
+        "reads Shakespeare",
+        "a byte each",
+        "ONNX",
+        "It speaks",
+        "7 green",
+    )
+    places = [done.output.index(station) for station in stations]
+    assert places == sorted(places)
+    assert "Yours (1): LayerNorm" in done.output
+    run, small = sorted(Path("runs").iterdir())
+    assert small.name == f"{run.name}-int8" and (run / "llama.onnx").stat().st_size > 1_000_000
+    how = ["--prompt", "7 green", "--tokens", "8", "--temperature", "0"]
+    said = [CliRunner().invoke(app, ["generate", str(model), *how]) for model in (run, small)]
+    assert all(one.exit_code == 0 and one.output.startswith("7 green") for one in said)
+
+
+def test_a_llama_goes_without_onnx_where_it_is_not_installed(answers, shakespeare, monkeypatch):
+    monkeypatch.setattr(exported, "installed", lambda: False)
+    done = assembled("llama", "--answers", answers(RIGHT), "--data-dir", shakespeare, "--steps", 2)
+    assert done.exit_code == 0, done.output
+    assert "pip install onnx onnxscript onnxruntime" in done.output.replace("\n", " ")
+    assert not list(Path("runs").glob("*/*.onnx")) and "7 green" in done.output
+
+
+def test_a_llama_of_nobody_s_parts_is_none(shakespeare, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = assembled("llama", "--answers", tmp_path / "empty", "--data-dir", shakespeare)
+    assert done.exit_code == 2 and "No part of this model is yours" in done.output
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_what_is_for_the_llama_alone_is_refused_elsewhere(shakespeare):
+    done = assembled("--steps", 3)
+    assert done.exit_code == 2 and "--steps are for llama" in done.output.replace("\n", " ")
+    assert assembled("alpaca").exit_code == 2
