@@ -22,7 +22,7 @@ def test_a_shipped_config_can_be_read_and_written(path, tmp_path):
         ("copy", 2, 64, 4),
         ("sorting", 2, 64, 4),
         ("arithmetic", 3, 128, 8),
-        ("shakespeare", 4, 256, 8),
+        ("shakespeare", 4, 128, 4),
     ],
 )
 def test_the_default_sizes(task, layers, d_model, heads):
