@@ -439,6 +439,11 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
     "train_step": {
         _COMMUTES: ("logits = logits.to(torch.promote_types(torch.float32, logits.dtype))",),
     },
+    "shard": {
+        "zeros beyond the last piece are cut off again": (
+            "padded = F.pad(flat, (0, length * group.size + flat.numel()))",
+        ),
+    },
 }
 EQUIVALENT = {
     (definition, statement): reason
