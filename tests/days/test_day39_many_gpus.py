@@ -1,0 +1,592 @@
+"""Day 39 · ring_all_reduce, average_gradients, shard, gather."""
+
+import math
+
+import pytest
+
+from course.checks.authoring import (
+    DTYPES,
+    backward,
+    gradients,
+    named_parameters,
+    wanting_gradients,
+)
+from implementation import PositionwiseFeedForward
+from variants.parallelism import simulate
+
+FEW = "fewer elements than processes leave some of them with nothing"
+EDGES = "a scalar, an empty tensor and a process alone are the ends of every loop"
+LAYOUT = "a transposed tensor does not lie in memory as it is read"
+SAME = "this is 0 whatever goes in"
+PADDING = "nothing is left for it but zeros"
+
+
+def summands(draw, size, *shape, **how):
+    """A tensor for each process."""
+    return [draw.normal(*shape, **how) for _ in range(size)]
+
+
+def uneven(draw, size):
+    """A shape of which `size` processes leave over more than nothing, and less than all but one."""
+    while True:
+        shape = tuple(draw.sizes(2, 7, 2))
+        if 0 < math.prod(shape) % size < size - 1:
+            return shape
+
+
+def cut(draw, size, numbers, **how):
+    """The pieces of a tensor of so many elements, one for each process; where zeros would stand at the
+    end there are numbers that must not come through."""
+    return [draw.normal(math.ceil(numbers / size), **how) for _ in range(size)]
+
+
+def all_reduced(ring_all_reduce, tensors):
+    """What each process gets, and how many numbers it sent, by destination."""
+
+    def work(group):
+        result = ring_all_reduce(tensors[group.rank], group)
+        return result, [one // tensors[0].element_size() for one in group.sent]
+
+    return simulate(len(tensors), work)
+
+
+def gathered(gather, pieces, shape):
+    """What each process gets, and how many numbers it sent, by destination."""
+
+    def work(group):
+        whole = gather(pieces[group.rank], shape, group)
+        return whole, [one // pieces[0].element_size() for one in group.sent]
+
+    return simulate(len(pieces), work)
+
+
+def results(seen):
+    """What each process got, by the process."""
+    return {f"result of process {rank}": result for rank, (result, _) in enumerate(seen)}
+
+
+def beyond(seen, share):
+    """How many numbers too many the busiest process sent."""
+    return max(0, *(sum(sent) - share for _, sent in seen))
+
+
+def elsewhere(seen):
+    """How many numbers were sent to processes that are no neighbours."""
+    size = len(seen)
+    return sum(
+        count
+        for rank, (_, sent) in enumerate(seen)
+        for to, count in enumerate(sent)
+        if (to - rank) % size not in (1, size - 1)
+    )
+
+
+def pieces_of(shard, parameter, size):
+    """Each process's piece, by the process."""
+    pieces = simulate(size, lambda group: shard(parameter, group))
+    return {f"piece of process {rank}": piece for rank, piece in enumerate(pieces)}
+
+
+def averaged(average_gradients, models):
+    """The gradients of each process's model, after they were averaged."""
+    simulate(len(models), lambda group: average_gradients(models[group.rank], group))
+    return {f"process {rank}": gradients(model) for rank, model in enumerate(models)}
+
+
+def replicas(build, batches, **how):
+    """The same model in each process, after backward on that process's batch."""
+    size = next(iter(batches)).size(-1)
+    models = [build(PositionwiseFeedForward, size, size + 2, 0.0, **how) for _ in batches]
+    for model, x in zip(models, batches, strict=True):
+        backward(model(x))
+    return models
+
+
+# --- Inputs: ring_all_reduce ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(draw):
+    """Two processes, and an even number of elements."""
+    return summands(draw, 2, 2 * draw.size(2, 4))
+
+
+@pytest.fixture
+def several(draw):
+    """Three to five processes, and as many elements in each chunk."""
+    size = draw.size(3, 5)
+    return summands(draw, size, size * draw.size(2, 4))
+
+
+@pytest.fixture
+def shaped(draw):
+    """Tensors with axes, whose number of elements the number of processes does not divide."""
+    size = draw.size(3, 5)
+    return summands(draw, size, *uneven(draw, size))
+
+
+@pytest.fixture
+def many(draw):
+    """Enough processes to see who sends what to whom."""
+    size = draw.size(5, 6)
+    return summands(draw, size, size * draw.size(3, 5))
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """As many processes and elements as the edge has."""
+    size, shape = {
+        "alone": (1, (draw.size(2, 5),)),
+        "scalar": (3, ()),
+        "fewer": (draw.size(4, 6), (draw.size(2, 3),)),
+        "one more": (4, (5,)),
+    }[edge]
+    return summands(draw, size, *shape)
+
+
+@pytest.fixture
+def nothing(draw):
+    """Three empty tensors."""
+    return summands(draw, 3, 0, draw.size(2, 5))
+
+
+@pytest.fixture
+def transposed(draw):
+    """Tensors that lie in memory by columns."""
+    rows, columns = draw.sizes(3, 6, 2)
+    return [one.T for one in summands(draw, draw.size(2, 4), rows, columns)]
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Tensors of one dtype."""
+    return summands(draw, 3, draw.size(5, 9), dtype=dtype)
+
+
+@pytest.fixture
+def counts(draw):
+    """Whole numbers."""
+    length = draw.size(5, 9)
+    return [draw.integers(-50, 50, length) for _ in range(3)]
+
+
+# --- Inputs: average_gradients --------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(draw):
+    """A batch for each of two processes."""
+    return summands(draw, 2, *draw.sizes(3, 6, 2))
+
+
+@pytest.fixture
+def batches(draw):
+    """A batch for each of four processes."""
+    return summands(draw, 4, *draw.sizes(3, 7, 2))
+
+
+@pytest.fixture
+def lone(draw):
+    """The batch of a process that is alone."""
+    return summands(draw, 1, *draw.sizes(3, 6, 2))
+
+
+@pytest.fixture
+def left_over(draw, pair):
+    """A gradient that a frozen matrix has from before."""
+    width = pair[0].size(1)
+    return draw.normal(width, width + 2)
+
+
+@pytest.fixture
+def large(draw):
+    """Gradients near the largest number of float16, for the first bias of three processes."""
+    width = draw.size(3, 5)
+    return [draw.uniform(3e4, 5e4, width + 2, dtype="float16") for _ in range(3)]
+
+
+@pytest.fixture
+def batches_of_dtype(draw, dtype):
+    """A batch for each of three processes, of one dtype."""
+    return summands(draw, 3, *draw.sizes(3, 6, 2), dtype=dtype)
+
+
+# --- Inputs: shard --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def even(draw):
+    """A number of processes, and a matrix that it divides."""
+    size, columns = draw.sizes(2, 5, 2)
+    return {"size": size, "parameter": draw.normal(size * draw.size(1, 2), columns)}
+
+
+@pytest.fixture
+def odd(draw):
+    """A number of processes, and a matrix that it does not divide."""
+    size = draw.size(3, 5)
+    return {"size": size, "parameter": draw.normal(*uneven(draw, size))}
+
+
+@pytest.fixture
+def beside(draw):
+    """Something that varies where all the rest is as it must be."""
+    return draw.normal(4)
+
+
+@pytest.fixture
+def kept_alone(draw):
+    """A single process, and a matrix."""
+    return {"size": 1, "parameter": draw.normal(*draw.sizes(2, 5, 2))}
+
+
+@pytest.fixture
+def scalar(draw):
+    """Three processes, and a parameter without axes."""
+    return {"size": 3, "parameter": draw.normal()}
+
+
+@pytest.fixture
+def fewer(draw):
+    """Five processes, and three elements."""
+    return {"size": 5, "parameter": draw.normal(3)}
+
+
+@pytest.fixture
+def one_more(draw):
+    """Four processes, and five elements: two in each piece, so that the last has none."""
+    return {"size": 4, "parameter": draw.normal(5)}
+
+
+@pytest.fixture
+def no_elements(draw):
+    """Three processes, and an empty parameter."""
+    return {"size": 3, "parameter": draw.normal(0, draw.size(2, 5))}
+
+
+@pytest.fixture
+def by_columns(draw):
+    """A matrix that lies in memory by columns."""
+    rows, columns = draw.sizes(3, 6, 2)
+    return {"size": draw.size(2, 4), "parameter": draw.normal(rows, columns).T}
+
+
+@pytest.fixture
+def parameter_of_dtype(draw, dtype):
+    """A vector of one dtype."""
+    return {"size": 3, "parameter": draw.normal(draw.size(7, 11), dtype=dtype)}
+
+
+# --- Inputs: gather -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def whole_pieces(draw):
+    """Pieces without padding, and the shape of the whole."""
+    size, columns = draw.sizes(3, 6, 2)
+    shape = size * draw.size(1, 2), columns
+    return {"pieces": cut(draw, size, math.prod(shape)), "shape": shape}
+
+
+@pytest.fixture
+def padded_pieces(draw):
+    """Pieces with something at the end that does not belong to the whole, and its shape."""
+    size = draw.size(3, 5)
+    shape = uneven(draw, size)
+    return {"pieces": cut(draw, size, math.prod(shape)), "shape": shape}
+
+
+@pytest.fixture
+def many_pieces(draw):
+    """Enough processes to see who sends what to whom."""
+    size = draw.size(5, 6)
+    shape = (size * draw.size(3, 5),)
+    return {"pieces": cut(draw, size, shape[0]), "shape": shape}
+
+
+@pytest.fixture
+def edge_of_gather(draw, edge):
+    """As many processes and elements as the edge has."""
+    size, shape = {
+        "alone": (1, (draw.size(2, 5), 3)),
+        "scalar": (3, ()),
+        "empty": (3, (0, draw.size(2, 5))),
+        "fewer": (draw.size(5, 6), (draw.size(2, 4),)),
+    }[edge]
+    return {"pieces": cut(draw, size, math.prod(shape)), "shape": shape}
+
+
+@pytest.fixture
+def pieces_of_dtype(draw, dtype):
+    """Pieces of one dtype."""
+    numbers = draw.size(7, 11)
+    return {"pieces": cut(draw, 3, numbers, dtype=dtype), "shape": (numbers,)}
+
+
+# --- ring_all_reduce ------------------------------------------------------------------------------
+
+
+def test_two_processes(answer, two):
+    """Two processes both get the sum of their tensors."""
+    return results(all_reduced(answer.ring_all_reduce, two))
+
+
+def test_several_processes(answer, several):
+    """Every process gets the sum of all tensors."""
+    return results(all_reduced(answer.ring_all_reduce, several))
+
+
+def test_any_shape(answer, shaped):
+    """The sum has the tensors' shape, also where the processes do not divide the number of elements."""
+    return results(all_reduced(answer.ring_all_reduce, shaped))
+
+
+@pytest.mark.constant("numbers sent beyond 2 (n − 1) / n of the tensor", SAME)
+def test_share(answer, many):
+    """No process sends more than 2 (n − 1) / n of the tensor."""
+    seen = all_reduced(answer.ring_all_reduce, many)
+    size, numbers = len(many), many[0].numel()
+    share = 2 * (size - 1) * numbers // size
+    return results(seen) | {"numbers sent beyond 2 (n − 1) / n of the tensor": beyond(seen, share)}
+
+
+@pytest.mark.constant("numbers sent past the neighbours", SAME)
+def test_ring(answer, many):
+    """A process sends to its neighbour in the ring alone."""
+    seen = all_reduced(answer.ring_all_reduce, many)
+    return results(seen) | {"numbers sent past the neighbours": elsewhere(seen)}
+
+
+@pytest.mark.constant("processes whose bits differ from those of process 0", SAME)
+def test_same_bits(answer, many):
+    """All processes have the same bits: else their models would drift apart."""
+    (first, _), *others = all_reduced(answer.ring_all_reduce, many)
+    same = [one.shape == first.shape and bool((one == first).all()) for one, _ in others]
+    return {
+        "processes whose bits differ from those of process 0": len(same) - sum(same),
+        "result of process 0": first,
+    }
+
+
+@pytest.mark.watertight(LAYOUT)
+def test_layout(answer, transposed):
+    """Tensors that lie in memory by columns are added up like any others."""
+    return results(all_reduced(answer.ring_all_reduce, transposed))
+
+
+@pytest.mark.watertight(EDGES)
+@pytest.mark.parametrize("edge", ["alone", "scalar", "fewer", "one more"])
+def test_at_the_edge(answer, at_the_edge, edge):
+    """One process, one number, or a number of elements that leaves some processes nothing or one more."""
+    return results(all_reduced(answer.ring_all_reduce, at_the_edge))
+
+
+@pytest.mark.watertight(EDGES)
+def test_empty(answer, nothing):
+    """The sum of empty tensors is as empty."""
+    return results(all_reduced(answer.ring_all_reduce, nothing))
+
+
+@pytest.mark.watertight("counts are added up as gradients are")
+def test_whole_numbers(answer, counts):
+    """Whole numbers give whole numbers."""
+    return results(all_reduced(answer.ring_all_reduce, counts))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype(answer, of_dtype, dtype):
+    """The sum has the tensors' dtype."""
+    return results(all_reduced(answer.ring_all_reduce, of_dtype))
+
+
+# --- average_gradients ----------------------------------------------------------------------------
+
+
+def test_mean_of_two(answer, build, pair):
+    """Both processes have the mean of their gradients, of matrices and biases."""
+    return averaged(answer.average_gradients, replicas(build, pair))
+
+
+def test_mean_of_several(answer, build, batches):
+    """Every process has the mean of all gradients."""
+    return averaged(answer.average_gradients, replicas(build, batches))
+
+
+def test_weights_are_left_alone(answer, build, pair):
+    """The parameters' values stay as they are: the step is the optimiser's."""
+    models = replicas(build, pair)
+    seen = averaged(answer.average_gradients, models)
+    return {"parameters": dict(named_parameters(models[1])), "gradients": seen["process 1"]}
+
+
+def test_frozen(answer, build, pair):
+    """A parameter that is frozen gets no gradient."""
+    models = replicas(build, pair)
+    for model in models:
+        model.w_1.weight.requires_grad_(False)
+        model.w_1.weight.grad = None
+    return averaged(answer.average_gradients, models)
+
+
+@pytest.mark.watertight("a frozen parameter may have a gradient from before it was frozen")
+def test_left_over(answer, build, pair, left_over):
+    """What a frozen parameter has for a gradient stays."""
+    models = replicas(build, pair)
+    for rank, model in enumerate(models):
+        model.w_2.weight.requires_grad_(False)
+        model.w_2.weight.grad = left_over * (rank + 1)
+    return averaged(answer.average_gradients, models)
+
+
+@pytest.mark.watertight("a layer that one process's examples do not reach has no gradient there")
+def test_no_gradient(answer, build, batches):
+    """Where a process has no gradient for a parameter it counts as zeros."""
+    models = replicas(build, batches)
+    models[0].w_1.weight.grad = None
+    models[1].w_2.bias.grad = None
+    return averaged(answer.average_gradients, models)
+
+
+@pytest.mark.watertight("the sum of halves overflows where their mean does not")
+def test_large_halves(answer, build, large):
+    """Gradients whose mean float16 can hold have that mean."""
+    width = large[0].size(0) - 2
+    models = [build(PositionwiseFeedForward, width, width + 2, 0.0, dtype="float16") for _ in large]
+    for model, gradient in zip(models, large, strict=True):
+        model.w_1.bias.grad = gradient.clone()
+    return {
+        rank: seen["w_1.bias"] for rank, seen in averaged(answer.average_gradients, models).items()
+    }
+
+
+@pytest.mark.watertight(EDGES)
+def test_alone(answer, build, lone):
+    """A process alone keeps its gradients."""
+    return averaged(answer.average_gradients, replicas(build, lone))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype_of_gradients(answer, build, batches_of_dtype, dtype):
+    """The mean has the parameters' dtype."""
+    return averaged(answer.average_gradients, replicas(build, batches_of_dtype, dtype=dtype))
+
+
+# --- shard ----------------------------------------------------------------------------------------
+
+
+def test_pieces(answer, even):
+    """Process r keeps the r-th of n equal pieces of the flat parameter."""
+    return pieces_of(answer.shard, even["parameter"], even["size"])
+
+
+def test_padding(answer, odd):
+    """Where the pieces would not be equal, zeros fill up the end."""
+    return pieces_of(answer.shard, odd["parameter"], odd["size"])
+
+
+def test_memory(answer, odd):
+    """A piece has memory of its own, as much as it needs: so the whole can be let go of."""
+    pieces = pieces_of(answer.shard, odd["parameter"], odd["size"])
+    held = {
+        f"numbers held in memory by the {name}": piece.untyped_storage().nbytes()
+        // piece.element_size()
+        for name, piece in pieces.items()
+    }
+    return held | pieces
+
+
+@pytest.mark.constant("pieces that need a gradient", SAME)
+def test_no_history(answer, odd):
+    """The piece of a parameter needs no gradient, and keeps nothing of the whole's history."""
+    parameter = wanting_gradients(odd["parameter"])
+    pieces = pieces_of(answer.shard, parameter, odd["size"])
+    needing = sum(piece.requires_grad for piece in pieces.values())
+    return pieces | {"pieces that need a gradient": needing}
+
+
+@pytest.mark.watertight(LAYOUT)
+def test_layout_of_the_whole(answer, by_columns):
+    """A parameter that lies in memory by columns is cut in the order in which it is read."""
+    return pieces_of(answer.shard, by_columns["parameter"], by_columns["size"])
+
+
+@pytest.mark.watertight(EDGES)
+def test_kept_alone(answer, kept_alone):
+    """A process alone keeps all of it."""
+    return pieces_of(answer.shard, kept_alone["parameter"], kept_alone["size"])
+
+
+@pytest.mark.watertight(EDGES)
+@pytest.mark.constant("piece of process 1", "piece of process 2", PADDING)
+def test_scalar(answer, scalar):
+    """A parameter without axes is one element in a row."""
+    return pieces_of(answer.shard, scalar["parameter"], scalar["size"])
+
+
+@pytest.mark.watertight(FEW)
+@pytest.mark.constant("piece of process 3", "piece of process 4", PADDING)
+def test_fewer_elements_than_processes(answer, fewer):
+    """Where there are more processes than elements, some keep nothing but padding."""
+    return pieces_of(answer.shard, fewer["parameter"], fewer["size"])
+
+
+@pytest.mark.watertight(FEW)
+@pytest.mark.constant("piece of process 3", PADDING)
+def test_nothing_but_padding(answer, one_more):
+    """Pieces are of one length, so one may hold nothing but padding though there are enough elements."""
+    return pieces_of(answer.shard, one_more["parameter"], one_more["size"])
+
+
+@pytest.mark.watertight(EDGES)
+@pytest.mark.constant(
+    *(f"piece of process {rank}" for rank in range(3)), "an empty tensor has no other value"
+)
+def test_no_elements(answer, no_elements, beside):
+    """The pieces of an empty parameter are empty."""
+    pieces = pieces_of(answer.shard, no_elements["parameter"], no_elements["size"])
+    return pieces | {"beside it": beside}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype_of_pieces(answer, parameter_of_dtype, dtype):
+    """A piece has the parameter's dtype."""
+    return pieces_of(answer.shard, parameter_of_dtype["parameter"], parameter_of_dtype["size"])
+
+
+# --- gather ---------------------------------------------------------------------------------------
+
+
+def test_whole(answer, whole_pieces):
+    """Every process gets the whole, the pieces in the order of the processes."""
+    return results(gathered(answer.gather, **whole_pieces))
+
+
+def test_without_padding(answer, padded_pieces):
+    """What the last pieces hold beyond the whole is cut off."""
+    return results(gathered(answer.gather, **padded_pieces))
+
+
+@pytest.mark.constant(
+    "numbers sent beyond (n − 1) pieces", "numbers sent past the neighbours", SAME
+)
+def test_share_of_gather(answer, many_pieces):
+    """A process sends n − 1 pieces, all of them to its neighbour."""
+    seen = gathered(answer.gather, **many_pieces)
+    share = (len(seen) - 1) * many_pieces["pieces"][0].numel()
+    return results(seen) | {
+        "numbers sent beyond (n − 1) pieces": beyond(seen, share),
+        "numbers sent past the neighbours": elsewhere(seen),
+    }
+
+
+@pytest.mark.watertight(EDGES)
+@pytest.mark.parametrize("edge", ["alone", "scalar", "fewer", "empty"])
+def test_few_to_gather(answer, edge_of_gather, edge):
+    """One process, a scalar, fewer numbers than processes, or none."""
+    return results(gathered(answer.gather, **edge_of_gather))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype_of_the_whole(answer, pieces_of_dtype, dtype):
+    """The whole has the pieces' dtype."""
+    return results(gathered(answer.gather, **pieces_of_dtype))
