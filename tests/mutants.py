@@ -45,6 +45,40 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
             "scores = scores.masked_fill(~mask, torch.finfo().min)",
         ),
     },
+    "flash_attention": {
+        "the block shows in no number": tuple(
+            "def flash_attention(query: Float[Tensor, '*batch T_q d_k'], "
+            "key: Float[Tensor, '*batch T_k d_k'], value: Float[Tensor, '*batch T_k d_v'], "
+            f"block: int={block}, causal: bool=False) -> Float[Tensor, '*batch T_q d_v']:"
+            for block in (63, 65)
+        ),
+        _COMMUTES: (
+            "wide = torch.promote_types(torch.float32, query.dtype)",
+            "return [slice(start, min(length, start + block)) for start in range(0, length, block)]",
+            "seen = min(t_k, rows.stop + t_k - t_q) if causal else t_k",
+            "return blocks(max(0, seen))",
+            "higher = torch.maximum(scores.amax(dim=-1, keepdim=True), highest)",
+        ),
+        "below 0 there are no blocks either": ("return blocks(max(seen, -1))",),
+        "a tile that is hidden, or masked where nothing is later, changes nothing": (
+            "seen = min(rows.stop + t_k + t_q, t_k) if causal else t_k",
+            "if causal and columns.stop - 1 >= last:",
+            "if causal and columns.stop + 1 > last:",
+            "if causal and columns.stop - 0 > last:",
+        ),
+        "the same mask once for each batch": (
+            "later = torch.ones(scores.shape[-3:], dtype=torch.bool, device=scores.device)",
+        ),
+        _ON_THE_CPU: ("later = torch.ones(scores.shape[-2:], dtype=torch.bool)",),
+        "float32's lowest number is low enough: scores stay within some 10⁶": (
+            "highest = q.new_full((*q.shape[:-1], 1), torch.finfo().min)",
+        ),
+        "autograd gives a gradient the dtype of its input": (
+            "return ((grad_query * scale).to(), grad_key.to(query.dtype), grad_value.to(query.dtype))",
+            "return ((grad_query * scale).to(query.dtype), grad_key.to(), grad_value.to(query.dtype))",
+            "return ((grad_query * scale).to(query.dtype), grad_key.to(query.dtype), grad_value.to())",
+        ),
+    },
     "target_mask": {
         _COMMUTES: ("return padding_mask(pad, tokens) & subsequent_mask(tokens.shape[1])",),
     },
