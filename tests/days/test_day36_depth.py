@@ -1,0 +1,420 @@
+"""Day 36 · ParallelBlock(d_model, n_heads, d_ff, dropout=0.0), MixtureOfDepths(block, d_model, capacity)."""
+
+import pytest
+import torch
+from torch import nn
+
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, wanting_gradients
+from variants.gpt import Block, CausalSelfAttention, FeedForward
+
+EMPTY = "a prompt may be empty, and what comes out is then empty too, not an error"
+LOADED = "weights saved after a call must load into a new model, key by key"
+ONES = "a batch, a text or a head of one is where squeezed axes go astray"
+SHORT = "the first tokens that a model writes are a text shorter than 1/capacity"
+TIES = "equal tokens score the same, and in half precision so do others"
+APART = "published code often drops the sum instead"
+FLOATS = "in floats a share of a whole number may fall just short of a whole number"
+
+LENGTHS = (
+    (9, 0.25),
+    (13, 0.25),
+    (7, 0.75),
+    (11, 0.75),
+)  # the share is a whole number and a quarter
+
+
+# --- ParallelBlock: inputs ------------------------------------------------------------------------
+
+
+def block_inputs(draw, b, t, h, d_k, **how):
+    """What a block is made from, and the tokens' vectors; d_ff is not four times d_model."""
+    d_model = h * d_k
+    sizes = {"d_model": d_model, "n_heads": h, "d_ff": d_model + draw.size(1, 5)}
+    return sizes | {"x": draw.normal(b, t, d_model, mean=0.3, **how)}
+
+
+def block_of(build, kind, given, *dropout, **options):
+    """The block of these sizes."""
+    return build(kind, given["d_model"], given["n_heads"], given["d_ff"], *dropout, **options)
+
+
+@pytest.fixture
+def given(draw):
+    """B, T, h and d_k, all different."""
+    return block_inputs(draw, *draw.sizes(2, 6, 4))
+
+
+@pytest.fixture
+def later_changed(draw, given):
+    """The same with other vectors from some place on."""
+    at = draw.size(1, given["x"].size(1) - 1)
+    other = draw.normal(*given["x"].shape)
+    return {"at": at, "x": torch.cat([given["x"][:, :at], other[:, at:]], dim=1)}
+
+
+@pytest.fixture
+def many(draw):
+    """Very many tokens, the same for all, each alone in its text."""
+    given = block_inputs(draw, 1, 1, 1, draw.size(4, 6))
+    return given | {"x": given["x"].expand(3000, 1, -1).clone()}
+
+
+@pytest.fixture
+def block_at_the_edge(draw, edge):
+    """One of the sizes is 1."""
+    sizes = dict(zip(("B", "T", "h", "d_k"), draw.sizes(2, 6, 4), strict=True))
+    sizes[edge.split("=")[0]] = 1
+    return block_inputs(draw, *sizes.values())
+
+
+@pytest.fixture
+def block_of_no_tokens(draw):
+    """Texts of length 0."""
+    b, h, d_k = draw.sizes(2, 6, 3)
+    return block_inputs(draw, b, 0, h, d_k)
+
+
+@pytest.fixture
+def block_dtype(draw, dtype):
+    """The same in other dtypes."""
+    return block_inputs(draw, *draw.sizes(2, 6, 4), dtype=dtype)
+
+
+# --- ParallelBlock --------------------------------------------------------------------------------
+
+
+def test_parallel_parameters(answer, build, given):
+    """One norm, day 23's attention and network, and nothing else to learn."""
+    return dict(block_of(build, answer.ParallelBlock, given).named_parameters())
+
+
+def test_both_at_once(answer, build, given):
+    """Attention and network read the same normed tokens; both are added to the tokens as they came."""
+    return {"output": block_of(build, answer.ParallelBlock, given)(given["x"])}
+
+
+def test_no_token_sees_a_later_one(answer, build, given, later_changed):
+    """Where tokens change from some place on, the outputs before that place stay what they were."""
+    output = block_of(build, answer.ParallelBlock, given)(later_changed["x"])
+    return {"output before": output[:, : later_changed["at"]]}
+
+
+def test_parallel_gradients(answer, build, given):
+    """Gradients reach the tokens, the norm by both ways, and every weight."""
+    block = block_of(build, answer.ParallelBlock, given)
+    inputs = wanting_gradients({"x": given["x"]})
+    backward(block(**inputs))
+    named = gradients(block)
+    query, _, value = named["self_attn.w_qkv.bias"].chunk(3)  # the keys' third is rounding alone
+    named["self_attn.w_qkv.bias"] = torch.cat([query, value])
+    return {"gradients": gradients(inputs) | named}
+
+
+def test_everything_dropped(answer, build, given):
+    """In training with p = 1 the tokens come out as they went in, and inside no attention weight is left."""
+    block = block_of(build, answer.ParallelBlock, given, 1.0)
+    return {"output": block(given["x"]), "attention alone": block.self_attn(given["x"])}
+
+
+def test_nothing_dropped_in_evaluation(answer, build, given):
+    """In evaluation mode nothing is dropped, whatever p is."""
+    return {"output": block_of(build, answer.ParallelBlock, given, 1.0).eval()(given["x"])}
+
+
+@pytest.mark.watertight(APART)
+@pytest.mark.constant("share that gained nothing", "it is p², to two digits")
+def test_dropped_independently(answer, build, many):
+    """Features of attention's output and of the network's are dropped independently of each other."""
+    block = block_of(build, answer.ParallelBlock, many, 0.4)
+    with torch.no_grad():
+        gain = block(many["x"]) - many["x"]
+    nothing = (gain.abs() < 1e-6).double().mean().item()
+    return {"share that gained nothing": round(nothing, 1), "largest gain": gain.amax(dim=(0, 1))}
+
+
+@pytest.mark.watertight(ONES)
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1"])
+def test_parallel_at_the_edge(answer, build, block_at_the_edge, edge):
+    """One text, one token, one head, or heads of width 1."""
+    return {
+        "output": block_of(build, answer.ParallelBlock, block_at_the_edge)(block_at_the_edge["x"])
+    }
+
+
+@pytest.mark.watertight(EMPTY)
+def test_parallel_without_tokens(answer, build, block_of_no_tokens):
+    """No tokens in, no tokens out: `(B, 0, d_model)`."""
+    return {
+        "output": block_of(build, answer.ParallelBlock, block_of_no_tokens)(block_of_no_tokens["x"])
+    }
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_parallel_dtype(answer, build, block_dtype, dtype):
+    """The output has the dtype of weights and tokens."""
+    return {
+        "output": block_of(build, answer.ParallelBlock, block_dtype, dtype=dtype)(block_dtype["x"])
+    }
+
+
+# --- MixtureOfDepths: inputs ----------------------------------------------------------------------
+
+
+def tokens(draw, b, t, capacity, dtype="float32", h=None, above=None):
+    """Tokens whose scores lie well apart, in another order in each row, and the router that scores so.
+
+    Rounding changes no choice then. Scores are of both signs, unless all are to lie `above` a number.
+    """
+    h, d_k = draw.sizes(2, 4, 2) if h is None else (h, draw.size(2, 4))
+    x = draw.normal(b, t, h * d_k, dtype="float64")
+    router = draw.normal(1, h * d_k, dtype="float64")
+    ranks = torch.tensor([draw.sizes(0, t - 1, t) for _ in range(b)], dtype=torch.float64)
+    ranks = ranks.view(b, t) + draw.uniform(-0.2, 0.2, b, t, dtype="float64")
+    wanted = 4 * ranks / max(t, 5) + (-1.7 if above is None else above)
+    missing = (wanted - (x @ router.T).squeeze(-1)) / router.square().sum()
+    x = x + missing.unsqueeze(-1) * router
+    kind = getattr(torch, dtype)
+    return {"n_heads": h, "capacity": capacity, "router": router.to(kind), "x": x.to(kind)}
+
+
+def layer_of(build, kind, given, block=None, **options):
+    """The layer with this router, around a block of day 23 unless another one is given."""
+    d_model = given["x"].size(-1)
+
+    def make():
+        inside = block
+        if inside is None:
+            attention = CausalSelfAttention(d_model, given["n_heads"])
+            inside = Block(d_model, attention, FeedForward(d_model, d_model + 3), 0.0)
+        return kind(inside, d_model, given["capacity"])
+
+    layer = build(make, **options)
+    with torch.no_grad():
+        layer.router.weight.copy_(given["router"])
+    return layer
+
+
+class Mixing(nn.Module):
+    """A block that keeps what it is called with, and in which each token learns of those before it."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(x)
+        return x + x.tanh().cumsum(dim=1)
+
+
+@pytest.fixture
+def mixed(draw):
+    """Several texts, and a share of them that is no whole number of tokens."""
+    t, capacity = draw.choice(LENGTHS)
+    return tokens(draw, draw.size(3, 5), t, capacity)
+
+
+@pytest.fixture
+def nearly_whole(draw):
+    """The share is three quarters above a whole number."""
+    t, capacity = draw.choice(((7, 0.25), (11, 0.25), (15, 0.25), (13, 0.75), (9, 0.75)))
+    return tokens(draw, draw.size(2, 4), t, capacity)
+
+
+@pytest.fixture
+def all_negative(draw):
+    """All scores are below 0."""
+    t, capacity = draw.choice(LENGTHS)
+    return tokens(draw, draw.size(2, 4), t, capacity, above=-6.0)
+
+
+@pytest.fixture
+def all_pass(draw):
+    """A capacity of 1."""
+    return tokens(draw, draw.size(2, 4), draw.size(5, 8), 1.0)
+
+
+@pytest.fixture
+def again(draw, mixed):
+    """A second batch, of another size and length, for the same layer."""
+    b, t, d_model = mixed["x"].shape
+    return draw.normal(b + 1, t + draw.size(9, 12), d_model)
+
+
+@pytest.fixture
+def short(draw):
+    """Texts of which the share is less than one token."""
+    t, capacity = draw.choice(((3, 0.25), (2, 0.375), (5, 0.125), (7, 0.125)))
+    return tokens(draw, draw.size(2, 4), t, capacity)
+
+
+@pytest.fixture
+def just_short(draw):
+    """Products that floats put just below a whole number."""
+    t, capacity = draw.choice(((100, 0.29), (100, 0.57), (50, 0.58), (100, 0.58)))
+    return tokens(draw, draw.size(2, 3), t, capacity)
+
+
+@pytest.fixture
+def alike(draw):
+    """Texts of equal tokens."""
+    t, capacity = draw.choice(LENGTHS)
+    given = tokens(draw, draw.size(2, 4), t, capacity)
+    return given | {"x": given["x"][:, :1].expand(-1, t, -1).clone()}
+
+
+@pytest.fixture
+def depths_at_the_edge(draw, edge):
+    """One text, one token, or one token in the block."""
+    t, capacity = draw.choice(LENGTHS)
+    b = draw.size(2, 4)
+    if edge == "k=1":
+        capacity = 0.1
+    return tokens(draw, 1 if edge == "B=1" else b, 1 if edge == "T=1" else t, capacity)
+
+
+@pytest.fixture
+def depths_of_no_tokens(draw):
+    """Texts of length 0."""
+    return tokens(draw, draw.size(2, 4), 0, 0.5)
+
+
+@pytest.fixture
+def depths_dtype(draw, dtype):
+    """The same in other dtypes."""
+    t, capacity = draw.choice(LENGTHS)
+    return tokens(draw, draw.size(2, 4), t, capacity, dtype=dtype)
+
+
+# --- MixtureOfDepths: who is chosen ---------------------------------------------------------------
+
+
+def test_router(answer, build, mixed):
+    """Besides the block's parameters there is one: a score's weights, without a bias."""
+    return dict(layer_of(build, answer.MixtureOfDepths, mixed).named_parameters())
+
+
+def test_choose(answer, build, mixed):
+    """The tokens with the largest scores, in the order of their positions, each with its own weight."""
+    weights, places = layer_of(build, answer.MixtureOfDepths, mixed).choose(mixed["x"])
+    return {"places": places, "weights": weights}
+
+
+def test_rounded_down(answer, build, nearly_whole):
+    """A share of three quarters of a token more than a whole number is that whole number."""
+    _, places = layer_of(build, answer.MixtureOfDepths, nearly_whole).choose(nearly_whole["x"])
+    return {"places": places}
+
+
+def test_all_scores_negative(answer, build, all_negative):
+    """Where all scores are negative the largest are those nearest to 0, and they stay negative."""
+    weights, places = layer_of(build, answer.MixtureOfDepths, all_negative).choose(
+        all_negative["x"]
+    )
+    return {"places": places, "weights": weights}
+
+
+# --- MixtureOfDepths: what comes of it ------------------------------------------------------------
+
+
+@pytest.mark.constant("calls of the block", "it is called once")
+def test_what_the_block_sees(answer, build, mixed):
+    """The block is called once, on the chosen tokens alone, in the order of their positions."""
+    layer = layer_of(build, answer.MixtureOfDepths, mixed, Mixing())
+    layer(mixed["x"])
+    return {"calls of the block": len(layer.block.seen), "what it was given": layer.block.seen[0]}
+
+
+def test_gain(answer, build, mixed):
+    """Chosen tokens gain what the block adds, times their weight; the others come out as they went in."""
+    return {"output": layer_of(build, answer.MixtureOfDepths, mixed, Mixing())(mixed["x"])}
+
+
+def test_around_a_block(answer, build, mixed):
+    """Around a block of day 23, whose attention is causal among the chosen tokens."""
+    return {"output": layer_of(build, answer.MixtureOfDepths, mixed)(mixed["x"])}
+
+
+def test_negative_weights(answer, build, all_negative):
+    """With a negative weight a token loses what the block would have added."""
+    return {"output": layer_of(build, answer.MixtureOfDepths, all_negative)(all_negative["x"])}
+
+
+def test_capacity_of_one(answer, build, all_pass):
+    """With a capacity of 1 all tokens go through the block, and their gains are weighted all the same."""
+    return {"output": layer_of(build, answer.MixtureOfDepths, all_pass)(all_pass["x"])}
+
+
+def test_second_call(answer, build, mixed, again):
+    """At a second call, with a longer text, the share is of its length."""
+    layer = layer_of(build, answer.MixtureOfDepths, mixed)
+    layer(mixed["x"])
+    return {"how many": layer.choose(again)[1].size(1), "weights": layer.choose(again)[0]}
+
+
+def test_gradients(answer, build, mixed):
+    """Gradients reach the tokens, the block, and through the weights the router."""
+    layer = layer_of(build, answer.MixtureOfDepths, mixed, Mixing())
+    inputs = wanting_gradients({"x": mixed["x"]})
+    backward(layer(**inputs))
+    return {"gradients": gradients(inputs) | gradients(layer)}
+
+
+# --- MixtureOfDepths: beyond the core -------------------------------------------------------------
+
+
+@pytest.mark.watertight(SHORT)
+def test_at_least_one(answer, build, short):
+    """In a text of which the share is less than a token, one token goes through the block."""
+    return {"output": layer_of(build, answer.MixtureOfDepths, short)(short["x"])}
+
+
+@pytest.mark.watertight(FLOATS)
+def test_a_share_that_floats_miss(answer, build, just_short):
+    """Of 100 tokens 0.29 are 29, though floats make it 28.999999999999996."""
+    _, places = layer_of(build, answer.MixtureOfDepths, just_short).choose(just_short["x"])
+    return {"places": places}
+
+
+@pytest.mark.watertight(TIES)
+def test_ties(answer, build, alike):
+    """Of tokens that score the same no more are chosen than there is room for."""
+    layer = layer_of(build, answer.MixtureOfDepths, alike, Mixing())
+    moved = (layer(alike["x"]) != alike["x"]).any(dim=-1)
+    return {"chosen in each row": moved.sum(dim=1), "given to the block": layer.block.seen[0]}
+
+
+@pytest.mark.watertight(ONES)
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "k=1"])
+def test_depths_at_the_edge(answer, build, depths_at_the_edge, edge):
+    """One text, one token, or a single token in the block."""
+    return {
+        "output": layer_of(build, answer.MixtureOfDepths, depths_at_the_edge)(
+            depths_at_the_edge["x"]
+        )
+    }
+
+
+@pytest.mark.watertight(EMPTY)
+def test_depths_without_tokens(answer, build, depths_of_no_tokens):
+    """No tokens in, no tokens out: `(B, 0, d_model)`."""
+    return {
+        "output": layer_of(build, answer.MixtureOfDepths, depths_of_no_tokens)(
+            depths_of_no_tokens["x"]
+        )
+    }
+
+
+@pytest.mark.watertight(LOADED)
+def test_depths_state_dict(answer, build, mixed):
+    """After a call as before, the state dict holds the block's weights and the router's, and nothing else."""
+    layer = layer_of(build, answer.MixtureOfDepths, mixed, Mixing())
+    layer(mixed["x"])
+    return dict(layer.state_dict())
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_depths_dtype(answer, build, depths_dtype, dtype):
+    """Weights and output have the dtype of tokens and module."""
+    layer = layer_of(build, answer.MixtureOfDepths, depths_dtype, dtype=dtype)
+    weights, _ = layer.choose(depths_dtype["x"])
+    return {"weights": weights, "output": layer(depths_dtype["x"])}
