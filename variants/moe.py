@@ -193,9 +193,10 @@ class MixtureOfExperts(nn.Module):
         as they were. A token that all its experts drop gets an output of 0, and only the shortcut around the
         layer carries it on.
 
-        There may be no tokens, and experts without any: those weights get a gradient of 0 or none. Each
-        expert is called at most once, on the tokens that it takes. float16 and bfloat16 are right to the
-        dtype's rounding.
+        Each expert, one of `experts`, is called once, on the tokens that it takes and no others,
+        `(taken, d_model)` in any order; where it takes none it may be left out, and its weights get a
+        gradient of 0 or none. There may be no tokens at all. float16 and bfloat16 are right to the dtype's
+        rounding.
         """
         # 1. Route. Keep the probabilities and the choices for the loss.
         weights, self.chosen, self.probs = self.router(x)

@@ -1,0 +1,630 @@
+"""Day 35 · TopKRouter(d_model, n_experts, k), load_balancing_loss(probs, experts) and
+MixtureOfExperts(d_model, d_ff, n_experts, k, capacity_factor=None)."""
+
+import math
+
+import pytest
+import torch
+
+from course.checks.authoring import DTYPES, HALVES, backward, gradients, wanting_gradients
+
+AXES = "a router never looks at more than one token, so axes in front of it cannot matter"
+EMPTY = "an empty batch is a shape like any other"
+LAYOUT = "a transposed tensor lies in memory in another order, and `view` refuses it"
+SAVED = "a model saved after a call has to load into a new one, key by key"
+ALONE = "an expert that is asked for one token at a time gives the same, many times slower"
+GIVEN = "tokens given to each expert"
+MARGIN = 0.1  # between scores that decide: no rounding makes two of them change places
+
+
+def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
+    """A router's weights, and tokens whose choice is clear; each expert is somebody's choice.
+
+    `which` may pick tokens by their choices, from most to least likely: it returns their rows.
+    """
+    router = draw.normal(n_experts, d_model, dtype="float64")
+    router = (2 * router / router.norm(dim=-1, keepdim=True)).to(getattr(torch, dtype))
+    tokens = draw.normal(1500, d_model, dtype=dtype)
+    scores, choices = (tokens.double() @ router.double().T).sort(dim=-1, descending=True)
+    clear = (scores[:, :-1] - scores[:, 1:])[:, :k].amin(-1) > MARGIN if n_experts > 1 else ...
+    tokens, choices = tokens[clear], choices[clear]
+    if which is None:
+        found = [(choices[:, :k] == number).any(-1).nonzero()[0] for number in range(n_experts)]
+        rows = torch.cat([torch.cat(found).unique(), torch.arange(len(tokens))])
+    else:
+        rows = which(choices)
+    count = math.prod(batch)
+    x = (
+        tokens[rows[:count]][draw.sizes(0, count - 1, count)]
+        if which is None
+        else tokens[rows[:count]]
+    )
+    return {"x": x.view(*batch, d_model), "router": router, "n_experts": n_experts, "k": k}
+
+
+def some_sizes(draw):
+    """B, T, d_model, d_ff and the number of experts, all different; k lies between 1 and that number."""
+    b, t, d_model, d_ff, n_experts = draw.sizes(3, 8, 5)
+    k = draw.size(2, n_experts - 1)
+    return {"B": b, "T": t, "d_model": d_model, "d_ff": d_ff, "n_experts": n_experts, "k": k}
+
+
+def mixed(draw, which=None, dtype="float32", **fixed):
+    """What a mixture is made from and called with."""
+    sizes = some_sizes(draw) | fixed
+    b, t, d_ff = (sizes.pop(name) for name in ("B", "T", "d_ff"))
+    factor = sizes.pop("capacity_factor", None)
+    given = routed(draw, b, t, which=which, dtype=dtype, **sizes)
+    return given | {"d_ff": d_ff, "capacity_factor": factor}
+
+
+def wanted_by_all(choices):
+    """Tokens that all want one expert, every other one before all others, and the rest after another."""
+    number = choices[0, 0]
+    first, second = (choices[:, place] == number for place in (0, 1))
+    pairs = zip(second.nonzero().flatten(), first.nonzero().flatten(), strict=False)
+    return torch.stack([row for pair in pairs for row in pair])
+
+
+def router_of(build, made, given, **how):
+    """The router with these weights."""
+    router = build(made, given["x"].size(-1), given["n_experts"], given["k"], **how)
+    with torch.no_grad():
+        router.w_r.weight.copy_(given["router"])
+    return router
+
+
+def layer_of(build, made, given, **how):
+    """The layer with these weights in its router."""
+    sizes = given["x"].size(-1), given["d_ff"], given["n_experts"], given["k"]
+    layer = build(made, *sizes, given["capacity_factor"], **how)
+    with torch.no_grad():
+        layer.router.w_r.weight.copy_(given["router"])
+    return layer
+
+
+def by_name(routed):
+    """What a router returns, by name, the choice first."""
+    weights, experts, probs = routed
+    return {"experts": experts, "weights": weights, "probs": probs}
+
+
+def choices(draw, *batch, n_experts, k, **how):
+    """Probabilities of all experts, and k different experts for each token, whichever."""
+    count = math.prod(batch)
+    rows = [draw.sizes(0, n_experts - 1, k) for _ in range(count)]
+    probs = draw.weights(*batch, n_experts, **how)
+    return {"probs": probs, "experts": torch.tensor(rows).view(*batch, k)}
+
+
+def in_shape(draw, tokens, leading):
+    """Some of 30 tokens, with as many axes in front."""
+    shape = {0: (), 1: (draw.size(2, 9),), 3: draw.sizes(1, 4, 3)}[leading]
+    return tokens[: math.prod(shape)].reshape(*shape, -1)
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokens(draw):
+    """Tokens in a batch of sequences, several of several experts for each."""
+    sizes = some_sizes(draw)
+    sizes.pop("d_ff")
+    return routed(draw, sizes.pop("B"), sizes.pop("T"), **sizes)
+
+
+@pytest.fixture
+def tokens_with_one_choice(draw):
+    """One expert for each token."""
+    sizes = some_sizes(draw) | {"k": 1}
+    sizes.pop("d_ff")
+    return routed(draw, sizes.pop("B"), sizes.pop("T"), **sizes)
+
+
+@pytest.fixture
+def tokens_with_all(draw):
+    """All experts for each token."""
+    sizes = some_sizes(draw)
+    sizes.pop("d_ff")
+    b, t, n_experts = (sizes.pop(name) for name in ("B", "T", "n_experts"))
+    return routed(draw, b, t, **sizes | {"n_experts": n_experts, "k": n_experts})
+
+
+@pytest.fixture
+def tokens_of_rank(draw, leading):
+    """One token, a list of them, or more axes in front."""
+    d_model, n_experts = draw.sizes(3, 8, 2)
+    whole = routed(draw, 30, d_model=d_model, n_experts=n_experts, k=2)
+    return whole | {"x": in_shape(draw, whole["x"], leading)}
+
+
+@pytest.fixture
+def tokens_of_dtype(draw, dtype):
+    """Everything of one dtype."""
+    sizes = some_sizes(draw)
+    sizes.pop("d_ff")
+    return routed(draw, sizes.pop("B"), sizes.pop("T"), dtype=dtype, **sizes)
+
+
+@pytest.fixture
+def some(draw):
+    """Several choices of each token."""
+    b, t, n_experts = draw.sizes(3, 8, 3)
+    return choices(draw, b, t, n_experts=n_experts, k=draw.size(2, n_experts - 1))
+
+
+@pytest.fixture
+def one_each(draw):
+    """One choice of each token."""
+    b, t, n_experts = draw.sizes(3, 8, 3)
+    return choices(draw, b, t, n_experts=n_experts, k=1)
+
+
+@pytest.fixture
+def some_of_rank(draw, leading):
+    """Choices of one token, of a list of them, or with more axes in front."""
+    n_experts, *shape = draw.sizes(3, 7, leading + 1)
+    return choices(draw, *shape, n_experts=n_experts, k=2)
+
+
+@pytest.fixture
+def last_ones_alone(draw):
+    """The last two experts are nobody's choice, though they are not improbable."""
+    b, t, n_experts = draw.sizes(4, 8, 3)
+    given = choices(draw, b, t, n_experts=n_experts - 2, k=2)
+    return given | {"probs": draw.weights(b, t, n_experts)}
+
+
+@pytest.fixture
+def extremes(draw):
+    """As many tokens for every expert, with equal probabilities; and all for the same, with certainty."""
+    n_experts, rounds = draw.sizes(3, 7, 2)
+    k = draw.size(1, n_experts - 1)
+    rows = torch.arange(n_experts * rounds).unsqueeze(-1)
+    even = (rows + torch.arange(k)) % n_experts
+    same = torch.tensor(draw.sizes(0, n_experts - 1, k)).expand(len(rows), k)
+    sure = torch.zeros(len(rows), n_experts).scatter(1, same, 1 / k)
+    return {"n_experts": n_experts, "even": even, "same": same, "sure": sure}
+
+
+@pytest.fixture
+def some_of_dtype(draw, dtype):
+    """Probabilities in other dtypes."""
+    b, t, n_experts = draw.sizes(3, 8, 3)
+    return choices(draw, b, t, n_experts=n_experts, k=2, dtype=dtype)
+
+
+@pytest.fixture
+def many_halves(draw, dtype):
+    """So many tokens of one expert that float16 has no number for it."""
+    n_experts, count = draw.size(3, 5), draw.size(90_000, 100_000)
+    experts = draw.integers(0, n_experts - 1, count, 1)
+    experts[draw.uniform(0.0, 1.0, count) < 0.9] = draw.size(0, n_experts - 1)
+    return {"probs": draw.weights(count, n_experts, dtype=dtype), "experts": experts}
+
+
+@pytest.fixture
+def given(draw):
+    """Several of several experts for each token."""
+    return mixed(draw)
+
+
+@pytest.fixture
+def one_expert(draw):
+    """A single expert for all."""
+    return mixed(draw, n_experts=1, k=1)
+
+
+@pytest.fixture
+def one_choice(draw):
+    """One expert for each token."""
+    return mixed(draw, k=1)
+
+
+@pytest.fixture
+def all_experts(draw):
+    """Every expert for every token."""
+    n_experts = draw.size(3, 5)
+    return mixed(draw, n_experts=n_experts, k=n_experts)
+
+
+@pytest.fixture
+def again(draw, given):
+    """A second call, with another batch and another length, to the same router."""
+    x = given["x"]
+    rows = x.flatten(0, 1)
+    more = torch.cat([rows, rows.flip(0)])[: (x.size(0) + 1) * (x.size(1) - 1)]
+    return more.view(x.size(0) + 1, x.size(1) - 1, -1)
+
+
+@pytest.fixture
+def given_of_rank(draw, leading):
+    """One token, a list of them, or more axes in front."""
+    d_model, d_ff, n_experts = draw.sizes(3, 8, 3)
+    whole = routed(draw, 30, d_model=d_model, n_experts=n_experts, k=2)
+    x = in_shape(draw, whole["x"], leading)
+    return whole | {"x": x, "d_ff": d_ff, "capacity_factor": None}
+
+
+@pytest.fixture
+def a_crowd(draw):
+    """All tokens want the same expert, and there is room for all."""
+    return mixed(draw, which=wanted_by_all, n_experts=draw.size(4, 7), k=2, d_model=draw.size(5, 8))
+
+
+def crowded(draw, **how):
+    """All tokens want the same expert, half of them as their second choice, and not all of them fit."""
+    n_experts, t, b = draw.sizes(4, 7, 3)
+    share = 2 * b * t / n_experts
+    for percent in draw.sizes(30, 120, 91):
+        room = percent / 100 * share
+        by_choice = 2 * math.ceil(room / 2)
+        if 0.15 < room % 1 < 0.85 and by_choice != math.ceil(room) < b * t - 2:
+            break
+    sizes = {"B": b, "T": t, "n_experts": n_experts, "k": 2, "d_model": draw.size(5, 8)}
+    return mixed(draw, which=wanted_by_all, capacity_factor=percent / 100, **sizes, **how)
+
+
+@pytest.fixture
+def too_many(draw):
+    """A crowd, and too little room."""
+    return crowded(draw)
+
+
+@pytest.fixture
+def too_many_of_one_choice(draw):
+    """One expert for each token, and room for half of them."""
+    return mixed(draw, k=1, capacity_factor=0.5, n_experts=4, T=7, B=3, d_model=draw.size(5, 8))
+
+
+@pytest.fixture
+def room_for_all(draw):
+    """So much room that nothing is dropped."""
+    given = mixed(draw)
+    return given | {"capacity_factor": float(given["n_experts"])}
+
+
+@pytest.fixture
+def room_for_one(draw):
+    """So little room that each expert takes a single token."""
+    return mixed(draw, k=2, capacity_factor=0.01)
+
+
+@pytest.fixture
+def exact_room(draw):
+    """Room for a whole number of tokens without rounding."""
+    n_experts, b = draw.sizes(4, 6, 2)
+    sizes = {"B": b, "T": n_experts, "n_experts": n_experts, "k": 2, "d_model": draw.size(5, 8)}
+    return mixed(draw, which=wanted_by_all, capacity_factor=1.0, **sizes)
+
+
+@pytest.fixture
+def nothing(draw, factor):
+    """No tokens at all."""
+    given = mixed(draw)
+    return given | {"x": given["x"][:, :0], "capacity_factor": factor}
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Everything of one dtype."""
+    return mixed(draw, dtype=dtype)
+
+
+# --- TopKRouter -----------------------------------------------------------------------------------
+
+
+def test_router_parameters(answer, build, tokens):
+    """One linear layer without a bias, `w_r`, and nothing else to learn."""
+    return dict(router_of(build, answer.TopKRouter, tokens).named_parameters())
+
+
+def test_router_probabilities(answer, build, tokens):
+    """All experts have a probability, and those of a token sum to 1."""
+    return {"probs": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[2]}
+
+
+def test_router_choice(answer, build, tokens):
+    """The k likeliest experts of each token, by their numbers, the likeliest first."""
+    return {"experts": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[1]}
+
+
+def test_router_weights(answer, build, tokens):
+    """The chosen experts' probabilities, divided by what they have between them."""
+    return {"weights": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[0]}
+
+
+def test_router_all_at_once(answer, build, tokens):
+    """Weights, chosen experts and probabilities are returned, in this order."""
+    return by_name(router_of(build, answer.TopKRouter, tokens)(tokens["x"]))
+
+
+def test_router_one_choice(answer, build, tokens_with_one_choice):
+    """With k = 1 the single weight is 1, and the last axis stays."""
+    given = tokens_with_one_choice
+    return by_name(router_of(build, answer.TopKRouter, given)(given["x"]))
+
+
+def test_router_all_experts(answer, build, tokens_with_all):
+    """Where k is the number of experts the weights are the probabilities, in falling order."""
+    return by_name(router_of(build, answer.TopKRouter, tokens_with_all)(tokens_with_all["x"]))
+
+
+@pytest.mark.watertight(AXES)
+@pytest.mark.parametrize("leading", [0, 1, 3])
+def test_router_leading_dimensions(answer, build, tokens_of_rank, leading):
+    """One token alone, a list of tokens, or more axes in front."""
+    return by_name(router_of(build, answer.TopKRouter, tokens_of_rank)(tokens_of_rank["x"]))
+
+
+def test_router_gradients_of_weights(answer, build, tokens):
+    """By way of the weights the model's own loss teaches the router."""
+    router = router_of(build, answer.TopKRouter, tokens)
+    inputs = wanting_gradients({"x": tokens["x"]})
+    backward(router(**inputs)[0])
+    return {"gradients": gradients(inputs) | gradients(router)}
+
+
+def test_router_gradients_of_probabilities(answer, build, tokens):
+    """By way of the probabilities the balance loss teaches the router."""
+    router = router_of(build, answer.TopKRouter, tokens)
+    inputs = wanting_gradients({"x": tokens["x"]})
+    backward(router(**inputs)[2])
+    return {"gradients": gradients(inputs) | gradients(router)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_router_dtype(answer, build, tokens_of_dtype, dtype):
+    """Weights and probabilities have the dtype of the tokens."""
+    return by_name(
+        router_of(build, answer.TopKRouter, tokens_of_dtype, dtype=dtype)(tokens_of_dtype["x"])
+    )
+
+
+# --- load_balancing_loss --------------------------------------------------------------------------
+
+
+def test_loss_of_one_choice(answer, one_each):
+    """The paper's equations: for each expert, the share of tokens times the mean probability."""
+    return {"loss": answer.load_balancing_loss(**one_each)}
+
+
+def test_loss(answer, some):
+    """Every choice counts the same, a token's first one and its last."""
+    return {"loss": answer.load_balancing_loss(**some)}
+
+
+@pytest.mark.constant("loss when evenly spread", "it is 1, whatever the sizes")
+def test_loss_at_its_ends(answer, extremes):
+    """It is 1 where all is evenly spread, and N/k where all tokens are sure of the same k experts."""
+    n_experts, even = extremes["n_experts"], extremes["even"]
+    equal = torch.full_like(extremes["sure"], 1 / n_experts)
+    return {
+        "loss when evenly spread": answer.load_balancing_loss(equal, even),
+        "loss when all want the same": answer.load_balancing_loss(
+            extremes["sure"], extremes["same"]
+        ),
+    }
+
+
+def test_loss_with_experts_that_nobody_chose(answer, last_ones_alone):
+    """An expert that nobody chose counts nothing, the last one too."""
+    return {"loss": answer.load_balancing_loss(**last_ones_alone)}
+
+
+@pytest.mark.watertight(AXES)
+@pytest.mark.parametrize("leading", [0, 1, 3])
+def test_loss_leading_dimensions(answer, some_of_rank, leading):
+    """Of one token, of a list of tokens, or with more axes in front: all tokens count the same."""
+    return {"loss": answer.load_balancing_loss(**some_of_rank)}
+
+
+def test_loss_gradients(answer, some):
+    """Probabilities get a gradient, the larger the more their expert was chosen."""
+    inputs = wanting_gradients(some)
+    backward(answer.load_balancing_loss(**inputs))
+    return {"gradients": gradients(inputs)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_loss_dtype(answer, some_of_dtype, dtype):
+    """The loss has the dtype of the probabilities."""
+    return {"loss": answer.load_balancing_loss(**some_of_dtype)}
+
+
+@pytest.mark.parametrize("dtype", HALVES[:1])
+def test_loss_of_many_halves(answer, many_halves, dtype):
+    """A hundred thousand tokens are more than float16 can count to, but their share is not."""
+    return {"loss": answer.load_balancing_loss(**many_halves)}
+
+
+# --- MixtureOfExperts -----------------------------------------------------------------------------
+
+
+def test_parameters(answer, build, given):
+    """A router, and as many gated networks as there are experts, each with weights of its own."""
+    return dict(layer_of(build, answer.MixtureOfExperts, given).named_parameters())
+
+
+def test_one_expert(answer, build, one_expert):
+    """A single expert is a plain feed-forward network."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, one_expert)(one_expert["x"])}
+
+
+def test_one_choice(answer, build, one_choice):
+    """With k = 1 each token gets its expert's output as it is."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, one_choice)(one_choice["x"])}
+
+
+def test_all_experts(answer, build, all_experts):
+    """Where k is the number of experts each token gets all their outputs, by their weights."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, all_experts)(all_experts["x"])}
+
+
+def test_mixture(answer, build, given):
+    """Each token gets its k experts' outputs, multiplied by their weights and added up."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, given)(given["x"])}
+
+
+def test_nothing_is_dropped(answer, build, a_crowd):
+    """Without a capacity an expert takes all tokens that chose it, be it every single one."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, a_crowd)(a_crowd["x"])}
+
+
+def test_second_call(answer, build, given, again):
+    """A second call, with another batch and another length, stands for itself."""
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    layer(given["x"])
+    return {"output": layer(again), "probs": layer.probs, "chosen": layer.chosen}
+
+
+def test_kept_for_the_loss(answer, build, given):
+    """`probs` and `chosen` are what the router said at the last call, and None before the first."""
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    before = {"probs before": layer.probs, "chosen before": layer.chosen}
+    layer(given["x"])
+    return {"probs": layer.probs, "chosen": layer.chosen} | before
+
+
+def test_kept_with_its_gradient(answer, build, given):
+    """A loss of `probs` teaches the router, and no expert."""
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    layer(given["x"])
+    backward(layer.probs)
+    return {"gradients": gradients(layer.router)}
+
+
+def watched(layer):
+    """Lists that fill when the layer is called: tokens given to each expert, and calls that give it any."""
+    rows = [0] * len(layer.experts)
+    calls = [0] * len(layer.experts)
+
+    def note(number):
+        def hook(_, inputs):
+            taken = inputs[0].numel() // inputs[0].size(-1)
+            rows[number] += taken
+            calls[number] += taken > 0
+
+        return hook
+
+    for number, expert in enumerate(layer.experts):
+        expert.register_forward_pre_hook(note(number))
+    return rows, calls
+
+
+def test_experts_compute_for_their_tokens(answer, build, given):
+    """An expert is asked about the tokens that chose it, and about no others."""
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    rows, _ = watched(layer)
+    output = layer(given["x"])
+    return {GIVEN: output.new_tensor(rows), "output": output}
+
+
+@pytest.mark.watertight(ALONE)
+@pytest.mark.constant("calls of one expert", "it is one call")
+def test_experts_are_called_once(answer, build, given):
+    """An expert is called once, with all its tokens together."""
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    rows, calls = watched(layer)
+    output = layer(given["x"])
+    return {"calls of one expert": max(calls), GIVEN: output.new_tensor(rows)}
+
+
+# --- Capacity -------------------------------------------------------------------------------------
+
+
+def test_capacity_of_one_choice(answer, build, too_many_of_one_choice):
+    """With k = 1 a token that finds its expert full gets 0."""
+    given = too_many_of_one_choice
+    return {"output": layer_of(build, answer.MixtureOfExperts, given)(given["x"])}
+
+
+def test_capacity(answer, build, too_many):
+    """An expert takes the first tokens that chose it, as first choice or second, until it is full."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, too_many)(too_many["x"])}
+
+
+def test_capacity_without_rounding(answer, build, exact_room):
+    """A capacity that is a whole number stays what it is."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, exact_room)(exact_room["x"])}
+
+
+def test_capacity_of_one_token(answer, build, room_for_one):
+    """However small the capacity factor is, every expert takes its first token."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, room_for_one)(room_for_one["x"])}
+
+
+def test_capacity_for_all(answer, build, room_for_all):
+    """Where there is room for all, a capacity changes nothing."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, room_for_all)(room_for_all["x"])}
+
+
+def test_capacity_and_what_is_kept_for_the_loss(answer, build, too_many):
+    """`probs` and `chosen` are what the router said, choices included that were then dropped."""
+    layer = layer_of(build, answer.MixtureOfExperts, too_many)
+    layer(too_many["x"])
+    return {"probs": layer.probs, "chosen": layer.chosen}
+
+
+def test_capacity_saves_work(answer, build, too_many):
+    """An expert is not asked about tokens that it has no room for."""
+    layer = layer_of(build, answer.MixtureOfExperts, too_many)
+    rows, _ = watched(layer)
+    output = layer(too_many["x"])
+    return {GIVEN: output.new_tensor(rows), "output": output}
+
+
+def test_gradients_with_capacity(answer, build, too_many):
+    """What was dropped sends nothing back; what was not, as much as ever."""
+    layer = layer_of(build, answer.MixtureOfExperts, too_many)
+    inputs = wanting_gradients({"x": too_many["x"]})
+    backward(layer(**inputs))
+    return {"gradients": gradients(inputs) | gradients(layer.router)}
+
+
+# --- Gradients, shapes, dtypes --------------------------------------------------------------------
+
+
+def test_gradients(answer, build, given):
+    """Gradients reach the tokens, the router by way of the weights, and every expert that was chosen."""
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    inputs = wanting_gradients({"x": given["x"]})
+    backward(layer(**inputs))
+    return {"gradients": gradients(inputs) | gradients(layer)}
+
+
+@pytest.mark.watertight(AXES)
+@pytest.mark.parametrize("leading", [0, 1, 3])
+def test_leading_dimensions(answer, build, given_of_rank, leading):
+    """One token alone, a list of tokens, or more axes in front."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, given_of_rank)(given_of_rank["x"])}
+
+
+@pytest.mark.watertight(LAYOUT)
+def test_transposed_tokens(answer, build, given):
+    """Batch and time may have changed places."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, given)(given["x"].transpose(0, 1))}
+
+
+@pytest.mark.watertight(EMPTY)
+@pytest.mark.parametrize("factor", [None, 1.0])
+def test_no_tokens(answer, build, nothing, factor):
+    """No tokens give no outputs, with a capacity of nothing or without."""
+    return {"output": layer_of(build, answer.MixtureOfExperts, nothing)(nothing["x"])}
+
+
+@pytest.mark.watertight(SAVED)
+def test_state_dict(answer, build, given):
+    """After a call as before, the state dict holds the weights and nothing else."""
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    layer(given["x"])
+    return dict(layer.state_dict())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype(answer, build, of_dtype, dtype):
+    """The output has the dtype of layer and tokens."""
+    return {
+        "output": layer_of(build, answer.MixtureOfExperts, of_dtype, dtype=dtype)(of_dtype["x"])
+    }
