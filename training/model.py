@@ -19,7 +19,7 @@ from training.errors import Refused
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
-from variants.shipping import quantized
+from variants.shipping import quantize_model
 
 MOST_NAMES = 5  # of parameters, that a message lists
 
@@ -298,7 +298,7 @@ def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
     if not in_bytes(weights):
         put_weights(model, weights)
         return model
-    small = quantized(model)
+    small = quantize_model(model)
     shapes, given = (
         {name: tuple(weight.shape) for name, weight in some.items()}
         for some in (state_of(small), weights)

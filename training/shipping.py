@@ -23,7 +23,7 @@ from training.program import Program
 from training.run import Run
 from training.tasks import Task
 from training.waiting import waiting
-from variants.shipping import quantized
+from variants.shipping import quantize_model
 
 ROUNDS = 5  # of both models in turn, of which the median counts
 TOKENS, ANSWERS = 64, 16  # of a round: what a language model adds, or what another answers
@@ -54,7 +54,7 @@ def quantize(
         raise Refused(f"The weights in {run} are a byte each already")
     task = _task(program, model, data_dir)
     small = Model(
-        model.settings, model.languages, quantized(model.model), model.device, model.parts
+        model.settings, model.languages, quantize_model(model.model), model.device, model.parts
     )
     made = _keep(program, small, Run(run), out or run.with_name(f"{run.name}-int8"))
     _compare(program, task, {"float32": model, "int8": small}, (Run(run).weights, made.best))

@@ -19,6 +19,7 @@ From symbols to names
 import contextlib
 import copy
 import importlib
+import itertools
 import logging
 import warnings
 from collections.abc import Iterator
@@ -108,8 +109,8 @@ def export(model: nn.Module, file: str | Path, cache: bool = False) -> None:
 
     Args:
         model: called as `model(tokens)`, or with a cache as `model(tokens, cache)`, such as a `CachedGPT` or
-            a `LLaMA`, whose `config` then tells the cache's sizes; or `quantized` of one, whose weights stand
-            in the file as int8. A `generator` that it has is applied: the "logits" are then
+            a `LLaMA`, whose `config` then tells the cache's sizes; or `quantize_model` of one, whose weights
+            stand in the file as int8. A `generator` that it has is applied: the "logits" are then
             log-probabilities. It stays as it is, and may be in training mode; the file computes without
             dropout.
         file: what was there before is replaced.
@@ -123,16 +124,14 @@ def export(model: nn.Module, file: str | Path, cache: bool = False) -> None:
     # 1. A copy, since what is traced leaves its marks, and with its dropout off.
     model = copy.deepcopy(model)
     traced = (Chunk(model) if cache else WholeText(model)).eval()
-    # 2. Inputs to trace with. Their sizes are free but for those that no name is given here.
-    device = next(model.buffers() if next(model.parameters(), None) is None else model.parameters())
-    tokens = torch.zeros(2, 3, dtype=torch.int64, device=device.device)  # (B, T)
+    # 2. Inputs to trace with. An axis that is named here may have any size in the file.
+    weight = next(itertools.chain(model.parameters(), model.buffers()))
+    tokens = torch.zeros(2, 3, dtype=torch.int64, device=weight.device)  # (B, T)
     given, sizes = {"tokens": tokens}, {"tokens": {0: "batch", 1: "time"}}
     if cache:
-        empty = new_cache(model.config, batch=2, max_len=4).keys.to(
-            device
-        )  # (N, B, G, T_past, d_k)
+        held = new_cache(model.config, batch=2, max_len=4).keys.to(weight.device)
         for name in ("past_keys", "past_values"):
-            given[name] = torch.zeros_like(empty)
+            given[name] = torch.zeros_like(held)  # (N, B, G, T_past, d_k)
             sizes[name] = {1: "batch", 3: "past"}
     # 3. Write down what happens. Not optimised: that would turn eight bits back into 32. onnxruntime does
     #    it when it reads the file.

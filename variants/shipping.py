@@ -8,7 +8,7 @@ to be trained again. Inputs and sums stay real numbers (weight-only quantisation
     quantize_int8, dequantize   there, and back
     QuantizedLinear             what stands for an `nn.Linear`
     QuantizedEmbedding          what stands for an `nn.Embedding`, and for the head that is tied to it
-    quantized(model)            a copy of a model with these in place of those
+    quantize_model(model)       a copy of a model with these in place of those
     bytes_of(model)             what its tensors take up
 
 `onnx_export.py` writes such a model, or any other, to a file that runs without this code.
@@ -56,8 +56,9 @@ def quantize_int8(
     Raises:
         ValueError: not two axes, no columns, no floating-point numbers, or infinity or NaN among them.
 
-    Source: Wu et al. 2020, *Integer Quantization for Deep Learning Inference*, §3.1 (scale quantization,
-    without −128) and §3.2 (a scale for each row); Jacob et al. 2018, §2.1 and §3 (rows, −127 to 127).
+    Source: Wu et al. 2020, *Integer Quantization for Deep Learning Inference*, §3.1.2 (scale quantization,
+    whose s is 1/s here) and §3.2 (a scale for each row); s as a step's width: Jacob et al. 2018,
+    *Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference*, eq. 1.
     """
     if weight.dim() != 2 or weight.size(1) < 1:
         raise ValueError(
@@ -93,7 +94,7 @@ def dequantize(
     Raises:
         ValueError: `quantized` is not int8, or `scale` is not q's shape with a last axis of 1.
 
-    Source: Wu et al. 2020, §3.1.
+    Source: Wu et al. 2020, §3.1.2; Jacob et al. 2018, eq. 1, with no offset.
     """
     if quantized.dtype != torch.int8:
         raise ValueError(f"quantized must be int8, not {quantized.dtype}")
@@ -132,7 +133,7 @@ class QuantizedLinear(nn.Module):
     Raises:
         ValueError: as `quantize_int8` does.
 
-    Source: Wu et al. 2020, §3.2, where a scale for each row is shown to leave the sum alone.
+    Source: Wu et al. 2020, §3.2: a scale for each row of the weights can be taken out of the sum.
     """
 
     def __init__(self, linear: nn.Linear):
@@ -206,7 +207,7 @@ class QuantizedEmbedding(nn.Module):
         return dequantize(self.quantized[tokens], self.scale[tokens])  # (…, d_model)
 
 
-def quantized(model: nn.Module) -> nn.Module:
+def quantize_model(model: nn.Module) -> nn.Module:
     """A copy of a model with every `nn.Linear` and `nn.Embedding` inside it in eight bits.
 
     Args:
@@ -216,8 +217,8 @@ def quantized(model: nn.Module) -> nn.Module:
     Returns:
         The copy, with the same names of modules, a `QuantizedLinear` or `QuantizedEmbedding` for each. Where
         two layers share a matrix, as the embedding and the head of the paper's model do, they share its
-        integers. It is no longer to be trained. Its state dict loads into `quantized` of any model of that
-        kind, whatever weights that has.
+        integers. It is no longer to be trained. Its state dict loads into `quantize_model` of any model
+        of that kind, whatever weights that has.
 
     Raises:
         ValueError: as `quantize_int8` does.

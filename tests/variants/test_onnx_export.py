@@ -20,7 +20,7 @@ from variants.kv_cache import CachedGPT, generate_cached
 from variants.llama import LLaMA, LLaMAConfig
 from variants.onnx_export import OPSET, GrowingCache, OnnxModel, export
 from variants.sampling import generate
-from variants.shipping import quantized
+from variants.shipping import quantize_model
 
 CONTEXT = 16
 GPT_SIZES = GPTConfig(vocab=29, context=CONTEXT, n_layers=2, n_heads=2, d_model=10, d_ff=24)
@@ -49,8 +49,8 @@ MODELS = {
     "cached gpt": lambda: CachedGPT(GPT_SIZES),
     "llama": lambda: LLaMA(dataclasses.replace(LLAMA_SIZES, n_layers=1)),
     "cached llama": lambda: LLaMA(LLAMA_SIZES),
-    "small cached llama": lambda: quantized(randomised(LLaMA(LLAMA_SIZES))),
-    "small paper": lambda: quantized(randomised(language_model())),
+    "small cached llama": lambda: quantize_model(randomised(LLaMA(LLAMA_SIZES))),
+    "small paper": lambda: quantize_model(randomised(language_model())),
 }
 WHOLE = [name for name in MODELS if "cached" not in name]
 CACHED = [name for name in MODELS if "cached" in name]

@@ -21,7 +21,7 @@ from variants.shipping import (
     bytes_of,
     dequantize,
     quantize_int8,
-    quantized,
+    quantize_model,
 )
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -384,7 +384,7 @@ def asked(model, kind):
 @pytest.mark.parametrize("kind", ["gpt", "cached", "llama", "paper"])
 def test_a_model_with_eight_bits_is_the_model_with_dequantised_weights(kind):
     model = randomised(a_model(kind)).double().eval()
-    small = quantized(model)
+    small = quantize_model(model)
     torch.testing.assert_close(
         asked(small, kind), asked(with_dequantised_weights(model), kind), rtol=0, atol=1e-10
     )
@@ -400,23 +400,23 @@ def test_a_model_with_eight_bits_is_the_model_with_dequantised_weights(kind):
 def test_a_model_keeps_its_dtype(dtype):
     for kind in ("gpt", "llama"):
         model = randomised(a_model(kind)).to(dtype)
-        for small in (quantized(model), quantized(model.float()).to(dtype)):
+        for small in (quantize_model(model), quantize_model(model.float()).to(dtype)):
             out = asked(small, kind)
             assert out.dtype == dtype and out.isfinite().all()
 
 
 def test_tied_matrices_stay_one():
-    small = quantized(a_model("paper"))
+    small = quantize_model(a_model("paper"))
     first = small.src_embed[0].lut.quantized
     assert small.tgt_embed[0].lut.quantized is first and small.generator.proj.quantized is first
-    untied = quantized(implementation.make_model(37, 37, 1, 24, 40, 3))
+    untied = quantize_model(implementation.make_model(37, 37, 1, 24, 40, 3))
     assert untied.src_embed[0].lut.quantized is not untied.generator.proj.quantized
 
 
 @pytest.mark.parametrize("kind", ["gpt", "llama", "paper"])
 def test_its_state_dict_loads_into_any_of_its_kind(kind):
-    small = quantized(randomised(a_model(kind)).eval())
-    other = quantized(a_model(kind).eval())
+    small = quantize_model(randomised(a_model(kind)).eval())
+    other = quantize_model(a_model(kind).eval())
     other.load_state_dict(copy.deepcopy(small.state_dict()))
     assert torch.equal(asked(small, kind), asked(other, kind))
 
@@ -425,7 +425,7 @@ def test_it_writes_with_a_cache_and_keeps_the_mode():
     for kind in ("cached", "llama"):
         model = randomised(a_model(kind)).train()
         model.blocks.eval()
-        small = quantized(model)
+        small = quantize_model(model)
         assert small.training and not small.blocks.training
         assert {m.training for m in small.blocks.modules()} == {False}
         prompt = torch.randint(37, (2, 3))
@@ -439,7 +439,7 @@ def test_a_quarter_of_the_bytes():
     """A byte a weight, four a row and for each number that is no matrix: 1/4 + 1/width, and a little."""
     sizes = GPTConfig(vocab=300, context=64, n_layers=2, n_heads=4, d_model=128, d_ff=512)
     for model in (GPT(sizes), LLaMA(LLaMAConfig(300, 64, 2, 4, 2, 128, 384))):
-        small = quantized(model)
+        small = quantize_model(model)
         weights = [one for one in model.parameters() if one.dim() == 2]
         rows, numbers = sum(len(one) for one in weights), sum(one.numel() for one in weights)
         others = sum(one.numel() for one in model.parameters() if one.dim() == 1)
@@ -452,4 +452,4 @@ def test_what_is_shared_counts_once():
     model = implementation.make_model(37, 37, 1, 24, 40, 3, tie=True)
     untied = implementation.make_model(37, 37, 1, 24, 40, 3)
     assert bytes_of(untied) - bytes_of(model) == 2 * 4 * 37 * 24
-    assert bytes_of(quantized(untied)) - bytes_of(quantized(model)) == 2 * 37 * 24
+    assert bytes_of(quantize_model(untied)) - bytes_of(quantize_model(model)) == 2 * 37 * 24
