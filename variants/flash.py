@@ -34,7 +34,7 @@ from torch.autograd.function import once_differentiable
 def by_hand(
     forward: Callable[..., tuple[Tensor, ...]],
     backward: Callable[..., tuple[Tensor, ...]],
-    *inputs: Tensor,
+    *inputs,
 ) -> Tensor:
     """Call `forward`, and let autograd differentiate the result by `backward`, not by its own record.
 
@@ -207,7 +207,9 @@ def flash_attention(
             grad_value.to(query.dtype),  # (B, T_k, d_v)
         )
 
-    # 10. One batch dimension in place of all the leading ones, and both passes together.
+    # 10. One batch dimension in place of all the leading ones, and both passes together: `by_hand` calls
+    #     forward(query, key, value), and for the gradients backward(grad_output, query, key, value,
+    #     output, …) with whatever forward returned behind the output. It keeps these, and nothing else.
     flat = (one.unsqueeze(0).flatten(0, -3) for one in (query, key, value))  # (B, T, d) each
     output = by_hand(forward, backward, *flat)  # (B, T_q, d_v)
     return output.view(*batch, t_q, value.size(-1))  # (…, T_q, d_v)

@@ -1,0 +1,496 @@
+"""Day 33 · flash_attention(query, key, value, block=64, causal=False)."""
+
+import weakref
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from course.checks.authoring import DTYPES, FLOAT64, HALVES, backward, gradients, wanting_gradients
+
+SINGLE = "a batch, a sequence, a width or a block of one is where squeezed axes go astray"
+EMPTY = "a query without keys must not turn the whole batch into NaN, forward or backward"
+FIGURES = "whether it was too much, and no number"
+
+
+def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
+    """Queries, keys and values whose scores spread the weights without settling on one key."""
+    return {
+        "query": draw.normal(*batch, t_q, d_k, **how),
+        "key": draw.normal(*batch, t_k, d_k, mean=0.2, **how),
+        "value": draw.normal(*batch, t_k, d_v, mean=0.5, **how),
+    }
+
+
+def uneven(draw):
+    """A block, and two lengths, several blocks long and a bit."""
+    block = draw.size(3, 5)
+    t_q, t_k = (block * blocks + draw.size(1, block - 1) for blocks in draw.sizes(2, 4, 2))
+    return block, t_q, t_k
+
+
+def tiles(draw, batch=None, **how):
+    """Sequences and a block that divides neither length."""
+    block, t_q, t_k = uneven(draw)
+    b, d_k, d_v = draw.sizes(2, 6, 3)
+    batch = [b] if batch is None else batch
+    return sequences(draw, batch, t_q, t_k, d_k, d_v, **how) | {"block": block}
+
+
+def causal_tiles(draw, earlier, **how):
+    """The same, causal, with so many keys more than queries."""
+    block, t_q, _ = uneven(draw)
+    b, d_k, d_v = draw.sizes(2, 6, 3)
+    inputs = sequences(draw, [b], t_q, t_q + earlier, d_k, d_v, **how)
+    return inputs | {"block": block, "causal": True}
+
+
+def seen_with_gradients(flash_attention, inputs):
+    """The gradients of query, key and value."""
+    inputs = wanting_gradients(inputs)
+    backward(flash_attention(**inputs))
+    return {"gradients": gradients(inputs)}
+
+
+class Held(TorchDispatchMode):
+    """How many numbers are held at once in tensors made inside: now, at most, and in one of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = self.most = self.largest = 0
+        self.known = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, torch.Tensor):
+                self.see(tensor.untyped_storage(), tensor.element_size())
+        return out
+
+    def see(self, storage, size):
+        place, numbers = storage._cdata, storage.nbytes() // size
+        if place not in self.known:
+            self.known.add(place)
+            self.now += numbers
+            self.largest = max(self.largest, numbers)
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self.forget, place, numbers)
+
+    def forget(self, place, numbers):
+        self.known.discard(place)
+        self.now -= numbers
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_tile(draw):
+    """All keys and queries fit into one tile."""
+    b, t_q, t_k, d_k, d_v = draw.sizes(2, 8, 5)
+    return sequences(draw, [b], t_q, t_k, d_k, d_v) | {"block": draw.size(9, 20)}
+
+
+@pytest.fixture
+def whole_blocks(draw):
+    """Lengths that are multiples of the block."""
+    block = draw.size(2, 4)
+    t_q, t_k = (block * blocks for blocks in draw.sizes(2, 4, 2))
+    b, d_k, d_v = draw.sizes(2, 6, 3)
+    return sequences(draw, [b], t_q, t_k, d_k, d_v) | {"block": block}
+
+
+@pytest.fixture
+def inputs(draw):
+    """A batch of sequences whose sizes are all different."""
+    return tiles(draw)
+
+
+@pytest.fixture
+def usual_block(draw):
+    """More queries and keys than the usual block has."""
+    t_q, t_k = draw.sizes(66, 90, 2)
+    b, d_k, d_v = draw.sizes(2, 6, 3)
+    return sequences(draw, [b], t_q, t_k, d_k, d_v)
+
+
+@pytest.fixture
+def inputs_of_rank(draw, leading):
+    """No batch at all, or several leading axes: the heads are only one more of them."""
+    return tiles(draw, draw.sizes(2, 4, leading))
+
+
+@pytest.fixture
+def in_order(draw, order):
+    """Scores that rise or fall by some 300 from the first key to the last."""
+    return ladder(draw, order, 300.0)
+
+
+@pytest.fixture
+def gently_in_order(draw, order):
+    """The same by some 8."""
+    return ladder(draw, order, 8.0)
+
+
+def ladder(draw, order, height):
+    """Keys two by two on the same rung, so that several count."""
+    block, t_q, t_k = uneven(draw)
+    b, d_v = draw.sizes(2, 6, 2)
+    inputs = sequences(draw, [b], t_q, t_k, 2, d_v)
+    rungs = torch.arange(t_k).to(inputs["key"].dtype).div(2, rounding_mode="floor")
+    inputs["query"][..., 0] = draw.uniform(1.0, 2.0, b, t_q)
+    inputs["key"][..., 0] = height / rungs[-1] * (rungs if order == "rising" else rungs.flip(0))
+    return inputs | {"block": block}
+
+
+@pytest.fixture
+def large_scores(draw):
+    """Scores of about ±1e4, near each other at the top."""
+    inputs = tiles(draw)
+    return inputs | {"query": inputs["query"] * 100, "key": inputs["key"] * 100}
+
+
+@pytest.fixture
+def low_scores(draw):
+    """Every score is below minus a thousand, and they are near each other."""
+    block, t_q, t_k = uneven(draw)
+    b, d_v = draw.sizes(2, 6, 2)
+    inputs = sequences(draw, [b], t_q, t_k, 2, d_v)
+    inputs["query"][..., 0], inputs["key"][..., 0] = 50.0, -50.0
+    return inputs | {"block": block}
+
+
+@pytest.fixture
+def as_many(draw):
+    """Causal, as many queries as keys."""
+    return causal_tiles(draw, 0)
+
+
+@pytest.fixture
+def causal_chunk(draw):
+    """Fewer queries than keys, and the difference is no multiple of the block."""
+    block, t_q, _ = uneven(draw)
+    earlier = block * draw.size(1, 2) + draw.size(1, block - 1)
+    b, d_k, d_v = draw.sizes(2, 6, 3)
+    inputs = sequences(draw, [b], t_q, t_q + earlier, d_k, d_v)
+    return inputs | {"block": block, "causal": True}
+
+
+@pytest.fixture
+def loud_and_late(draw):
+    """Causal, and the later keys would win every softmax, by far."""
+    inputs = causal_tiles(draw, 0)
+    t = inputs["key"].size(1)
+    direction = draw.normal(inputs["key"].size(-1))
+    direction = direction / direction.norm()
+    loudness = 10.0 * torch.arange(t).to(direction.dtype).unsqueeze(-1)
+    inputs["query"] = inputs["query"] + 10.0 * direction
+    inputs["key"] = inputs["key"] + loudness * direction
+    return inputs
+
+
+@pytest.fixture
+def two_calls(draw):
+    """Two calls of the same sizes."""
+    block, t_q, t_k = uneven(draw)
+    b, d_k, d_v = draw.sizes(2, 6, 3)
+    return [sequences(draw, [b], t_q, t_k, d_k, d_v) | {"block": block} for _ in range(2)]
+
+
+@pytest.fixture
+def long(draw, causal):
+    """Sequences of some twenty blocks."""
+    block = draw.size(16, 18)
+    t_q, t_k = (20 * block + extra for extra in draw.sizes(1, 15, 2))
+    return sequences(draw, [], t_q, t_k, *draw.sizes(2, 3, 2)) | {"block": block, "causal": causal}
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """One size is 1."""
+    names = ["B", "T_q", "T_k", "d_k", "d_v", "block"]
+    sizes = dict(zip(names, draw.sizes(2, 9, 6), strict=True)) | {edge.split("=")[0]: 1}
+    *sizes, block = sizes.values()
+    b, t_q, t_k, d_k, d_v = sizes
+    return sequences(draw, [b], t_q, t_k, d_k, d_v) | {"block": block}
+
+
+@pytest.fixture
+def split_from_heads(draw):
+    """Four axes that lie in memory as (B, T, h, d), as after a split into heads; keys by columns."""
+    inputs = tiles(draw, draw.sizes(2, 4, 2))
+    axes = {"query": (1, 2), "key": (2, 3), "value": (1, 2)}
+    return inputs | {
+        name: inputs[name].transpose(*two).contiguous().transpose(*two)
+        for name, two in axes.items()
+    }
+
+
+@pytest.fixture
+def too_early(draw):
+    """Causal queries of which the first, more than a block of them, come before the first key."""
+    block, t_k, _ = uneven(draw)
+    early = block * draw.size(1, 2) + draw.size(1, block - 1)
+    b, d_k, d_v = draw.sizes(2, 6, 3)
+    inputs = sequences(draw, [b], t_k + early, t_k, d_k, d_v)
+    return inputs | {"block": block, "causal": True}
+
+
+@pytest.fixture
+def without(draw, missing):
+    """No keys, or no queries."""
+    b, t_q, t_k, d_k, d_v, block = draw.sizes(2, 8, 6)
+    t_q, t_k = (0, t_k) if missing == "queries" else (t_q, 0)
+    return sequences(draw, [b], t_q, t_k, d_k, d_v) | {"block": block}
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Everything of one dtype, causal; √d_k is no whole number."""
+    block, t_q, _ = uneven(draw)
+    b, d_v = draw.sizes(2, 6, 2)
+    inputs = sequences(draw, [b], t_q, t_q + 2, draw.choice([3, 5, 6, 7]), d_v, dtype=dtype)
+    return inputs | {"block": block, "causal": True}
+
+
+@pytest.fixture
+def wide_halves(draw):
+    """Wide vectors: their dot products pass 65504, the largest number of float16, and scaled they do
+    not. Queries alike, so that the keys compete."""
+    block, t_q, t_k = uneven(draw)
+    b, d_v = draw.sizes(2, 6, 2)
+    common = draw.normal(256, scale=18.0)
+    query = common + draw.normal(b, t_q, 256, scale=0.05)
+    key = common + draw.normal(b, t_k, 256, scale=0.02)
+    halves = {"query": query, "key": key, "value": draw.normal(b, t_k, d_v, mean=0.5)}
+    return {name: x.to(torch.float16) for name, x in halves.items()} | {"block": block}
+
+
+@pytest.fixture
+def close_halves(draw, dtype):
+    """Scores of about 70 that differ by about 1: half precision would round much of that away."""
+    block, t_q, t_k = uneven(draw)
+    b, d_v = draw.sizes(2, 6, 2)
+    d_k = {"float16": 100, "bfloat16": 64}[dtype]
+    size = {"float16": 9.0, "bfloat16": 3.0}[dtype]
+    common = draw.normal(d_k)
+    common = size * d_k**0.5 * common / common.norm()
+    query = common + draw.normal(b, t_q, d_k, scale=0.1)
+    key = common + draw.normal(b, t_k, d_k, scale=1.0 / size)
+    halves = {"query": query, "key": key, "value": draw.normal(b, t_k, d_v, mean=0.5)}
+    return {name: x.to(getattr(torch, dtype)) for name, x in halves.items()} | {"block": block}
+
+
+@pytest.fixture
+def many_halves(draw):
+    """So many keys, one a tile, that bfloat16 cannot count them: 256 + 1 is 256 there."""
+    t_q, d_k, d_v = draw.sizes(1, 3, 3)
+    t_k = draw.size(600, 700)
+    inputs = sequences(draw, [], t_q, t_k, d_k, d_v, dtype="bfloat16", scale=0.1)
+    return inputs | {"block": 1}
+
+
+# --- The output -----------------------------------------------------------------------------------
+
+
+def test_one_tile(answer, one_tile):
+    """Where everything fits into one tile, it is the attention of day 8."""
+    return {"output": answer.flash_attention(**one_tile)}
+
+
+def test_whole_blocks(answer, whole_blocks):
+    """Several tiles give what one matrix gives."""
+    return {"output": answer.flash_attention(**whole_blocks)}
+
+
+def test_any_length(answer, inputs):
+    """Lengths need not be multiples of the block."""
+    return {"output": answer.flash_attention(**inputs)}
+
+
+def test_usual_block(answer, usual_block):
+    """Without a word about it the block is 64."""
+    return {"output": answer.flash_attention(**usual_block)}
+
+
+@pytest.mark.parametrize("leading", [0, 2, 3])
+def test_leading_dimensions(answer, inputs_of_rank, leading):
+    """No batch, or several leading axes, such as batch and heads."""
+    return {"output": answer.flash_attention(**inputs_of_rank)}
+
+
+@pytest.mark.parametrize("order", ["rising", "falling"])
+def test_scores_in_order(answer, in_order, order):
+    """Each tile's scores are far above those of the tile before, or far below."""
+    return {"output": answer.flash_attention(**in_order)}
+
+
+def test_large_scores(answer, large_scores):
+    """Scores of ±1e4 overflow nowhere."""
+    return {"output": answer.flash_attention(**large_scores)}
+
+
+def test_low_scores(answer, low_scores):
+    """Where all scores are below minus a thousand they are weighed against each other as ever."""
+    return {"output": answer.flash_attention(**low_scores)}
+
+
+@pytest.mark.watertight(SINGLE)
+@pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1", "block=1"])
+def test_at_the_edge(answer, at_the_edge, edge):
+    """One sequence, one query, one key, vectors of one number, or a tile of one score."""
+    return {"output": answer.flash_attention(**at_the_edge)}
+
+
+# --- Causal ---------------------------------------------------------------------------------------
+
+
+def test_causal(answer, as_many):
+    """With `causal` a query sees its own key and the earlier ones."""
+    return {"output": answer.flash_attention(**as_many)}
+
+
+def test_causal_chunk(answer, causal_chunk):
+    """Where there are more keys than queries, the last query belongs to the last key."""
+    return {"output": answer.flash_attention(**causal_chunk)}
+
+
+def test_loud_and_late(answer, loud_and_late):
+    """A later key with a very high score leaves no trace."""
+    return {"output": answer.flash_attention(**loud_and_late)}
+
+
+# --- Gradients ------------------------------------------------------------------------------------
+
+
+def test_gradients_of_one_tile(answer, one_tile):
+    """Gradients reach query, key and value, as through the attention of day 8."""
+    return seen_with_gradients(answer.flash_attention, one_tile)
+
+
+def test_gradients(answer, inputs):
+    """Over several tiles the gradients add up."""
+    return seen_with_gradients(answer.flash_attention, inputs)
+
+
+def test_gradients_causal(answer, causal_chunk):
+    """Gradients reach the keys that a query sees, and no later ones."""
+    return seen_with_gradients(answer.flash_attention, causal_chunk)
+
+
+@pytest.mark.parametrize("order", ["rising", "falling"])
+def test_gradients_with_scores_in_order(answer, gently_in_order, order):
+    """Gradients are right also where each tile's scores are above the last one's, or below."""
+    return seen_with_gradients(answer.flash_attention, gently_in_order)
+
+
+def test_two_calls(answer, two_calls):
+    """Two calls, and only then two backward passes, as in a model of two layers."""
+    wanting = [wanting_gradients(inputs) for inputs in two_calls]
+    outputs = [answer.flash_attention(**inputs) for inputs in wanting]
+    backward(*outputs)
+    return {"first": gradients(wanting[0]), "second": gradients(wanting[1])}
+
+
+# --- Memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.constant("numbers held", FIGURES)
+def test_memory(answer, long, causal):
+    """Never are T_q × T_k numbers held at once: not forward, not for the backward pass, not in it."""
+    inputs = wanting_gradients(long)
+    few = inputs["query"].size(0) * inputs["key"].size(0)
+
+    def word(numbers):
+        return "fewer than T_q × T_k" if numbers < few else "as many as T_q × T_k, or more"
+
+    with Held() as held:
+        output = answer.flash_attention(**inputs)
+        forward, between = held.most, held.now
+        held.most = held.now
+        backward(output)
+    found = {
+        "in one tensor": held.largest,
+        "in the forward pass": forward,
+        "for the backward pass": between,
+        "in the backward pass": held.most,
+    }
+    return {
+        "numbers held": {when: word(numbers) for when, numbers in found.items()},
+        "output": output,
+        "gradients": gradients(inputs),
+    }
+
+
+# --- Extremes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.watertight(EMPTY)
+def test_nothing_to_attend_to(answer, too_early):
+    """A causal query before the first key has an output of exactly 0, and the others theirs."""
+    return {"output": answer.flash_attention(**too_early)}
+
+
+@pytest.mark.watertight(EMPTY)
+def test_gradients_with_nothing_to_attend_to(answer, too_early):
+    """A query before the first key passes no gradient on; the others' gradients are as ever."""
+    return seen_with_gradients(answer.flash_attention, too_early)
+
+
+@pytest.mark.watertight("an empty prompt, or a chunk without queries, is a shape like any other")
+@pytest.mark.parametrize("missing", ["queries", "keys"])
+def test_without(answer, without, missing):
+    """No queries give no outputs, and queries without keys outputs of 0."""
+    return {"output": answer.flash_attention(**without)}
+
+
+@pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
+def test_memory_layout(answer, split_from_heads):
+    """Tensors that were transposed, and lie in memory otherwise, give the same, and their gradients."""
+    wanting = wanting_gradients(split_from_heads)
+    output = answer.flash_attention(**wanting)
+    backward(output)
+    return {"output": output, "gradients": gradients(wanting)}
+
+
+# --- Dtypes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype(answer, of_dtype, dtype):
+    """The output has the inputs' dtype, and is right to its precision."""
+    return {"output": answer.flash_attention(**of_dtype)}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_gradients_of_dtype(answer, of_dtype, dtype):
+    """Gradients have the inputs' dtype, and are right to its precision."""
+    return seen_with_gradients(answer.flash_attention, of_dtype)
+
+
+@pytest.mark.watertight("a score that overflows in float16 is infinite, and the next step is NaN")
+def test_halves_do_not_overflow(answer, wide_halves):
+    """Scores that pass 65504 before they are scaled are no trouble in float16."""
+    return {"output": answer.flash_attention(**wide_halves)}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves_are_exact(answer, close_halves, dtype):
+    """In half precision the result is that of float32, rounded: scores are not rounded before the softmax."""
+    return {"output": answer.flash_attention(**close_halves)}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gradients_of_close_halves(answer, close_halves, dtype):
+    """In the backward pass, too, scores and their log-sum-exp are not rounded to half precision."""
+    wanting = wanting_gradients(close_halves)
+    backward(answer.flash_attention(**wanting))
+    return {"gradient of value": wanting["value"].grad}
+
+
+@pytest.mark.watertight("a sum of many small numbers stops growing in half precision")
+def test_halves_add_up(answer, many_halves):
+    """What is added up over the tiles is added up in float32."""
+    return {"output": answer.flash_attention(**many_halves)}
