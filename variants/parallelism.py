@@ -324,9 +324,9 @@ class _Process:
 class DistributedGroup:
     """All processes that `torchrun` has started, over torch.distributed's backend gloo.
 
-    Made after `dist.init_process_group("gloo")`; every process makes one. Tensors lie on the CPU, and are
-    sent whole, with shape and dtype. As many as there are processes may be on their way from one process;
-    with more it waits for the oldest to be received.
+    Made after `dist.init_process_group("gloo")`; every process makes one, and calls `finish` before it lets
+    go of it. Tensors lie on the CPU, and are sent whole, with shape and dtype. As many as there are processes
+    may be on their way from one process; with more it waits for the oldest to be received.
 
     Attributes:
         rank, size, send, receive: those of a `Group`.
@@ -345,9 +345,7 @@ class DistributedGroup:
         length = torch.tensor([content.numel()])  # (1,)
         # 2. Sending waits for the receiver, so it goes on beside what this process does next.
         self._under_way.append([dist.isend(length, to), dist.isend(content, to)])
-        while len(self._under_way) > self.size:
-            for one in self._under_way.popleft():
-                one.wait()
+        self._wait(self.size)
 
     def receive(self, source: int) -> Tensor:
         """Wait for the next tensor from process `source`."""
@@ -356,3 +354,13 @@ class DistributedGroup:
         content = torch.empty(int(length), dtype=torch.uint8)  # (bytes,)
         dist.recv(content, source)
         return torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True)
+
+    def finish(self) -> None:
+        """Wait until all that was sent has been received: a process that ends takes its messages along."""
+        self._wait(0)
+
+    def _wait(self, most: int) -> None:
+        """Wait until no more than so many messages are on their way."""
+        while len(self._under_way) > most:
+            for one in self._under_way.popleft():
+                one.wait()

@@ -70,16 +70,18 @@ def in_process(folder, rank, *sizes):
     for size in (size for size in sizes if rank < size):
         where = f"file://{folder}/meeting{size}"
         dist.init_process_group("gloo", init_method=where, rank=rank, world_size=size)
-        torch.save(compared(rank), folder / f"{size}-{rank}")
+        group = DistributedGroup()
+        torch.save(compared(rank, group), folder / f"{size}-{rank}")
+        group.finish()
         dist.barrier()
         dist.destroy_process_group()
 
 
-def compared(rank):
+def compared(rank, group):
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
-    group, found = DistributedGroup(), {}
+    found = {}
     for shape in SHAPES:
         for dtype in (torch.float64, torch.float32, torch.int64):
             theirs = drawn(rank, shape, dtype)
@@ -163,7 +165,7 @@ def processes(tmp_path_factory):
     ]
     for one in started:
         try:
-            _, said = one.communicate(timeout=100)
+            _, said = one.communicate(timeout=200)
         finally:
             one.kill()
         assert one.returncode == 0, said[-3000:]
