@@ -62,7 +62,7 @@ MISCONCEPTIONS = [
     Misconception(
         "two_norms",
         BLOCK,
-        "You have a norm for attention and another one for the network. GPT-NeoX does it like that; here, as in GPT-J and PaLM, there is one norm for both, and only so can their "
+        "You have a norm for attention and another one for the network. GPT-NeoX does it like that; here, as in GPT-J and PaLM, there is one norm for both, and only then can their "
         "projections become one product.",
         {
             NORM: f"{NORM}\n        self.norm_2 = LayerNorm(d_model)",
@@ -109,7 +109,7 @@ MISCONCEPTIONS = [
     Misconception(
         "added_into_the_input",
         BLOCK,
-        "You add to the block's input in place, so whoever gave it to you finds it changed.",
+        "You add to the block's input in place, and the caller finds it changed.",
         {
             SUM: "return x.add_(attended + thought) if not x.requires_grad else x + attended + thought"
         },
@@ -164,7 +164,7 @@ MISCONCEPTIONS = [
     Misconception(
         "weights_not_dropped",
         BLOCK,
-        "You drop what the two parts give, and no attention weight: `CausalSelfAttention` has a dropout of its own, which has to be told p.",
+        "You drop what the two parts give, and no attention weight: `CausalSelfAttention` has a dropout of its own, which has to be given p.",
         {ATTENTION: ATTENTION.replace(", dropout)", ")")},
     ),
     Misconception(
@@ -305,7 +305,7 @@ MISCONCEPTIONS = [
     Misconception(
         "block_sees_all",
         DEPTHS,
-        "You run the block on all tokens, and then throw most of it away. Nothing is saved so, and it is not the same: the chosen tokens would attend to those that pass by.",
+        "You run the block on all tokens, and then throw most of it away. Nothing is saved that way, and the result is another one: chosen tokens would attend to those that pass by.",
         {GAIN: "gain = weights.unsqueeze(-1) * (self.block(x) - x).gather(1, index)"},
     ),
     Misconception(
@@ -326,7 +326,7 @@ MISCONCEPTIONS = [
     Misconception(
         "weights_detached",
         DEPTHS,
-        "Your outputs are right, but the weights are cut off from the router, which would never learn: through them its gradient comes.",
+        "Your outputs are right, but the weights are cut off from the router, which would never learn: its gradient comes through them.",
         {CHOSEN: "return scores.gather(1, places).detach(), places"},
     ),
     Misconception(
