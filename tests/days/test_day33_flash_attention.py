@@ -12,6 +12,12 @@ from course.checks.authoring import DTYPES, FLOAT64, HALVES, backward, gradients
 SINGLE = "a batch, a sequence, a width or a block of one is where squeezed axes go astray"
 EMPTY = "a query without keys must not turn the whole batch into NaN, forward or backward"
 FIGURES = "whether it was too much, and no number"
+WHEN = (
+    "numbers held.in one tensor",
+    "numbers held.in the forward pass",
+    "numbers held.for the backward pass",
+    "numbers held.in the backward pass",
+)
 
 
 def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
@@ -397,7 +403,7 @@ def test_two_calls(answer, two_calls):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.constant("numbers held", FIGURES)
+@pytest.mark.constant(*WHEN, FIGURES)
 def test_memory(answer, long, causal):
     """Never are T_q × T_k numbers held at once: not forward, not for the backward pass, not in it."""
     inputs = wanting_gradients(long)
