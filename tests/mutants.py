@@ -478,6 +478,27 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
             "padded = F.pad(flat, (0, length * group.size + flat.numel()))",
         ),
     },
+    "quantize_int8": {
+        _COMMUTES: ("wide = weight.detach().to(torch.promote_types(torch.float32, weight.dtype))",),
+        "a scale as small as that no trained model has": (
+            "scale = scale.masked_fill(scale <= torch.finfo(scale.dtype).tiny, 1.0)",
+            "scale = scale.masked_fill(scale < torch.finfo().tiny, 1.0)",
+        ),
+    },
+    "dequantize": {
+        "int8 times a real number has the real number's dtype": ("return quantized.to() * scale",),
+    },
+    "QuantizedLinear": {
+        _COMMUTES: ("wide = torch.promote_types(torch.float32, x.dtype)",),
+        _SAME_AXIS: (
+            "y = sums * self.scale.to(wide).squeeze(+1)",
+            "y = sums * self.scale.to(wide).squeeze()",
+        ),
+        "the narrower dtype of two is widened by the product or the sum itself": (
+            "y = sums * self.scale.to().squeeze(-1)",
+            "y = y + self.bias.to()",
+        ),
+    },
 }
 EQUIVALENT = {
     (definition, statement): reason
