@@ -1,0 +1,410 @@
+"""Day 40 · quantize_int8(weight), dequantize(quantized, scale) and QuantizedLinear(linear)."""
+
+import pytest
+import torch
+from torch import nn
+
+from course.checks.authoring import (
+    DTYPES,
+    FLOAT64,
+    HALVES,
+    backward,
+    gradients,
+    named,
+    wanting_gradients,
+)
+
+PRUNED = "a row that was pruned is all zeros, and 0/0 would be NaN"
+TIES = "halfway between two integers there are two nearest ones, and one of them has to be chosen"
+SINGLE = "an axis of one is where squeezed and broadcast axes go astray"
+NOTHING = "an empty batch, or a matrix without rows, is a shape like any other"
+MEMORY = "a transposed matrix is laid out by columns"
+HISTORY = "a module that holds what has a history cannot be copied"
+TRAINED = "scales can be trained as well, which needs their gradient"
+LATER = "the float weights may go on being trained, or be thrown away"
+ROOM = (
+    "sums over integers are larger than the outputs by 1 over the scale, and float16 ends at 65504"
+)
+MIXED = "scales are often kept in another dtype than the inputs have"
+
+
+def clear_of_ties(weight):
+    """The weights, with 0 for those that lie so near the middle of two steps that rounding decides."""
+    wide = weight.double()
+    steps = wide / (wide.abs().amax(dim=1, keepdim=True) / 127)
+    return weight.masked_fill(((steps.abs() % 1) - 0.5).abs() < 0.02, 0.0)
+
+
+def matrix(draw, rows, columns, **how):
+    """Rows of sizes of their own."""
+    sizes = draw.uniform(0.2, 6.0, rows, 1, **how)
+    return clear_of_ties(draw.normal(rows, columns, **how) * sizes)
+
+
+def layer(draw, leading, rows, columns, **how):
+    """A weight, a bias, and an x for it."""
+    return {
+        "weight": matrix(draw, rows, columns, **how),
+        "bias": draw.normal(rows, mean=0.5, **how),
+        "x": draw.normal(*leading, columns, mean=0.2, **how),
+    }
+
+
+@torch.no_grad()
+def linear_of(build, given, bias=True, dtype="float32"):
+    """The linear layer with this weight and this bias."""
+    rows, columns = given["weight"].shape
+    linear = build(nn.Linear, columns, rows, bias=bias, dtype=dtype)
+    linear.weight.copy_(given["weight"])
+    if bias:
+        linear.bias.copy_(given["bias"])
+    return linear
+
+
+def large(module, size):
+    """The names of the tensors of real numbers, as large as that, that a module holds in any way."""
+    held = dict(module.named_parameters()) | dict(module.named_buffers())
+    for part in module.modules():
+        held |= {name: one for name, one in vars(part).items() if isinstance(one, torch.Tensor)}
+    return sorted(
+        name for name, one in held.items() if one.is_floating_point() and one.numel() >= size
+    )
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def row(draw):
+    """A single row."""
+    return matrix(draw, 1, draw.size(6, 12))
+
+
+@pytest.fixture
+def weight(draw):
+    """More columns than rows, or fewer."""
+    return matrix(draw, *draw.sizes(4, 11, 2))
+
+
+@pytest.fixture
+def lopsided(draw):
+    """Rows whose largest magnitude has either sign."""
+    rows, columns = draw.sizes(5, 10, 2)
+    weight = draw.uniform(-0.5, 0.4, rows, columns)
+    signs = torch.tensor([1.0, -1.0]).repeat(rows)[:rows]
+    weight[:, draw.size(0, columns - 1)] = draw.uniform(0.8, 2.0, rows) * signs
+    return clear_of_ties(weight)
+
+
+@pytest.fixture
+def pruned(draw, weight):
+    """The number of a row that is to be all zeros."""
+    return draw.size(0, len(weight) - 1)
+
+
+@pytest.fixture
+def halfway(draw):
+    """Scales are powers of two, and most weights lie in the middle between two steps."""
+    rows, columns = draw.sizes(5, 9, 2)
+    steps = draw.integers(-120, 119, rows, columns).float() + 0.5
+    steps[:, :4] = torch.tensor([0.5, -0.5, 1.5, -1.5])
+    steps[:, -1] = torch.tensor([127.0, -127.0]).repeat(rows)[:rows]
+    return steps * 2.0 ** draw.integers(-9, -3, rows, 1)
+
+
+@pytest.fixture
+def at_the_edge(draw, edge):
+    """One size is 1."""
+    rows, columns = (1 if f"{axis}=1" == edge else draw.size(4, 9) for axis in ("out", "in"))
+    return layer(draw, (draw.size(2, 3),), rows, columns)
+
+
+@pytest.fixture
+def columns(draw):
+    """How wide a matrix without rows is."""
+    return draw.size(2, 9)
+
+
+@pytest.fixture
+def transposed(draw):
+    """A matrix that is laid out by columns."""
+    return matrix(draw, *draw.sizes(4, 9, 2)).t().contiguous().t()
+
+
+@pytest.fixture
+def of_dtype(draw, dtype):
+    """Everything of one dtype."""
+    rows, columns = draw.sizes(5, 11, 2)
+    return layer(draw, draw.sizes(2, 4, 2), rows, columns, dtype=dtype)
+
+
+@pytest.fixture
+def kept(draw):
+    """Integers, and a scale for each row."""
+    rows, columns = draw.sizes(4, 9, 2)
+    return {
+        "quantized": draw.integers(-127, 127, rows, columns).to(torch.int8),
+        "scale": draw.uniform(0.01, 0.2, rows, 1),
+    }
+
+
+@pytest.fixture
+def kept_of_dtype(draw, dtype):
+    """Integers, and scales of some dtype."""
+    rows, columns = draw.sizes(4, 9, 2)
+    return {
+        "quantized": draw.integers(-127, 127, rows, columns).to(torch.int8),
+        "scale": draw.uniform(0.01, 0.2, rows, 1, dtype=dtype),
+    }
+
+
+@pytest.fixture
+def kept_in_other_shapes(draw, shape):
+    """Rows with axes before them, or without, or none at all."""
+    sizes = {"B": 2, "T": 3, "0": 0, "in": draw.size(4, 7)}
+    axes = [sizes[axis] for axis in shape.split()]
+    return {
+        "quantized": draw.integers(-127, 127, *axes).to(torch.int8),
+        "scale": draw.uniform(0.01, 0.2, *axes[:-1], 1),
+    }
+
+
+@pytest.fixture
+def given(draw):
+    """A layer of more inputs than outputs, or fewer, and a batch of texts."""
+    b, t, rows, columns = draw.sizes(2, 9, 4)
+    return layer(draw, (b, t), rows, columns)
+
+
+@pytest.fixture
+def other(draw, given):
+    """Another layer of the same sizes."""
+    return layer(draw, (1,), *given["weight"].shape)
+
+
+@pytest.fixture
+def in_any_batch(draw, batch):
+    """Inputs with other leading axes."""
+    sizes = {"B": draw.size(2, 3), "1": 1, "T": 4, "0": 0}
+    rows, columns = draw.sizes(5, 9, 2)
+    return layer(draw, [sizes[axis] for axis in batch.split()], rows, columns)
+
+
+@pytest.fixture
+def loud(draw):
+    """Inputs and weights that nearly all have one sign, as after a ReLU: the sums are large."""
+    rows, columns = draw.size(3, 5), draw.size(70, 90)
+    return {
+        "weight": clear_of_ties(draw.uniform(0.05, 0.1, rows, columns, dtype="float16")),
+        "bias": draw.normal(rows, dtype="float16"),
+        "x": draw.normal(2, columns, mean=30.0, scale=3.0, dtype="float16"),
+    }
+
+
+# --- There ----------------------------------------------------------------------------------------
+
+
+def test_one_row(answer, row):
+    """The largest magnitude of a row becomes 127, and every weight the nearest step."""
+    return named(answer.quantize_int8(row), "quantized", "scale", first="scale")
+
+
+def test_rows(answer, weight):
+    """Each row has a scale of its own, so that a row of small weights loses nothing to one of large ones."""
+    return named(answer.quantize_int8(weight), "quantized", "scale", first="scale")
+
+
+def test_signs(answer, lopsided):
+    """What counts is the largest magnitude, whichever sign it has; the integers have their weights' signs."""
+    return named(answer.quantize_int8(lopsided), "quantized", "scale", first="scale")
+
+
+@pytest.mark.watertight(PRUNED)
+def test_a_row_of_zeros(answer, weight, pruned):
+    """A row of zeros has scale 1, and zeros."""
+    weight = weight.clone()
+    weight[pruned] = 0  # exactly: what is nearly zero has another scale
+    return named(answer.quantize_int8(weight), "quantized", "scale", first="scale")
+
+
+@pytest.mark.watertight(TIES)
+def test_ties(answer, halfway):
+    """Of two steps that are equally near, the even one is taken, as `torch.round` does."""
+    return named(answer.quantize_int8(halfway), "quantized", "scale", first="scale")
+
+
+@pytest.mark.watertight(SINGLE)
+@pytest.mark.parametrize("edge", ["out=1", "in=1"])
+def test_weights_at_the_edge(answer, at_the_edge, edge):
+    """A single row, or a single column, keeps both axes, and so does its scale."""
+    found = answer.quantize_int8(at_the_edge["weight"])
+    return named(found, "quantized", "scale", first="scale")
+
+
+@pytest.mark.constant("scale", "there is none")
+@pytest.mark.watertight(NOTHING)
+def test_no_rows(answer, weight, columns):
+    """A matrix without rows has no scales."""
+    found = answer.quantize_int8(weight.new_zeros(0, columns))
+    return named(found, "quantized", "scale", first="scale")
+
+
+@pytest.mark.watertight(MEMORY)
+def test_layout(answer, transposed):
+    """How the matrix lies in memory makes no difference."""
+    return named(answer.quantize_int8(transposed), "quantized", "scale", first="scale")
+
+
+@pytest.mark.constant("scale needs a gradient", "it never does")
+@pytest.mark.watertight(HISTORY)
+def test_no_history(answer, weight):
+    """What comes of a parameter is numbers alone: no gradient is asked for, and none is remembered."""
+    quantized, scale = answer.quantize_int8(nn.Parameter(weight))
+    return {"scale needs a gradient": scale.requires_grad, "quantized": quantized, "scale": scale}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_dtype_of_scales(answer, of_dtype, dtype):
+    """The scale of halves is in float32, and computed there; that of float64 in float64."""
+    found = answer.quantize_int8(of_dtype["weight"])
+    return named(found, "quantized", "scale", first="scale")
+
+
+# --- And back -------------------------------------------------------------------------------------
+
+
+def test_dequantize(answer, kept):
+    """Each integer is as many steps, and the steps of a row are as wide as its scale."""
+    return {"weights": answer.dequantize(**kept)}
+
+
+def test_there_and_back(answer, weight):
+    """There and back, each weight is the nearest multiple of its row's scale."""
+    return {"weights": answer.dequantize(*answer.quantize_int8(weight))}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
+def test_dtype_of_weights(answer, kept_of_dtype, dtype):
+    """The weights come back in the dtype of the scale."""
+    return {"weights": answer.dequantize(**kept_of_dtype)}
+
+
+@pytest.mark.watertight("a table's rows are looked up for tokens of any shape, or for none")
+@pytest.mark.parametrize("shape", ["B T in", "in"])
+def test_other_shapes(answer, kept_in_other_shapes, shape):
+    """There may be axes in front of the rows, or none."""
+    return {"weights": answer.dequantize(**kept_in_other_shapes)}
+
+
+@pytest.mark.watertight(TRAINED)
+def test_gradient_of_the_scale(answer, kept):
+    """A gradient reaches the scale: the sum over its row's integers."""
+    scale = wanting_gradients(kept["scale"])
+    backward(answer.dequantize(kept["quantized"], scale))
+    return {"gradient of the scale": scale.grad}
+
+
+# --- A layer --------------------------------------------------------------------------------------
+
+
+def test_state(answer, build, given):
+    """Integers, scale and bias are buffers: they stand in the state dict, and there are no parameters."""
+    module = answer.QuantizedLinear(linear_of(build, given))
+    return {"state dict": dict(module.state_dict()), "parameters": dict(module.named_parameters())}
+
+
+def test_weight(answer, build, given):
+    """`weight` is the dequantised matrix."""
+    return {"weight": answer.QuantizedLinear(linear_of(build, given)).weight}
+
+
+def test_output(answer, build, given):
+    """The output is that of a linear layer with the dequantised weights."""
+    return {"output": answer.QuantizedLinear(linear_of(build, given))(given["x"])}
+
+
+def test_without_a_bias(answer, build, given):
+    """A layer without a bias stays without: none in the state dict, none in the output."""
+    module = answer.QuantizedLinear(linear_of(build, given, bias=False))
+    return {"output": module(given["x"]), "bias": module.bias, "state dict": module.state_dict()}
+
+
+def test_it_loads(answer, build, given, other):
+    """The state dict loads into another layer of these sizes, which then computes the same."""
+    module = answer.QuantizedLinear(linear_of(build, given))
+    loaded = answer.QuantizedLinear(linear_of(build, other))
+    loaded.load_state_dict(module.state_dict())
+    return {"output": loaded(given["x"])}
+
+
+def test_nothing_large_is_kept(answer, build, given):
+    """After a call as before, the module keeps no tensor of real numbers as large as the weights."""
+    module = answer.QuantizedLinear(linear_of(build, given))
+    size = given["weight"].numel()
+    before = large(module, size)
+    y = module(given["x"])
+    return {"kept before": before, "kept after": large(module, size), "output": y}
+
+
+def test_gradients(answer, build, given):
+    """Gradients reach the inputs: layers before this one may be trained."""
+    module = answer.QuantizedLinear(linear_of(build, given))
+    inputs = wanting_gradients({"x": given["x"]})
+    backward(module(inputs["x"]))
+    return {"gradients": gradients(inputs)}
+
+
+@pytest.mark.watertight("a linear layer takes inputs with any leading axes, or none, or empty ones")
+@pytest.mark.parametrize("batch", ["", "B", "B 1 T"])
+def test_any_batch(answer, build, in_any_batch, batch):
+    """Leading axes stay as they are, however many there are."""
+    return {"output": answer.QuantizedLinear(linear_of(build, in_any_batch))(in_any_batch["x"])}
+
+
+@pytest.mark.watertight(NOTHING)
+def test_no_inputs(answer, build, given):
+    """No inputs give no outputs."""
+    module = answer.QuantizedLinear(linear_of(build, given))
+    return {"output": module(given["x"][:, :0]), "output of the first": module(given["x"][:1])}
+
+
+@pytest.mark.watertight(SINGLE)
+@pytest.mark.parametrize("edge", ["out=1", "in=1"])
+def test_layers_at_the_edge(answer, build, at_the_edge, edge):
+    """A single output, or a single input, keeps its axis."""
+    module = answer.QuantizedLinear(linear_of(build, at_the_edge))
+    return {"output": module(at_the_edge["x"])}
+
+
+@pytest.mark.watertight(LATER)
+def test_the_linear_layer_goes_its_own_way(answer, build, given):
+    """The linear layer stays as it is, and what later becomes of it does not show."""
+    linear = linear_of(build, given)
+    module = answer.QuantizedLinear(linear)
+    left = linear.weight.detach().clone()
+    with torch.no_grad():
+        linear.weight.zero_()
+        linear.bias.zero_()
+    return {"the layer's weight": left, "output": module(given["x"])}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype(answer, build, of_dtype, dtype):
+    """The output has the dtype of the input; the bias that of the linear layer."""
+    module = answer.QuantizedLinear(linear_of(build, of_dtype, dtype=dtype))
+    return {"output": module(of_dtype["x"]), "bias": module.bias}
+
+
+@pytest.mark.watertight(MIXED)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_other_dtypes_than_the_inputs(answer, build, given, of_dtype, dtype):
+    """Scale and bias may be of another dtype than the inputs, of which the output is."""
+    x = given["x"].to(of_dtype["x"].dtype)
+    return {"output": answer.QuantizedLinear(linear_of(build, given))(x)}
+
+
+@pytest.mark.watertight(ROOM)
+def test_large_sums(answer, build, loud):
+    """Outputs that float16 can hold are right, though sums over the integers are beyond it."""
+    module = answer.QuantizedLinear(linear_of(build, loud, dtype="float16"))
+    return {"output": module(loud["x"])}
