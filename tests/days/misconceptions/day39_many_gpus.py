@@ -242,6 +242,15 @@ MISCONCEPTIONS = [
         },
     ),
     Misconception(
+        "chunks_in_order_of_arrival",
+        RING,
+        "Every chunk is summed up, and then you join them as they came in, from the chunk that was complete here downwards. Each process has them in another order so. Chunk i belongs at place i.",
+        {
+            JOIN: "chunks = [chunks[(rank + 1 - step) % size] for step in range(size)]\n    "
+            + JOIN,
+        },
+    ),
+    Misconception(
         "mean_for_sum",
         RING,
         "You divide by the number of processes. An all-reduce gives the sum; what it is divided by is up to its caller.",
