@@ -49,51 +49,14 @@ WHOLE = (
     "{indent}weights = weights.masked_fill(~past, 0.0) if causal else weights\n"
 )
 
-RECORDED = """
-def flash_attention(query, key, value, block=64, causal=False):
-    wide = torch.promote_types(query.dtype, torch.float32)
-    t_q, t_k = query.size(-2), key.size(-2)
-    found = [query.new_zeros(*query.shape[:-2], 0, value.size(-1), dtype=wide)]
-    for start in range(0, t_q, block):
-        q = query[..., start : start + block, :].to(wide) / math.sqrt(query.size(-1))
-        highest = q.new_full((*q.shape[:-1], 1), torch.finfo(wide).min)
-        total, mixed = torch.zeros_like(highest), 0.0 * q[..., :1] * value.to(wide).sum()
-        for first in range(0, t_k, block):
-            scores = q @ key[..., first : first + block, :].to(wide).mT
-            if causal:
-                rows = torch.arange(start, start + q.size(-2), device=q.device)
-                columns = torch.arange(first, first + scores.size(-1), device=q.device)
-                later = columns > rows.unsqueeze(-1) + t_k - t_q
-                scores = scores.masked_fill(later, -math.inf)
-            higher = torch.maximum(highest, scores.amax(dim=-1, keepdim=True)).detach()
-            shrink, weights = (highest - higher).exp(), (scores - higher).exp()
-            total = total * shrink + weights.sum(dim=-1, keepdim=True)
-            mixed = mixed * shrink + weights @ value[..., first : first + block, :].to(wide)
-            highest = higher
-        found.append((mixed / total.clamp(min=1)).expand(*q.shape[:-1], value.size(-1)))
-    return torch.cat(found, dim=-2).to(query.dtype)
-"""
-
 MISCONCEPTIONS = [
     # --- memory: right numbers, and too many of them
     Misconception(
         "recorded_by_autograd",
         NAME,
-        "Your tiles are right, and autograd keeps every one of them: together they are the matrix that you meant to avoid. Between the passes only the inputs, the output "
-        "and a number a query may be kept. So autograd must not look in, and the backward pass computes the tiles again.",
-        source=RECORDED,
-    ),
-    Misconception(
-        "tiles_kept",
-        NAME,
-        "Your forward pass keeps the weights of each tile for the backward pass. All tiles together are the matrix that you meant to avoid. One number a query is enough to "
-        "compute them again.",
-        {
-            WEIGHTS: f"{WEIGHTS}\n                kept.append(weights)",
-            "log_sum = query.new_empty(": "kept = []\n        log_sum = query.new_empty(",
-            RETURN_FORWARD: "return output, log_sum, *kept\n",
-            "log_sum: Tensor,\n": "log_sum: Tensor,\n        *kept: Tensor,\n",
-        },
+        "Your tiles are right, and every one of them is kept for the backward pass, by autograd or by you: together they are the matrix that you meant to avoid. Between the passes only the inputs, "
+        "the output and a number a query may be kept. So autograd must not look in, and the backward pass computes the tiles again.",
+        {HIGHER: f"{HIGHER}.detach()", CALL: "forward(*flat)[0]"},
     ),
     Misconception(
         "backward_by_the_matrix",
