@@ -223,7 +223,7 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
         Only `backward()` need work: neither `torch.autograd.grad` nor a second derivative is asked of an
         answer.
 
-    Source: Chen et al. 2016, §3 and §4.1; it does what `torch.utils.checkpoint.checkpoint` does.
+    Source: Chen et al. 2016, §4; it does what `torch.utils.checkpoint.checkpoint` does.
     """
     # 1. Note what the result depends on beside the inputs: the random states, and autocast. (Where
     #    gradients are disabled that is all: autograd keeps nothing, and there is no second call.)

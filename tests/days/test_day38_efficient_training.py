@@ -1,0 +1,993 @@
+"""Day 38 · clip_gradients(parameters, max_norm), LossScaler, checkpoint(function, *inputs), train_step(…)."""
+
+import itertools
+import math
+from contextlib import nullcontext
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course.checks.authoring import DTYPES, FLOAT64, backward, gradients, wanting_gradients
+
+IGNORED = -100
+NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+# --- Parameters, and what their gradients are -----------------------------------------------------
+
+
+def holding(pieces):
+    """Parameters of 0 with these gradients, by name; None for one without."""
+    parameters = {name: nn.Parameter(torch.zeros_like(one)) for name, one in pieces.items()}
+    for name, one in pieces.items():
+        parameters[name].grad = one.clone()
+    return parameters
+
+
+def apart(parameters):
+    """An optimiser with two groups and a memory."""
+    first, *others = parameters.values()
+    groups = [{"params": [first]}, {"params": others, "lr": 0.25}]
+    return torch.optim.SGD(groups, lr=0.5, momentum=0.75)
+
+
+def asking(start):
+    """Parameters that start at these numbers."""
+    return {name: nn.Parameter(one.clone()) for name, one in start.items()}
+
+
+def go(scaler, parameters, optimizer, slopes, explicitly=False):
+    """One step, of a loss whose gradients are these slopes."""
+    optimizer.zero_grad()
+    loss = sum((parameters[name] * one).sum() for name, one in slopes.items())
+    scaler.scale(loss).backward()
+    if explicitly:
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    return scaler.get_scale()
+
+
+def numbers(parameters):
+    """What they are now."""
+    return {name: one.detach() for name, one in parameters.items()}
+
+
+# --- Functions to compute again -------------------------------------------------------------------
+
+
+class Part(nn.Module):
+    """Two layers that count their calls, and note what was dropped between them and in which dtype."""
+
+    def __init__(self, d, hidden, p=0.0):
+        super().__init__()
+        self.one, self.two = nn.Linear(d, hidden), nn.Linear(hidden, d)
+        self.dropout = nn.Dropout(p)
+        self.calls, self.zeros, self.dtypes = 0, [], []
+
+    def forward(self, x, times=None, word="", gate=None):
+        self.calls += 1
+        hidden = self.one(x)
+        self.dtypes.append(str(hidden.dtype).removeprefix("torch."))
+        hidden = self.dropout(hidden.tanh())
+        self.zeros.append(hidden.detach() == 0)
+        hidden = hidden if times is None else hidden * times
+        hidden = hidden if word != "twice" else hidden + hidden
+        return self.two(hidden if gate is None else hidden * gate)
+
+
+def alike(one, other):
+    """The share of entries that agree."""
+    return (one == other).double().mean().item()
+
+
+def both(x, y):
+    """Two results, of each of which both inputs are a part."""
+    return x.sin() * y, x * y.exp()
+
+
+def with_places(x):
+    """A result to differentiate, and one that cannot be."""
+    return x.sin() * x, x.argsort()
+
+
+class Saving:
+    """Counts the real numbers that autograd saves, other than those that are there anyway."""
+
+    def __init__(self, *known):
+        self.known = {one.untyped_storage().data_ptr() for one in known}
+        self.count = 0
+
+    def note(self, tensor):
+        if tensor.is_floating_point() and tensor.untyped_storage().data_ptr() not in self.known:
+            self.count += tensor.numel()
+        return tensor
+
+    def __enter__(self):
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.note, lambda tensor: tensor)
+        self.hooks.__enter__()
+        return self
+
+    def __exit__(self, *how):
+        self.hooks.__exit__(*how)
+
+
+def random_state(device):
+    """Where the device's random numbers come from next."""
+    return torch.cuda.get_rng_state() if device == "cuda" else torch.get_rng_state()
+
+
+# --- A model, a loss, a scaler --------------------------------------------------------------------
+
+
+class Speaker(nn.Module):
+    """From vectors to logits; notes in which dtype, and whether it is in training mode."""
+
+    def __init__(self, d, vocab):
+        super().__init__()
+        self.one, self.two = nn.Linear(d, 5), nn.Linear(5, vocab)
+        self.dtypes, self.modes = [], []
+
+    def forward(self, x):
+        logits = self.two(self.one(x).tanh())
+        self.dtypes.append(str(logits.dtype).removeprefix("torch."))
+        self.modes.append(self.training)
+        return logits
+
+
+def summed(logits, targets):
+    """The loss of all targets that are some, added up."""
+    return F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+
+
+class Witness:
+    """The same loss, perhaps much smaller, which notes what it is given."""
+
+    def __init__(self, times=1.0):
+        self.times, self.logits, self.targets, self.dtypes = times, [], [], []
+
+    def __call__(self, logits, targets):
+        self.logits.append(logits.detach())
+        self.targets.append(targets)
+        self.dtypes.append(str(logits.dtype).removeprefix("torch."))
+        return self.times * summed(logits, targets)
+
+
+class FixedScale:
+    """A scaler whose scale stays, and which notes how it is called. It may refuse to step."""
+
+    def __init__(self, factor, refuses=False):
+        self.factor, self.refuses, self.calls = factor, refuses, []
+
+    def scale(self, loss):
+        self.calls.append("scale")
+        return loss * self.factor
+
+    def unscale_(self, optimizer):
+        self.calls.append("unscale_")
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                if one.grad is not None:
+                    one.grad.div_(self.factor)
+
+    def step(self, optimizer):
+        self.calls.append("step")
+        if not self.refuses:
+            optimizer.step()
+
+    def update(self):
+        self.calls.append("update")
+
+    @property
+    def order(self):
+        """Its calls, those in a row of the same method as one."""
+        return [name for name, _ in itertools.groupby(self.calls)]
+
+
+def plain(model, lr=0.5, **options):
+    """An optimiser whose step is the gradient's."""
+    return torch.optim.SGD(model.parameters(), lr, **options)
+
+
+def told(result, model):
+    """What was returned by name, in the model's dtype: a float's further digits are only its rounding."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        return {"result": result}
+    weight = next(model.parameters())
+    mean, norm = (weight.new_tensor(one) if isinstance(one, float) else one for one in result)
+    return {"mean loss": mean, "norm": norm}
+
+
+# --- Inputs ---------------------------------------------------------------------------------------
+
+
+def some_pieces(draw, **how):
+    """Gradients of three shapes."""
+    a, b, c = draw.sizes(3, 8, 3)
+    return {
+        "weight": draw.normal(a, b, **how),
+        "bias": draw.normal(a, **how),
+        "table": draw.normal(1, c, 2, **how),
+    }
+
+
+@pytest.fixture
+def pieces(draw):
+    """Gradients with a norm of some units."""
+    return some_pieces(draw)
+
+
+@pytest.fixture
+def little(draw):
+    """A norm that these gradients exceed."""
+    return float(draw.uniform(0.2, 0.8))
+
+
+@pytest.fixture
+def least(draw):
+    """A norm many million times less than that of the largest gradients."""
+    return float(draw.uniform(0.001, 0.0015))
+
+
+@pytest.fixture
+def plenty(draw):
+    """A norm that these gradients never reach."""
+    return float(draw.uniform(50.0, 90.0))
+
+
+@pytest.fixture
+def tiny(draw):
+    """Gradients about as long as the number that keeps the division from 0."""
+    return some_pieces(draw, scale=8e-8)
+
+
+@pytest.fixture
+def spoilt(draw, wrong):
+    """One number in one of the gradients is none."""
+    pieces = some_pieces(draw)
+    one = pieces[draw.choice(sorted(pieces))].view(-1)
+    one[draw.size(0, len(one) - 1)] = NOT_FINITE[wrong]
+    return pieces
+
+
+@pytest.fixture
+def large(draw, dtype):
+    """Gradients of some 10⁴, whose squares no half can hold, nor their norm float16."""
+    return some_pieces(draw, scale=6e3, mean=1e4, dtype=dtype)
+
+
+@pytest.fixture
+def small(draw, dtype):
+    """Gradients of some 10⁻⁵, whose squares are 0 in float16."""
+    return some_pieces(draw, scale=1e-5, dtype=dtype)
+
+
+@pytest.fixture
+def start(draw):
+    """Where parameters start."""
+    return some_pieces(draw)
+
+
+@pytest.fixture
+def init(draw):
+    """A scale to start with, a power of two."""
+    return 2.0 ** draw.size(4, 9)
+
+
+@pytest.fixture
+def interval(draw):
+    """How many good steps it takes."""
+    return draw.size(2, 4)
+
+
+@pytest.fixture
+def a_loss(draw):
+    """A loss, 0-d."""
+    return draw.normal(mean=3.0)
+
+
+@pytest.fixture
+def a_half(draw):
+    """A loss in float16."""
+    return draw.normal(mean=3.0, dtype="float16")
+
+
+@pytest.fixture
+def slopes(draw, start):
+    """The gradients of each of several steps, those of the start's shapes."""
+    return [{name: draw.normal(*one.shape) for name, one in start.items()} for _ in range(12)]
+
+
+@pytest.fixture
+def bad(draw, slopes):
+    """Three steps: a good one, one in which a single number is none, another good one."""
+    return spoil(draw, slopes[:3], {1})
+
+
+@pytest.fixture
+def spoilt_slopes(draw, start, wrong):
+    """The same, of a given kind."""
+    slopes = [{name: draw.normal(*one.shape) for name, one in start.items()} for _ in range(3)]
+    return spoil(draw, slopes, {1}, NOT_FINITE[wrong])
+
+
+@pytest.fixture
+def story(draw, slopes, interval):
+    """Good steps, but not enough; a bad one; more good ones than enough; two bad ones; a good one."""
+    good = interval - 1
+    return spoil(draw, slopes[: 2 * interval + 4], {good, 2 * interval + 1, 2 * interval + 2})
+
+
+def spoil(draw, slopes, which, value=math.inf):
+    """The same slopes, of which some have a number that is none."""
+    slopes = [{name: one.clone() for name, one in step.items()} for step in slopes]
+    for place in which:
+        one = slopes[place][draw.choice(sorted(slopes[place]))].view(-1)
+        one[draw.size(0, len(one) - 1)] = value
+    return slopes
+
+
+@pytest.fixture
+def sizes(draw):
+    """Of a part: rows, width, hidden width."""
+    rows, d, hidden = draw.sizes(3, 8, 3)
+    return {"rows": rows, "d": d, "hidden": hidden}
+
+
+@pytest.fixture
+def x(draw, sizes):
+    """What goes into a part."""
+    return draw.normal(sizes["rows"], sizes["d"])
+
+
+@pytest.fixture
+def gate(draw, sizes):
+    """Another input of it."""
+    return draw.normal(sizes["hidden"])
+
+
+@pytest.fixture
+def times(draw):
+    """A number that goes in."""
+    return float(draw.uniform(1.5, 3.0))
+
+
+@pytest.fixture
+def two(draw):
+    """Two inputs of one shape."""
+    a, b = draw.sizes(2, 7, 2)
+    return {"x": draw.normal(a, b), "y": draw.normal(a, b)}
+
+
+@pytest.fixture
+def many(draw):
+    """So many numbers that no two draws of half of them agree by accident."""
+    return draw.normal(draw.size(90, 150), draw.size(3, 6), mean=4.0)
+
+
+def a_group(draw, count, d, vocab, ignored, dtype=None):
+    """Batches of unlike sizes; in some, targets that are none."""
+    batches = []
+    for rows, t in (draw.sizes(2, 6, 2) for _ in range(count)):
+        targets = draw.integers(0, vocab - 1, rows, t)
+        if ignored:
+            targets[draw.mask(rows, t, keep=0.5)] = IGNORED
+            targets[0, draw.size(0, t - 1)] = draw.size(0, vocab - 1)
+        batches.append((draw.normal(rows, t, d, dtype=dtype), targets))
+    return batches
+
+
+@pytest.fixture
+def widths(draw):
+    """Of a speaker: width, vocabulary."""
+    return draw.sizes(3, 9, 2)
+
+
+@pytest.fixture
+def batch(draw, widths):
+    """A group of one batch."""
+    return a_group(draw, 1, *widths, ignored=False)
+
+
+@pytest.fixture
+def with_gaps(draw, widths):
+    """A group of one batch, in which there is not always a target."""
+    return a_group(draw, 1, *widths, ignored=True)
+
+
+@pytest.fixture
+def group(draw, widths):
+    """Three batches, of unlike sizes and gaps."""
+    return a_group(draw, 3, *widths, ignored=True)
+
+
+@pytest.fixture
+def other_group(draw, widths):
+    """Two more."""
+    return a_group(draw, 2, *widths, ignored=True)
+
+
+@pytest.fixture
+def nearly_empty(draw, widths):
+    """Two batches, the second without a single target."""
+    group = a_group(draw, 2, *widths, ignored=True)
+    group[1][1].fill_(IGNORED)
+    return group
+
+
+@pytest.fixture
+def one_row(draw, widths):
+    """One row of one token."""
+    d, vocab = widths
+    return [(draw.normal(1, 1, d), draw.integers(0, vocab - 1, 1, 1))]
+
+
+@pytest.fixture
+def of_dtype(draw, widths, dtype):
+    """A group of one dtype."""
+    return a_group(draw, 2, *widths, ignored=True, dtype=dtype)
+
+
+@pytest.fixture
+def broken(draw, widths):
+    """A group with an infinite number in it."""
+    group = a_group(draw, 2, *widths, ignored=False)
+    group[draw.size(0, 1)][0][0, 0, draw.size(0, widths[0] - 1)] = math.inf
+    return group
+
+
+@pytest.fixture
+def factor(draw):
+    """A fixed scale."""
+    return 2.0 ** draw.size(3, 6)
+
+
+# --- clip_gradients -------------------------------------------------------------------------------
+
+
+def test_norm(answer, pieces, little):
+    """The norm is that of all gradients together, before clipping, a 0-d tensor."""
+    return {"norm": answer.clip_gradients(list(holding(pieces).values()), little)}
+
+
+def test_long_gradient(answer, pieces, little):
+    """A gradient that is too long becomes as long as is allowed, and all its parts by the same factor."""
+    parameters = holding(pieces)
+    answer.clip_gradients(list(parameters.values()), little)
+    return {"gradients": gradients(parameters)}
+
+
+def test_short_gradient(answer, pieces, plenty):
+    """A gradient that is short enough stays as it is."""
+    parameters = holding(pieces)
+    norm = answer.clip_gradients(list(parameters.values()), plenty)
+    return {"gradients": gradients(parameters), "norm": norm}
+
+
+def test_without_a_gradient(answer, pieces, little):
+    """Parameters that have no gradient are left out, and get none."""
+    parameters = holding(pieces)
+    parameters["bias"].grad = None
+    norm = answer.clip_gradients(list(parameters.values()), little)
+    return {"norm": norm, "gradients": gradients(parameters)}
+
+
+def test_generator(answer, pieces, little):
+    """Parameters may come from a generator, which can be read only once."""
+    parameters = holding(pieces)
+    norm = answer.clip_gradients((one for one in parameters.values()), little)
+    return {"norm": norm, "gradients": gradients(parameters)}
+
+
+def test_measuring_alone(answer, pieces):
+    """An infinite `max_norm` changes nothing, and the norm is told."""
+    parameters = holding(pieces)
+    norm = answer.clip_gradients(list(parameters.values()), math.inf)
+    return {"norm": norm, "gradients": gradients(parameters)}
+
+
+@pytest.mark.watertight("gradients so short that the 10⁻⁶ of the formula counts")
+def test_tiny_gradients(answer, tiny):
+    """To the norm 10⁻⁶ is added before it divides."""
+    parameters = holding(tiny)
+    answer.clip_gradients(list(parameters.values()), 1e-7)
+    return {"gradients": gradients(parameters)}
+
+
+@pytest.mark.watertight("gradients that are infinite or NaN, as torch treats them")
+@pytest.mark.parametrize("wrong", list(NOT_FINITE))
+def test_not_finite(answer, spoilt, little, wrong):
+    """The formula applies to what is not finite: after an infinite norm finite gradients are 0."""
+    parameters = holding(spoilt)
+    answer.clip_gradients(list(parameters.values()), little)
+    return {"gradients": gradients(parameters)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_gradients(answer, large, least, dtype):
+    """Norm and factor are computed in float32 at least, and each gradient keeps its dtype."""
+    parameters = holding(large)
+    norm = answer.clip_gradients(list(parameters.values()), least)
+    return {"norm": norm, "gradients": gradients(parameters)}
+
+
+@pytest.mark.watertight("half precision, in which the squares of small numbers are 0")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_small_halves(answer, small, little, dtype):
+    """The squares of small halves do not vanish."""
+    return {"norm": answer.clip_gradients(list(holding(small).values()), little)}
+
+
+@pytest.mark.watertight("a model in which nothing has a gradient yet")
+@pytest.mark.constant("norm", "there is nothing to measure")
+def test_nothing_to_clip(answer, start, little):
+    """Without a single gradient the norm is 0."""
+    parameters = asking(start)
+    norm = answer.clip_gradients(list(parameters.values()), little)
+    return {"norm": norm, "parameters": numbers(parameters)}
+
+
+# --- LossScaler -----------------------------------------------------------------------------------
+
+
+def test_scale(answer, a_loss, init):
+    """The loss is multiplied by the scale."""
+    return {"scaled loss": answer.LossScaler(init).scale(a_loss)}
+
+
+def test_usual_scale(answer, a_loss):
+    """The scale is 65536 at first, unless another is asked for."""
+    return {"scaled loss": answer.LossScaler().scale(a_loss)}
+
+
+def test_get_scale(answer, init):
+    """The scale can be asked for, a float."""
+    return {"scale": answer.LossScaler(init).get_scale()}
+
+
+def test_scaled_gradients(answer, start, slopes, init):
+    """The scaled loss can be differentiated, and its gradients are as many times too large."""
+    parameters = asking(start)
+    loss = sum((parameters[name] * one).sum() for name, one in slopes[0].items())
+    answer.LossScaler(init).scale(loss).backward()
+    return {"gradients": gradients(parameters)}
+
+
+@pytest.mark.watertight("a loss in float16, in which the scale itself is infinite")
+def test_half_a_loss(answer, a_half):
+    """A loss in half precision is widened before it is scaled."""
+    return {"scaled loss": answer.LossScaler().scale(a_half)}
+
+
+def test_unscale(answer, start, slopes, init):
+    """Unscaled gradients are the true ones, in all groups of the optimiser."""
+    parameters = asking(start)
+    scaler = answer.LossScaler(init)
+    loss = sum((parameters[name] * one).sum() for name, one in slopes[0].items())
+    scaler.scale(loss).backward()
+    scaler.unscale_(apart(parameters))
+    return {"gradients": gradients(parameters)}
+
+
+def test_unscale_without_a_gradient(answer, start, slopes, init):
+    """Parameters without a gradient are passed over."""
+    parameters = asking(start)
+    scaler, optimizer = answer.LossScaler(init), apart(parameters)
+    slope = {name: one for name, one in slopes[0].items() if name != "bias"}
+    scale = go(scaler, parameters, optimizer, slope)
+    return {"gradients": gradients(parameters), "parameters": numbers(parameters), "scale": scale}
+
+
+@pytest.mark.parametrize("unscaled", ["by step", "before step"])
+def test_good_step(answer, start, slopes, init, unscaled):
+    """The optimiser steps along gradients that were unscaled, once."""
+    parameters = asking(start)
+    scaler, optimizer = answer.LossScaler(init), apart(parameters)
+    scale = go(scaler, parameters, optimizer, slopes[0], explicitly=unscaled == "before step")
+    return {"parameters": numbers(parameters), "scale afterwards": scale}
+
+
+@pytest.mark.parametrize("wrong", list(NOT_FINITE))
+def test_bad_step(answer, start, spoilt_slopes, init, wrong):
+    """Where a single gradient is not finite the optimiser does not step, and the scale is halved."""
+    parameters = asking(start)
+    scaler, optimizer = answer.LossScaler(init), apart(parameters)
+    go(scaler, parameters, optimizer, spoilt_slopes[0])
+    scale = go(scaler, parameters, optimizer, spoilt_slopes[1])
+    return {"parameters": numbers(parameters), "scale afterwards": scale}
+
+
+@pytest.mark.parametrize("unscaled", ["by step", "before step"])
+def test_after_a_bad_step(answer, start, bad, init, unscaled):
+    """The step after a skipped one is a step again."""
+    parameters = asking(start)
+    scaler, optimizer = answer.LossScaler(init), apart(parameters)
+    explicitly = unscaled == "before step"
+    scales = [go(scaler, parameters, optimizer, slope, explicitly) for slope in bad]
+    return {"scales": scales, "parameters": numbers(parameters)}
+
+
+def test_growth(answer, start, slopes, init, interval):
+    """After enough good steps the scale doubles, and counting begins again."""
+    parameters = asking(start)
+    scaler = answer.LossScaler(init, growth_interval=interval)
+    optimizer = apart(parameters)
+    steps = slopes[: 2 * interval + 1]
+    scales = [go(scaler, parameters, optimizer, slope) for slope in steps]
+    return {"scales": start["bias"].new_tensor(scales)}
+
+
+def test_a_bad_step_interrupts(answer, start, story, init, interval):
+    """Only good steps in a row count: after a bad one counting begins again."""
+    parameters = asking(start)
+    scaler = answer.LossScaler(init, growth_interval=interval)
+    optimizer = apart(parameters)
+    scales = [go(scaler, parameters, optimizer, slope) for slope in story]
+    return {"scales": start["bias"].new_tensor(scales), "parameters": numbers(parameters)}
+
+
+@pytest.mark.watertight("an interval of one, where every good step is enough")
+def test_growth_in_every_step(answer, start, slopes, init):
+    """With an interval of 1 each good step doubles the scale."""
+    parameters = asking(start)
+    scaler = answer.LossScaler(init, growth_interval=1)
+    optimizer = apart(parameters)
+    return {"scales": [go(scaler, parameters, optimizer, slope) for slope in slopes[:3]]}
+
+
+@pytest.mark.watertight("gradients that somebody mends after they were unscaled")
+def test_what_unscale_has_seen(answer, start, bad, init):
+    """A step is judged by what `unscale_` has seen, whatever becomes of the gradients afterwards."""
+    parameters = asking(start)
+    scaler, optimizer = answer.LossScaler(init), apart(parameters)
+    loss = sum((parameters[name] * one).sum() for name, one in bad[1].items())
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    for one in parameters.values():
+        one.grad.nan_to_num_(1.0, 1.0, 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    return {"parameters": numbers(parameters), "scale afterwards": scaler.get_scale()}
+
+
+# --- checkpoint -----------------------------------------------------------------------------------
+
+
+def test_output(answer, build, sizes, x):
+    """What comes out is what the function returns."""
+    return {"output": answer.checkpoint(build(Part, sizes["d"], sizes["hidden"]), x)}
+
+
+def test_gradients_of_inputs(answer, two):
+    """Inputs get the gradients that they would have without a checkpoint."""
+    inputs = wanting_gradients(two)
+    backward(answer.checkpoint(lambda x, y: x.sin() * y.exp(), *inputs.values()))
+    return {"gradients": gradients(inputs)}
+
+
+def test_gradients_of_parameters(answer, build, sizes, x):
+    """So do the parameters that the function uses."""
+    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
+    backward(answer.checkpoint(part, x))
+    return {"gradients": gradients(part), "gradient of x": x.grad}
+
+
+def test_no_input_wants_a_gradient(answer, build, sizes, x):
+    """Parameters get their gradients also where no input asks for one."""
+    part = build(Part, sizes["d"], sizes["hidden"])
+    backward(answer.checkpoint(part, x))
+    return {"gradients": gradients(part), "gradient of x": x.grad}
+
+
+@pytest.mark.constant("calls", "one for each pass")
+def test_calls(answer, build, sizes, x):
+    """The function is called once forward, and once more backward."""
+    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
+    output = answer.checkpoint(part, x)
+    forward = part.calls
+    backward(output)
+    calls = {"forward": forward, "backward": part.calls - forward}
+    return {"calls": f"{calls['forward']} forward, {calls['backward']} backward", "output": output}
+
+
+@pytest.mark.constant("numbers kept beside the inputs", "none")
+def test_nothing_is_kept(answer, build, sizes, x):
+    """Of what the function computed nothing waits for the backward pass: only its inputs do."""
+    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
+    with Saving(x, *part.parameters()) as saving:
+        output = answer.checkpoint(part, x)
+    return {"numbers kept beside the inputs": saving.count, "output": output}
+
+
+def test_one_after_the_other(answer, build, sizes, x):
+    """The output of one checkpoint is the input of the next, as in a stack of layers."""
+    parts = [build(Part, sizes["d"], sizes["hidden"]) for _ in range(2)]
+    x = wanting_gradients(x)
+    backward(answer.checkpoint(parts[1], answer.checkpoint(parts[0], x).tanh()))
+    found = {f"part {i}": gradients(part) for i, part in enumerate(parts)}
+    return {"gradients": {"x": x.grad, **found}}
+
+
+@pytest.mark.constant("share dropped alike", "all of it")
+def test_dropout(answer, many):
+    """The second call drops what the first has dropped."""
+    part, x = Part(many.size(1), 7, p=0.5).to(many), wanting_gradients(many)
+    output = answer.checkpoint(part, x)
+    torch.rand_like(x)  # somebody else draws, too
+    backward(output)
+    same = alike(*part.zeros) if len(part.zeros) == 2 else f"{len(part.zeros)} calls"
+    return {"share dropped alike": same, "numbers": x.numel()}
+
+
+@pytest.mark.constant("share with a gradient where it was kept", "all of it")
+def test_gradient_of_what_was_dropped(answer, many):
+    """What was dropped has no gradient, and what was kept has one."""
+    x = wanting_gradients(many)
+    output = answer.checkpoint(nn.Dropout(0.5), x)
+    backward(output)
+    kept = output.detach() != 0
+    return {"share with a gradient where it was kept": alike(x.grad != 0, kept), "n": x.numel()}
+
+
+@pytest.mark.constant("share of the random state that was put back", "all of it")
+def test_random_state_afterwards(answer, many, device):
+    """After the backward pass random numbers go on as if nothing had been computed again."""
+    x = wanting_gradients(many)
+    output = answer.checkpoint(nn.Dropout(0.5), x)
+    torch.rand_like(x)
+    before = random_state(device)
+    backward(output)
+    share = alike(random_state(device), before)
+    return {"share of the random state that was put back": share, "n": x.numel()}
+
+
+@pytest.mark.constant("share of the random state as after a plain call", "all of it")
+def test_random_state_after_the_first_call(answer, many, device):
+    """The first call uses random numbers up like any other, so that the next draws others."""
+    before = random_state(device)
+    nn.Dropout(0.5)(many)
+    plainly = random_state(device)
+    if device == "cuda":
+        torch.cuda.set_rng_state(before)
+    else:
+        torch.set_rng_state(before)
+    answer.checkpoint(nn.Dropout(0.5), wanting_gradients(many))
+    share = alike(random_state(device), plainly)
+    return {"share of the random state as after a plain call": share, "n": many.numel()}
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+@pytest.mark.constant("dtypes", "both are the first call's")
+def test_autocast(answer, build, sizes, x, device, where):
+    """The second call has the autocast of the first, not that in which `backward` is called."""
+    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
+    half = torch.autocast(device, torch.float16)
+    with half if where == "forward" else nullcontext():
+        output = answer.checkpoint(part, x)
+    with half if where == "backward" else nullcontext():
+        backward(output)
+    return {"dtypes": ", then ".join(part.dtypes), "gradients": {"x": x.grad} | gradients(part)}
+
+
+@pytest.mark.constant("calls", "asks for a gradient", "there is nothing to differentiate")
+def test_without_gradients(answer, build, sizes, x):
+    """Where gradients are disabled the function is simply called."""
+    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
+    with torch.no_grad():
+        output = answer.checkpoint(part, x)
+    asks = "yes" if output.requires_grad else "no"
+    return {"output": output, "asks for a gradient": asks, "calls": part.calls}
+
+
+def test_inputs_of_all_kinds(answer, build, sizes, x, times, gate):
+    """Numbers, words, None and tensors without a gradient are passed on as they are."""
+    part, gate = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(gate)
+    output = answer.checkpoint(part, x, times, "twice", gate)
+    without = answer.checkpoint(part, x, None, "once")
+    backward(output, without)
+    found = {"gate": gate.grad, "x": x.grad} | gradients(part)
+    return {"output": output, "output with None": without, "gradients": found}
+
+
+@pytest.mark.parametrize("used", ["both", "first", "second"])
+def test_two_outputs(answer, two, used):
+    """A tuple comes out as one, and either of its parts may be left out of the loss."""
+    inputs = wanting_gradients(two)
+    outputs = answer.checkpoint(both, *inputs.values())
+    if isinstance(outputs, tuple | list):
+        backward(*{"both": outputs, "first": outputs[:1], "second": outputs[1:]}[used])
+    return {"outputs": outputs, "gradients": gradients(inputs)}
+
+
+@pytest.mark.watertight("an output that has no gradient, such as indices")
+def test_output_of_integers(answer, two):
+    """Outputs that are no real numbers pass, and the others have their gradients."""
+    x = wanting_gradients(two["x"])
+    outputs = answer.checkpoint(with_places, x)
+    backward(outputs[0])
+    return {"outputs": outputs, "gradient of x": x.grad}
+
+
+@pytest.mark.watertight("the same tensor in two places")
+def test_the_same_input_twice(answer, two):
+    """A tensor that is two of the inputs gets the gradients of both."""
+    x = wanting_gradients(two["x"])
+    backward(answer.checkpoint(lambda one, other: one.sin() * other.exp(), x, x))
+    return {"gradient of x": x.grad}
+
+
+@pytest.mark.watertight("a checkpoint within a checkpoint")
+def test_nested(answer, build, sizes, x):
+    """A function that is computed again may itself hold a checkpoint."""
+    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
+    backward(answer.checkpoint(lambda x: answer.checkpoint(part, x.sin()).tanh(), x))
+    return {"gradients": {"x": x.grad} | gradients(part)}
+
+
+# --- train_step -----------------------------------------------------------------------------------
+
+
+@pytest.mark.constant("kinds of the results", "floats, whatever is in them")
+def test_results(answer, build, widths, batch, plenty, factor):
+    """It returns the mean loss of all targets and the norm of its gradient, two floats."""
+    model = build(Speaker, *widths)
+    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
+    kinds = " and ".join(type(one).__name__ for one in result) if type(result) is tuple else "none"
+    return {**told(result, model), "kinds of the results": kinds}
+
+
+def test_one_batch(answer, build, widths, batch, plenty, factor):
+    """One step along the gradient of the mean loss, whatever the scale."""
+    model = build(Speaker, *widths)
+    answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
+    return {"parameters": numbers(dict(model.named_parameters()))}
+
+
+def test_gaps(answer, build, widths, with_gaps, plenty, factor):
+    """Targets of −100 are none: they do not count in the mean."""
+    model = build(Speaker, *widths)
+    result = answer.train_step(model, with_gaps, summed, plain(model), FixedScale(factor), plenty)
+    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+
+
+def test_group(answer, build, widths, group, plenty, factor):
+    """Batches accumulated give the step that one batch of all their rows would give."""
+    model = build(Speaker, *widths)
+    result = answer.train_step(model, group, summed, plain(model), FixedScale(factor), plenty)
+    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+
+
+def test_what_the_loss_is_given(answer, build, widths, group, plenty, factor):
+    """The loss gets logits `(N, V)` and targets `(N,)`."""
+    model, loss = build(Speaker, *widths), Witness()
+    answer.train_step(model, group, loss, plain(model), FixedScale(factor), plenty)
+    return {"logits": loss.logits, "targets": loss.targets}
+
+
+def test_clipping(answer, build, widths, group, factor):
+    """What is clipped is the true gradient of the whole group, and the norm returned is that before."""
+    model = build(Speaker, *widths)
+    result = answer.train_step(model, group, summed, plain(model), FixedScale(factor), 0.03)
+    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+
+
+@pytest.mark.constant("order of the scaler's calls", "whatever is trained")
+def test_order(answer, build, widths, group, plenty, factor):
+    """The scaler scales, unscales, steps and is updated, once for a group and in this order."""
+    model, scaler = build(Speaker, *widths), FixedScale(factor)
+    result = answer.train_step(model, group, summed, plain(model), scaler, plenty)
+    return {"order of the scaler's calls": ", ".join(scaler.order), **told(result, model)}
+
+
+def test_the_scaler_decides(answer, build, widths, batch, plenty, factor):
+    """Whether the optimiser steps is left to the scaler."""
+    model = build(Speaker, *widths)
+    scaler = FixedScale(factor, refuses=True)
+    result = answer.train_step(model, batch, summed, plain(model), scaler, plenty)
+    return {"parameters": numbers(dict(model.named_parameters())), **told(result, model)}
+
+
+def test_gradients_from_before(answer, build, widths, batch, plenty, factor):
+    """Gradients from before the call have no part in the step."""
+    model = build(Speaker, *widths)
+    for one in model.parameters():
+        one.grad = one.detach().clone()
+    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
+    return {"parameters": numbers(dict(model.named_parameters())), **told(result, model)}
+
+
+@pytest.mark.constant("parameters with a gradient left", "none")
+def test_no_gradient_is_left(answer, build, widths, batch, plenty, factor):
+    """After the call no gradient is left behind."""
+    model = build(Speaker, *widths)
+    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
+    left = sum(one.grad is not None and bool(one.grad.any()) for one in model.parameters())
+    return {"parameters with a gradient left": left, **told(result, model)}
+
+
+def test_two_steps(answer, build, widths, group, other_group, plenty, factor):
+    """An optimiser with a memory steps once for each group."""
+    model = build(Speaker, *widths)
+    optimizer, scaler = plain(model, 0.2, momentum=0.9, weight_decay=0.1), FixedScale(factor)
+    for one in (group, other_group):
+        answer.train_step(model, one, summed, optimizer, scaler, plenty)
+    return {"parameters": numbers(dict(model.named_parameters()))}
+
+
+def test_one_pass(answer, build, widths, group, plenty, factor):
+    """Batches may come from a generator, which can be read only once."""
+    model = build(Speaker, *widths)
+    stream = (batch for batch in group)
+    result = answer.train_step(model, stream, summed, plain(model), FixedScale(factor), plenty)
+    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+
+
+@pytest.mark.parametrize("half", ["none", "bfloat16", "float16"])
+@pytest.mark.constant("the model's logits are in", "the loss is given", "the dtype asked for")
+def test_mixed_precision(answer, build, widths, group, plenty, factor, half):
+    """The model computes in the dtype that is asked for; the loss gets float32."""
+    model, loss = build(Speaker, *widths), Witness()
+    optimizer, scaler = plain(model), FixedScale(factor)
+    dtype = getattr(torch, half, None)
+    result = answer.train_step(model, group, loss, optimizer, scaler, plenty, dtype)
+    return {
+        "the model's logits are in": ", ".join(sorted(set(model.dtypes))),
+        "the loss is given": ", ".join(sorted(set(loss.dtypes))),
+        **told(result, model),
+    }
+
+
+def test_small_gradients_survive(answer, build, widths, batch, plenty):
+    """Gradients too small for float16 are scaled on their way, and true when they arrive."""
+    model, loss = build(Speaker, *widths), Witness(times=2.0**-22)
+    optimizer, scaler = plain(model), FixedScale(2.0**16)
+    result = answer.train_step(model, batch, loss, optimizer, scaler, plenty, torch.float16)
+    return {"norm": told(result, model).get("norm", result)}
+
+
+def test_with_your_own_scaler(answer, build, widths, broken, plenty, init):
+    """A step with an infinite gradient is skipped, and the scale halved, by your own `LossScaler`."""
+    model, scaler = build(Speaker, *widths), answer.LossScaler(init)
+    answer.train_step(model, broken, summed, plain(model), scaler, plenty)
+    return {
+        "parameters": numbers(dict(model.named_parameters())),
+        "scale afterwards": scaler.get_scale(),
+    }
+
+
+@pytest.mark.watertight("a batch of the group without a single target")
+def test_batch_without_a_target(answer, build, widths, nearly_empty, plenty, factor):
+    """A batch without a target adds nothing to its group."""
+    model, scaler = build(Speaker, *widths), FixedScale(factor)
+    result = answer.train_step(model, nearly_empty, summed, plain(model), scaler, plenty)
+    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+
+
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
+def test_one_row(answer, build, widths, one_row, plenty, factor):
+    """A batch with a single target trains like any other."""
+    model = build(Speaker, *widths)
+    result = answer.train_step(model, one_row, summed, plain(model), FixedScale(factor), plenty)
+    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+
+
+@pytest.mark.parametrize("mode", ["training", "evaluation"])
+@pytest.mark.watertight(
+    "a model that is trained in evaluation mode, such as one with frozen statistics"
+)
+@pytest.mark.constant("modes", "as the caller has set them")
+def test_mode(answer, build, widths, batch, plenty, factor, mode):
+    """The model's mode is the caller's business: it stays, during the step and afterwards."""
+    model = build(Speaker, *widths).train(mode == "training")
+    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
+    return {"modes": str([*model.modes, model.training]), **told(result, model)}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64])
+def test_float64(answer, build, widths, of_dtype, plenty, factor, dtype):
+    """A model in float64 is trained in float64."""
+    model, loss = build(Speaker, *widths, dtype=dtype), Witness()
+    result = answer.train_step(model, of_dtype, loss, plain(model), FixedScale(factor), plenty)
+    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
