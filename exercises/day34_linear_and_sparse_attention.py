@@ -10,7 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 
@@ -64,7 +64,9 @@ def linear_attention(
     raise NotImplementedError
 
 
-def sliding_window_mask(size: int, window: int, global_tokens: int = 0) -> Tensor:
+def sliding_window_mask(
+    size: int, window: int, global_tokens: int = 0
+) -> Bool[Tensor, "1 size size"]:
     """Who may attend to whom where tokens look no further than `window` positions, to either side.
 
         mask[0, i, j]  where  |i − j| ≤ window,  or i < global_tokens,  or j < global_tokens

@@ -19,7 +19,7 @@ What is imported from them below:
 
 import math
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from implementation import LayerNorm
@@ -122,7 +122,9 @@ class MixtureOfDepths(nn.Module):
         # 3. Add it where they came from; nothing is added elsewhere.
         raise NotImplementedError
 
-    def choose(self, x: Float[Tensor, "B T d_model"]) -> tuple[Float[Tensor, "B k"], Tensor]:
+    def choose(
+        self, x: Float[Tensor, "B T d_model"]
+    ) -> tuple[Float[Tensor, "B k"], Int[Tensor, "B k"]]:
         """The router's weights of the chosen tokens, and their places, for each row by itself.
 
         Args:

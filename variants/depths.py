@@ -16,7 +16,7 @@ From symbols to names
 
 import math
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 # --- Day 36 · Depth: some tokens pass by ----------------------------------------------------------
@@ -81,7 +81,9 @@ class MixtureOfDepths(nn.Module):
         # 3. Add it where they came from; nothing is added elsewhere.
         return x.scatter_add(1, index, gain)  # (B, T, d_model)
 
-    def choose(self, x: Float[Tensor, "B T d_model"]) -> tuple[Float[Tensor, "B k"], Tensor]:
+    def choose(
+        self, x: Float[Tensor, "B T d_model"]
+    ) -> tuple[Float[Tensor, "B k"], Int[Tensor, "B k"]]:
         """The router's weights of the chosen tokens, and their places, for each row by itself.
 
         Args:

@@ -16,7 +16,7 @@ From symbols to names
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from implementation import attention
@@ -24,7 +24,9 @@ from implementation import attention
 # --- Day 34 · Sliding window ----------------------------------------------------------------------
 
 
-def sliding_window_mask(size: int, window: int, global_tokens: int = 0) -> Tensor:
+def sliding_window_mask(
+    size: int, window: int, global_tokens: int = 0
+) -> Bool[Tensor, "1 size size"]:
     """Who may attend to whom where tokens look no further than `window` positions, to either side.
 
         mask[0, i, j]  where  |i − j| ≤ window,  or i < global_tokens,  or j < global_tokens

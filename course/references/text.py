@@ -152,7 +152,26 @@ def import_lines(day: Day, private: bool = True) -> str:
         ]
         if found:
             earlier.append(f"from {reference(file).module} import {', '.join(sorted(found))}\n")
-    return "".join(dict.fromkeys([*kept, *earlier]))
+    return "".join(_merged(dict.fromkeys([*kept, *earlier])))
+
+
+def _merged(lines: Iterable[str]) -> list[str]:
+    """Import statements, those of names from one module as one."""
+    names: dict[str, list[str]] = {}
+    for line in lines:
+        statement, _, asked = line.rstrip("\n").partition(" import ")
+        names.setdefault(statement, []).extend(name for name in asked.split(", ") if name)
+    return [
+        f"{statement} import {', '.join(sorted(set(asked), key=_place))}\n"
+        if asked
+        else statement + "\n"
+        for statement, asked in names.items()
+    ]
+
+
+def _place(name: str) -> tuple[bool, bool, str]:
+    """Where ruff puts a name in an import: constants, then classes, then functions."""
+    return not name.isupper(), not name[0].isupper(), name
 
 
 def names_used(day: Day, name: str) -> set[str]:

@@ -163,12 +163,13 @@ def processes(tmp_path_factory):
         )
         for rank in range(3)
     ]
-    for one in started:
-        try:
+    try:
+        for one in started:
             _, said = one.communicate(timeout=200)
-        finally:
+            assert one.returncode == 0, said[-3000:]
+    finally:
+        for one in started:  # where one fails, the others would wait for it for ever
             one.kill()
-        assert one.returncode == 0, said[-3000:]
     return {
         size: [torch.load(folder / f"{size}-{rank}") for rank in range(size)] for size in (2, 3)
     }
