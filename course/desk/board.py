@@ -79,7 +79,10 @@ def _status(day: Day, results: dict[int, DayResult]) -> str:
 def _legend() -> Text:
     legend = Text()
     words = {"watertight": "passed and watertight", "announced": "not there yet"}
-    for status in ("passed", "watertight", "in_progress", "failed", "not_started", "announced"):
+    told = ["passed", "watertight", "in_progress", "failed", "not_started"]
+    if not all(day.ready for day in DAYS):
+        told.append("announced")
+    for status in told:
         meaning = words.get(status, status.replace("_", " "))
         legend.append(f"{MARKS[status]} ", status).append(f"{meaning}   ", "quiet")
     return legend

@@ -110,7 +110,6 @@ def test_another_seed_gives_other_inputs(project, answer):
         (["check", "0"], "the days are 1 to 40"),
         (["check", "unicorn"], "No day is called 'unicorn'"),
         (["check", "attention"], "2 (day02_attention)"),
-        (["check", "40"], "is not there yet"),
         (["check", "2", "--answers", "nowhere"], "nowhere"),
         (["check", "2", "--seed", "-1"], "greater than or equal to 0"),
         (["check", "2", "--device", "toaster"], "toaster"),
@@ -127,6 +126,14 @@ def test_usage_errors_exit_2(project, arguments, words):
     assert words in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+def test_a_day_that_is_only_announced_is_not_there_yet(project):
+    """A day without checks is on the board, and says so when it is asked for."""
+    (project.root / "tests" / "days" / "test_day40_shipping.py").unlink()
+    done = project.course("check", "40", COLUMNS="300")
+    assert done.returncode == 2
+    assert "Day 40 (Shipping) is not there yet: days 1 to 39 are." in done.stderr
 
 
 def test_days_are_found_by_number_name_and_topic():
