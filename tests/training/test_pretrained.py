@@ -254,8 +254,8 @@ def test_a_shard_that_lacks_what_its_index_says_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "takes one model: RUN, or --pretrained"),
-        (["run", "--pretrained", "gpt2"], "takes one model: RUN, or --pretrained"),
+        ([], "takes one model: RUN, FILE, or --pretrained"),
+        (["run", "--pretrained", "gpt2"], "takes one model: RUN, FILE, or --pretrained"),
         (["--pretrained", "nothing"], "no folder nothing, and a published model is one of gpt2,"),
         (["--pretrained", "../up/down"], "no folder ../up/down"),
     ],

@@ -230,7 +230,7 @@ def command(*arguments, **how):
     ("arguments", "words"),
     [
         (["--days", "0"], "no day 0"),
-        (["--days", "1-99"], "no day 33"),
+        (["--days", "1-99"], "no day 41"),
         (["--days", "first"], "'first' is no day"),
         (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps are known"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
