@@ -31,6 +31,7 @@ This folder marks a student edition, and stays when it is empty but for this fil
 
 FROM_THE_REFERENCE = "Earlier days' parts come from the reference, so a day can be skipped."
 FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days are done."
+BESIDE = ("variants/__init__.py", "variants/onnx_export.py")  # what lessons run and no day asks for
 
 
 def bundle(out: Path, through: int, report: Callable[[Day], None]) -> None:
@@ -74,7 +75,8 @@ def _write_edition(out: Path, through: int, report: Callable[[Day], None]) -> No
     _write_stubs(ready, through, out)
     for file in dict.fromkeys(file for day in ready for file in day.references):
         _write(out / file, editions.released_part(file, through))
-    _copy(ROOT / "variants" / "__init__.py", out)
+    for file in BESIDE:
+        _copy(ROOT / file, out)
     _write_tool(out, through)
 
 

@@ -82,9 +82,10 @@ def released_part(file: str, through: int) -> str:
     if not later:
         return source.source
     kept = without(later, source)
-    used = names_in((source.definitions[name] for name in kept), types=False)
+    beside = [node for node in source.tree.body if not hasattr(node, "name")]  # such as constants
+    used = names_in((*beside, *(source.definitions[name] for name in kept)), types=False)
     kept = [name for name in kept if name in used or not name.startswith("_")]
-    used = names_in((source.definitions[name] for name in kept), types=False)
+    used = names_in((*beside, *(source.definitions[name] for name in kept)), types=False)
     lines = source.source.splitlines()
     for node in source.tree.body:
         first, last = span(node)

@@ -200,6 +200,35 @@ def test_what_a_stub_imports_is_given_or_an_exercise(day, through):
             assert all(home and through < home.number < day.number for home in homes), asked
 
 
+@pytest.mark.parametrize("through", [0, 24, 32, 38])
+def test_what_is_left_of_a_reference_has_the_imports_that_it_needs(tmp_path, through):
+    """Each can be imported, unless it asks for an earlier day of the learner's own."""
+    for file in FILES:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(released_part(file, through), encoding="utf-8")
+    (tmp_path / "variants" / "__init__.py").touch()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", IMPORTING, str(tmp_path), *map(module_of, FILES)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.stdout.strip() == str(len(FILES)), done.stderr
+
+
+IMPORTING = """
+import importlib, sys
+sys.path.insert(0, sys.argv[1])
+for name in sys.argv[2:]:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        if not str(error).endswith("first."):
+            raise
+print(len(sys.argv) - 2)
+"""
+
+
 def parsed_file(file):
     return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 
