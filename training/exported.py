@@ -97,7 +97,7 @@ def read(path: Path) -> tuple[Settings, Languages, OnnxModel]:
 
 def _forget_the_making(written: Any) -> None:
     """Take away what the exporter notes of each operation, such as the lines of code that it comes from:
-    a third of a small file, with the paths of this machine in it."""
+    a third of a small file, with the names of the files that were run."""
     graph = written.graph
     for noted in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
         noted.ClearField("metadata_props")
