@@ -3,9 +3,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+UV := uv==0.13.9
 
-.PHONY: start test thorough notebooks pictures mutants class clean
+# uv takes seconds where pip takes a minute: yours is used where there is one, and where it fails, pip does it.
+# As it reads nothing of pip's, it is told which index pip would ask; and to trust the certificates of the system.
+INDEX = $${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}}
+install = UV_DEFAULT_INDEX="$(INDEX)" UV_SYSTEM_CERTS=true \
+	"$$(command -v uv || echo $(BIN)/uv)" pip install --quiet --python $(BIN)/python $(1) || \
+	{ echo "        uv could not: pip does it, and takes longer"; $(PIP) $(1); }
+
+.PHONY: start test thorough notebooks pictures site mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@echo "Day 1, which is yours to write, checked:"
@@ -32,6 +40,7 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 thorough: $(READY) .venv/.ready-test  ## what `make test` samples, whole: run it by hand before a judge or a wall is done
 	$(BIN)/pytest -n 2 --dist loadgroup --thorough tests/course/test_days.py
 	$(BIN)/pytest --thorough tests/course/hostile
+	$(BIN)/pytest -n 2 --dist loadgroup --thorough tests/explorer
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.class_of_120
 
@@ -41,10 +50,15 @@ notebooks: $(READY)  ## execute every notebook again, in place
 pictures: $(READY)  ## draw the README's pictures again
 	$(BIN)/python pictures/export.py
 
+site: $(READY) .venv/.ready-site  ## the course as pages, in .site/html
+	$(BIN)/python -m website.build
+
 mutants: $(READY) .venv/.ready-test  ## the full mutation run; `make mutants DAY=8` for one day
 	$(BIN)/python -m tests.mutants $(DAY)
 
 # torch comes first and by itself: asked for by another package, its newest build with all of CUDA would come.
+# Nothing is compiled ahead but what is imported here: Python does the rest when it is first asked for.
+start $(READY): export PYTHONDONTWRITEBYTECODE :=
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
@@ -52,20 +66,29 @@ $(READY): requirements.txt pyproject.toml
 	@echo "1 of 4  a Python environment"
 	@$(PYTHON) -m venv .venv
 	@echo "2 of 4  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
-	@$(PIP) $$(grep '^torch==' requirements.txt)
+	@$(PIP) $(addprefix --index-url=,$(TORCH_INDEX_URL)) $$(grep '^torch==' requirements.txt)
 	@echo "3 of 4  Jupyter, Matplotlib and the other packages: 0.7 GB on disk"
-	@$(PIP) -r requirements.txt
+	@command -v uv >/dev/null || $(PIP) --only-binary=:all: $(UV) || true
+	@$(call install,-r requirements.txt)
 	@echo "4 of 4  the course command"
-	@$(PIP) --no-deps --editable .
+	@$(call install,--no-deps --editable .)
+	@$(BIN)/python -c 'import torch'
 	@touch $@
 
-.venv/.ready-test: $(READY) requirements-test.txt
+.venv/.ready-site: $(READY) requirements-site.txt
+	@echo "What the site needs: 0.1 GB on disk"
+	@$(call install,-r requirements-site.txt)
+	@touch $@
+
+# Hundreds of processes are started by the tests: everything is compiled, but for a file or two of newer Python.
+.venv/.ready-test: $(READY) .venv/.ready-site requirements-test.txt
 	@echo "What the tests need: 0.4 GB on disk"
-	@$(PIP) -r requirements-test.txt
+	@$(call install,-r requirements-test.txt)
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@touch $@
 
 class: $(READY) .venv/.ready-test  ## a class of 120, a third of it hostile, graded and killed on the way
 	$(BIN)/python -m tests.class_of_120
 
 clean:  ## remove what can be made anew
-	rm -rf .venv .course
+	rm -rf .venv .course .site

@@ -27,6 +27,7 @@ COMMANDS = {  # and where they are, in the order of the help
     **{"hint": DESK, "reset": DESK, "lesson": DESK, "solution": DESK, "doctor": __name__},
     "bundle": "course.edition.command",
     "sync": "course.references.command",
+    "explore": "explorer.command",
     "grade": "course.grading.command",
     **{"train": TRAINING, "translate": TRAINING, "generate": TRAINING},
     **{"evaluate": TRAINING, "attention": TRAINING, "quantize": TRAINING, "export": TRAINING},

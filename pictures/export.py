@@ -17,11 +17,11 @@ from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.desk.board import board
 from course.desk.verdicts import verdict
-from course.drawing import transformer
 from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import DayResult
 from course.references.stubs import stub_text
+from course.signposts import numbered_transformer
 from course.terminal.display import THEME
 from course.workers.checking import check_day
 from course.workers.pool import Pool
@@ -59,7 +59,7 @@ def pictures() -> dict[str, str]:
     return {
         "board.svg": shown(board(results, console), "board", "course", console),
         "failure.svg": shown(verdict(results[2]), "failure", "course watch 2", console),
-        "transformer.svg": transformer().svg,
+        "transformer.svg": numbered_transformer(),
     }
 
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="ten seeds, all mutants, all hostile kinds: what `make test` samples",
+        help="ten seeds, all mutants, all hostile kinds, all answers on pages: what `make test` samples",
     )
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "sampled(n): `make test` runs one in n of its cases")
     os.environ.setdefault(FRESH_SEED, str(10 + _number_of_the_days() % 10**6))
 
 
@@ -47,8 +49,25 @@ def pytest_generate_tests(metafunc):
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the marks
 def pytest_collection_modifyitems(config, items):
     """The tests of one day share what its judge has computed; other tests stay with their file."""
+    if not config.getoption("--thorough"):
+        _sample(config, items)
     if not config.pluginmanager.hasplugin("xdist"):
         return  # one process has nothing to share out, and a learner no need of the test extra
     for item in items:
         day = getattr(item, "callspec", None) and item.callspec.params.get("day")
         item.add_marker(pytest.mark.xdist_group(getattr(day, "stem", None) or str(item.path)))
+
+
+def _sample(config, items):
+    """Of the cases of a test marked `sampled(n)`, leave every n-th, beginning with another one each run."""
+    seen, left_out = Counter(), []
+    for item in items:
+        if mark := item.get_closest_marker("sampled"):
+            test = item.nodeid.partition("[")[0]
+            if (seen[test] + int(os.environ[FRESH_SEED])) % mark.args[0]:
+                left_out.append(item)
+            seen[test] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]

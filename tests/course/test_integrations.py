@@ -189,27 +189,30 @@ def test_another_failure_takes_no_walls_down(autograder):
     assert "Without walls" not in said
 
 
-# --- The container --------------------------------------------------------------------------------
+# --- The containers -------------------------------------------------------------------------------
 
 
-def instructions():
-    """What the Dockerfile says, an instruction and its words each."""
-    text = (FOLDER / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+DOCKERFILES = ("Dockerfile", "jupyterhub/Dockerfile")
+
+
+def instructions(dockerfile):
+    """What a Dockerfile says, an instruction and its words each."""
+    text = (FOLDER / dockerfile).read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [tuple(line.split(maxsplit=1)) for line in lines]
 
 
-def calls_of_pip(tmp_path, program, **arguments):
+def calls_of_pip(dockerfile, tmp_path, program, **arguments):
     """The index that each `pip install` of a build asks, given build arguments: run with another pip."""
     log = tmp_path / "log"
     environment = program(
         "pip",
         f'case "$*" in *--index-url*) i="${{4}}";; *) i="$PIP_INDEX_URL";; esac; echo "$i" >> {log}',
     )
-    for name in ("apt-get", "rm", "useradd", "install", "grep"):
+    for name in ("apt-get", "rm", "useradd", "install", "grep", "cp", "chown"):
         program(name, "")
     environment = {**os.environ, **environment, **arguments}
-    for instruction, words in instructions():
+    for instruction, words in instructions(dockerfile):
         if instruction == "ARG":
             name, _, default = words.partition("=")
             value = subprocess.run(
@@ -222,13 +225,26 @@ def calls_of_pip(tmp_path, program, **arguments):
     return log.read_text().splitlines()
 
 
-def test_an_index_governs_every_call(tmp_path, program, monkeypatch):
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_what_is_copied_is_there(dockerfile):
+    """Each source of COPY exists."""
+    sources = [words.split()[:-1] for name, words in instructions(dockerfile) if name == "COPY"]
+    assert sources
+    assert all((ROOT / source).exists() for copied in sources for source in copied)
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_an_index_governs_every_call(dockerfile, tmp_path, program, monkeypatch):
     """Given an index, nothing comes from elsewhere; given none, torch alone comes from PyTorch's."""
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
-    own = calls_of_pip(tmp_path, program, PIP_INDEX_URL="file:///own")
+    own = calls_of_pip(dockerfile, tmp_path, program, PIP_INDEX_URL="file:///own")
     assert own == ["file:///own"] * 3
     (tmp_path / "log").unlink()
-    assert calls_of_pip(tmp_path, program) == ["https://download.pytorch.org/whl/cpu", "", ""]
+    assert calls_of_pip(dockerfile, tmp_path, program) == [
+        "https://download.pytorch.org/whl/cpu",
+        "",
+        "",
+    ]
 
 
 def test_the_image_holds_nothing_that_git_ignores():

@@ -1,0 +1,1 @@
+"""Pages to play with in a browser, computed by the references: one question each, moved with the mouse."""

@@ -1,0 +1,146 @@
+"""What heads look at, drawn: lines from each token to those it looks at, and a small map of each head."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from html import escape
+
+from training.inference import Attention
+
+FAINTEST = 0.01  # weight that is drawn
+MOST_SAID = 3  # tokens looked at that a row names in words
+LONGEST = 18  # letters of a name
+
+ROW, HALF, GAP, ABOVE, APART = 22, 134, 80, 20, 3  # of the lines: APART is between two heads'
+CELL, BETWEEN, TITLE, LETTER = 10, 12, 18, 6.2  # of the maps: LETTER is what one of a name needs
+
+
+def lines(seen: Attention, heads: Sequence[int]) -> str:
+    """Tokens that look on the left, those looked at on the right, the lines the denser the larger the weight.
+
+    A row that has the pointer or the focus is shown alone, with its numbers.
+
+    Args:
+        seen: weights `(h, rows, columns)` and their names.
+        heads: those that are drawn, counted from 1, a colour each.
+    """
+    height = ABOVE + ROW * max(len(seen.rows), len(seen.columns))
+    width = 2 * HALF + GAP
+    drawn = "".join(_row(seen, row, heads) for row in range(len(seen.rows)))
+    names = "".join(
+        f'<text x="{HALF + GAP + 6}" y="{_up(column) + 4}">{_short(name)}</text>'
+        for column, name in enumerate(seen.columns)
+    )
+    return (
+        f'<svg class="lines" viewBox="0 0 {width} {height}" role="group" '
+        f'aria-label="What each token looks at">'
+        f'<text class="quiet" x="{HALF - 6}" y="12" text-anchor="end">looks</text>'
+        f'<text class="quiet" x="{HALF + GAP + 6}" y="12">is looked at</text>{names}{drawn}</svg>'
+    )
+
+
+def _row(seen: Attention, row: int, heads: Sequence[int]) -> str:
+    name = _short(seen.rows[row])
+    chosen = seen.weights[[head - 1 for head in heads], row]  # (heads, columns)
+    mean = chosen.mean(dim=0).tolist()
+    largest = sorted(range(len(mean)), key=lambda column: -mean[column])[:MOST_SAID]
+    says = ", ".join(f"{seen.columns[column]} {mean[column]:.2f}" for column in largest)
+    paths = "".join(
+        _line(row, column, weight, place - (len(heads) - 1) / 2, head)
+        for place, (head, weights) in enumerate(zip(heads, chosen.tolist(), strict=True))
+        for column, weight in enumerate(weights)
+        if weight >= FAINTEST
+    )
+    told = "".join(
+        f'<text class="told" x="{2 * HALF + GAP}" y="{_up(column) + 4}" text-anchor="end">{weight:.2f}</text>'
+        for column, weight in enumerate(mean)
+        if weight >= FAINTEST
+    )
+    return (
+        f'<g class="looks" tabindex="0" role="img" '
+        f'aria-label="{escape(seen.rows[row])} looks at {escape(says)}">'
+        f'<rect x="1" y="{_up(row) - ROW / 2:g}" width="{HALF - 1}" height="{ROW}"/>'
+        f'<text x="{HALF - 6}" y="{_up(row) + 4}" text-anchor="end">{name}</text>{paths}{told}</g>'
+    )
+
+
+def _line(row: int, column: int, weight: float, offset: float, head: int) -> str:
+    start, end = _up(row) + APART * offset, _up(column) + APART * offset
+    middle = HALF + GAP / 2
+    return (
+        f'<path class="line-{head - 1}" opacity="{weight:.2f}" '
+        f'd="M{HALF},{start:g} C{middle:g},{start:g} {middle:g},{end:g} {HALF + GAP},{end:g}"/>'
+    )
+
+
+def _up(place: int) -> int:
+    return ABOVE + ROW * place + ROW // 2
+
+
+def maps(seen: Attention, marked: Collection[int], silent: Collection[int]) -> str:
+    """Every head's weights as a square of cells, two squares a row, the darker the larger.
+
+    Args:
+        seen: weights `(h, rows, columns)` and their names.
+        marked: heads that are framed, counted from 1.
+        silent: those that are switched off.
+    """
+    heads = seen.weights.size(0)
+    left, above = _room(seen.rows), _room(seen.columns)
+    across = CELL * len(seen.columns) + BETWEEN
+    down = TITLE + CELL * len(seen.rows) + BETWEEN
+    width, height = left + 2 * across, above + (heads + 1) // 2 * down
+    drawn = "".join(
+        f'<g transform="translate({left + index % 2 * across:g},{above + TITLE + index // 2 * down:g})">'
+        f"{_rows(seen) if index % 2 == 0 else ''}{_columns(seen) if index < 2 else ''}"
+        f"{_map(seen, index + 1, index + 1 in marked, index + 1 in silent)}</g>"
+        for index in range(heads)
+    )
+    return (
+        f'<svg class="maps" viewBox="0 0 {width:g} {height:g}" style="max-width:{width:g}px" role="img" '
+        f'aria-label="The weights of each head: rows look, columns are looked at">{drawn}</svg>'
+    )
+
+
+def _room(names: Sequence[str]) -> float:
+    """How much the longest name needs."""
+    return 6 + LETTER * max(len(_cut(name)) for name in names)
+
+
+def _rows(seen: Attention) -> str:
+    return "".join(
+        f'<text class="name" x="-4" y="{CELL * row + 8}" text-anchor="end">{_short(name)}</text>'
+        for row, name in enumerate(seen.rows)
+    )
+
+
+def _columns(seen: Attention) -> str:
+    return "".join(
+        f'<text class="name" transform="translate({CELL * column + 8},{-TITLE}) rotate(-90)">'
+        f"{_short(name)}</text>"
+        for column, name in enumerate(seen.columns)
+    )
+
+
+def _map(seen: Attention, head: int, is_marked: bool, is_silent: bool) -> str:
+    filled = "".join(
+        f'<rect x="{CELL * column}" y="{CELL * row}" width="{CELL}" height="{CELL}" '
+        f'opacity="{weight:.2f}"/>'
+        for row, weights in enumerate(seen.weights[head - 1].tolist())
+        for column, weight in enumerate(weights)
+        if weight >= FAINTEST
+    )
+    kind = "silent" if is_silent else "sounding"
+    frame = "marked frame" if is_marked else "frame"
+    return (
+        f'<g class="{kind}"><text y="-5">head {head}{", off" if is_silent else ""}</text>{filled}'
+        f'<rect class="{frame}" width="{CELL * len(seen.columns)}" height="{CELL * len(seen.rows)}"/></g>'
+    )
+
+
+def _short(name: str) -> str:
+    return escape(_cut(name))
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

@@ -1,0 +1,55 @@
+"""A board of all heads of a model: which are on, what each is worth, and which attention one looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+BESIDE = Path(__file__)
+
+
+class HeadBoard(anywidget.AnyWidget):
+    """A button for each head, which switches it off and on, and one for each attention, which chooses it.
+
+    Which heads are on is written as a row of 1 and 0 for each attention: `1111-1101`. So it fits into an
+    address.
+    """
+
+    _esm = BESIDE.with_name("board.js")
+    _css = BESIDE.with_name("board.css")
+
+    places = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    place = traitlets.Int().tag(sync=True)
+    on = traitlets.Unicode().tag(sync=True)
+    costs: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    """What is shown on the buttons, a list for each attention; empty where there is nothing to show."""
+
+    def __init__(self, places: Sequence[str], heads: int, place: int) -> None:
+        """A board with all heads on.
+
+        Args:
+            places: the names of the attentions.
+            heads: how many each has.
+            place: the index of the attention that is chosen at first.
+        """
+        super().__init__(places=list(places), place=place, on="-".join(["1" * heads] * len(places)))
+
+    @traitlets.validate("on")
+    def _fits(self, proposal: Any) -> str:
+        on: str = proposal["value"]
+        if self.on and on.replace("0", "1") != self.on.replace("0", "1"):
+            raise traitlets.TraitError(f"not a row of heads for each attention: {on}")
+        return on
+
+    @traitlets.validate("place")
+    def _is_a_place(self, proposal: Any) -> int:
+        place: int = proposal["value"]
+        if not 0 <= place < len(self.places):
+            raise traitlets.TraitError(
+                f"there is no attention {place}: they are 0 to {len(self.places) - 1}"
+            )
+        return place

@@ -1,0 +1,342 @@
+"""Decoding, step by step: a word drawn from a distribution, or the beginnings that a beam follows."""
+
+import marimo
+
+app = marimo.App(width="full", app_title="Decoding, step by step", css_file="page.css")
+
+with app.setup:
+    import math
+    from contextlib import suppress
+    from html import escape
+
+    import marimo as mo
+    from torch import Tensor
+
+    from explorer import page
+    from explorer.bigrams import END, FOLLOWS, NUMBER, SAID, START, Bigrams, Branch, searched
+    from explorer.drawing import beside, cells, facts
+    from explorer.own import Failed
+    from variants.sampling import sample
+
+    DRAWN, SEARCHED = "drawing words", "beam search"
+    TEMPERATURES = [tenth / 10 for tenth in (*range(20), *range(20, 51, 5))]
+    SHARES = [twentieth / 20 for twentieth in range(21)]
+    LONGEST = 16  # words of a text: this language can go on for ever
+
+    MODEL = Bigrams()
+
+
+@app.cell
+def _():
+    page.head("decoding")
+    return
+
+
+@app.cell
+def _():
+    controls = page.Controls()
+    way = controls.one_of("way", "decoding by", (DRAWN, SEARCHED), DRAWN)
+    way  # noqa: B018 - a cell shows its last expression
+    return controls, way
+
+
+@app.cell
+def _(controls):
+    # All are made at once, so that each keeps its value while one looks at the other way.
+    temperature = controls.slider("temperature", "temperature", TEMPERATURES, 1.0)
+    top_k = controls.slider("top_k", "top-k", range(1, len(SAID) + 1), len(SAID))
+    top_p = controls.slider("top_p", "top-p", SHARES, 0.9)
+    answers = controls.answers("decoding")
+    beam = controls.slider("beam", "beam, the beginnings followed", range(1, 6), 2)
+    alpha = controls.slider("alpha", "length penalty α", [tenth / 10 for tenth in range(21)], 0.6)
+    most = controls.slider("most", "words at most, the end included", range(2, 9), 7)
+    return alpha, answers, beam, most, temperature, top_k, top_p
+
+
+@app.cell
+def _(answers):
+    parts = page.parts("decoding", answers.value)
+    return (parts,)
+
+
+@app.cell
+def _(controls):
+    said, say = mo.state(text_of(controls.remembered("said", "")))
+    return said, say
+
+
+@app.cell
+def _(controls, parts, say, temperature, top_k, top_p):
+    def _go_on(most: int) -> None:
+        """Draw words until the end, at most so many."""
+        words = text_of(controls.remembered("said", ""))
+        with suppress(Failed):  # the page says why
+            for _ in range(most):
+                if can_go_on(words):
+                    words = (
+                        *words,
+                        drawn_word(parts, words, temperature.value, top_k.value, top_p.value),
+                    )
+        _keep(words)
+
+    def _keep(words: tuple[str, ...]) -> None:
+        controls.remember("said", " ".join(words))
+        say(words)
+
+    # The text is read from the address, not from the state: so a click leaves the buttons as they are.
+    _presses = {
+        "Draw a word": lambda _: _go_on(1),
+        "Draw to the end": lambda _: _go_on(LONGEST),
+        "Take one back": lambda _: _keep(text_of(controls.remembered("said", ""))[:-1]),
+        "Start again": lambda _: _keep(()),
+    }
+    buttons = mo.ui.array(
+        [mo.ui.button(label=label, on_click=press) for label, press in _presses.items()]
+    )
+    return (buttons,)
+
+
+@app.cell
+def _(alpha, answers, beam, buttons, most, temperature, top_k, top_p, way):
+    _drawing = [
+        page.beside(temperature, top_k, top_p, answers),
+        mo.hstack(list(buttons), justify="start", wrap=True),
+    ]
+    mo.vstack(_drawing) if way.value == DRAWN else page.beside(beam, alpha, most)
+    return
+
+
+@app.function
+def text_of(written: str) -> tuple[str, ...]:
+    """The words that an address holds, as far as they are some of the language, and not beyond the end."""
+    words: tuple[str, ...] = ()
+    for word in str(written).split():
+        if word not in SAID or not can_go_on(words):
+            break
+        words = (*words, word)
+    return words
+
+
+@app.function
+def can_go_on(words: tuple[str, ...]) -> bool:
+    return words[-1:] != (END,) and len(words) < LONGEST
+
+
+@app.function
+def logits_after(words: tuple[str, ...]) -> Tensor:
+    """The model's scores of all that can be said next, `(V,)`: they are log-probabilities here."""
+    return MODEL.log_probs[NUMBER[words[-1] if words else START], 1:]
+
+
+@app.function
+def distribution(parts, words: tuple[str, ...], *settings: float) -> Tensor:
+    """`distribution` of the next word, `(V,)`.
+
+    Raises:
+        Failed: a learner's own gave something that nothing can be drawn from.
+    """
+    shares = parts.distribution(logits_after(words), *settings)
+    if (shares < 0).any() or not shares.sum() > 0:
+        raise Failed(
+            "`distribution` returned no probabilities: one is below 0, or all of them are 0."
+        )
+    return shares
+
+
+@app.function
+def drawn_word(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p: float) -> str:
+    """A word, drawn with what `distribution` has left."""
+    shares = distribution(parts, words, temperature, top_k, top_p)
+    return SAID[sample(shares.log())]
+
+
+@app.function
+def choices(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p: float) -> str:
+    """All words, the likeliest first: each share at this temperature, and what the cuts leave of it."""
+    whole = distribution(parts, words, temperature)
+    few = distribution(parts, words, temperature, top_k)
+    left = distribution(parts, words, temperature, top_k, top_p)
+    order = logits_after(words).argsort(descending=True, stable=True).tolist()
+    rows = ""
+    for number in order:
+        before, after = whole[number].item(), left[number].item()
+        cut = "" if after else "cut by top-p" if few[number] else "cut by top-k"
+        cut = "" if not before else cut
+        kept = (
+            "" if cut else f'<span class="after" style="width:{100 * min(after, 1):.2f}%"></span>'
+        )
+        rows += (
+            f'<tr class="{"cut" if cut else ""}"><th scope="row">{escape(SAID[number])}</th>'
+            f'<td class="number">{before:.3f}</td>'
+            f'<td class="bar"><span class="before" style="width:{100 * min(before, 1):.2f}%"></span>'
+            f"{kept}</td>"
+            f'<td class="number">{cut or f"{after:.3f}"}</td></tr>'
+        )
+    lost = whole[left == 0].sum().item()
+    told = facts(
+        {
+            "can be drawn": f"{int((left > 0).sum())} of {len(SAID)} words",
+            "cut off": f"{lost:.3f}",
+        }
+    )
+    return (
+        '<table class="bars choices"><thead><tr><th scope="col">next word</th>'
+        '<th scope="col">before the cuts</th><td></td><th scope="col">drawn with</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table>{told}"
+    )
+
+
+@app.function
+def text_so_far(words: tuple[str, ...]) -> str:
+    """The words, each with the model's own probability of it, and that of all."""
+    listed, log_prob = f"<li>{escape(START)}</li>", 0.0
+    for place, word in enumerate(words):
+        one = logits_after(words[:place])[SAID.index(word)].item()
+        log_prob += one
+        listed += f"<li>{escape(word)} <small>{math.exp(one):.2f}</small></li>"
+    if can_go_on(words):
+        end = "<li>…</li>"
+    else:
+        end = "" if words[-1] == END else f"<li>{LONGEST} words: enough</li>"
+    probability = f"P(text) = {math.exp(log_prob):.3g}, log P = {log_prob:.2f}".replace("-", "−")
+    return (
+        f'<ol class="said" aria-label="the text so far">{listed}{end}</ol>'
+        f'<p class="caption">{probability}</p>'
+    )
+
+
+@app.function
+def drawing(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p: float) -> str:
+    """The text so far, what can follow, and the language."""
+    names = list(FOLLOWS)
+    table = MODEL.log_probs[:-1, 1:].exp().tolist()
+    last = names.index(words[-1] if words else START) if can_go_on(words) else None
+    language = cells(
+        table, names, SAID, "The language: how likely each word is after another", marked=last
+    )
+    if can_go_on(words):
+        next_word = choices(parts, words, temperature, top_k, top_p)
+    else:
+        next_word = "<p>Nothing follows. Take a word back, or start again.</p>"
+    return text_so_far(words) + beside(next_word, language)
+
+
+@app.function
+def tree(
+    rounds: list[list[Branch]], best: tuple[str, ...], greedy: tuple[str, ...], beam: int
+) -> str:
+    """The beginnings that the search met, a column for each round: kept, ended, or cut."""
+    wide, tall, box = 138, 36, 112
+    shown = [found[: beam + 3] for found in rounds]
+    width, height = len(rounds) * wide + box, tall * max(len(found) for found in shown)
+    middle = {(): height / 2}
+    nodes, edges = node(START, None, "kept", 0, height / 2), ""
+    for number, found in enumerate(shown, start=1):
+        found = sorted(found, key=lambda branch: (middle[branch.words[:-1]], -branch.log_prob))
+        for row, branch in enumerate(found):
+            y = height * (row + 0.5) / len(found)
+            middle[branch.words] = y
+            x, from_y = number * wide, middle[branch.words[:-1]]
+            state = f"{branch.fate} {'best' if branch.words == best[:number] else ''}"
+            if branch.words == greedy[:number]:
+                edges += edge("greedy", x - wide + box, from_y, x, y)
+            edges += edge(state, x - wide + box, from_y, x, y)
+            nodes += node(branch.words[-1], branch.log_prob, state, x, y)
+    kept = "; ".join(
+        f"round {number}: "
+        + ", ".join(" ".join(branch.words) for branch in found if branch.fate != "cut")
+        for number, found in enumerate(rounds, start=1)
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="the tree">'
+        f'<svg class="tree" viewBox="-2 -4 {width + 4} {height + 8}" role="img" '
+        f'style="min-width:{0.8 * width:.0f}px;max-width:{1.2 * width:.0f}px" '
+        f'aria-label="What the beam keeps. {escape(kept)}">{edges}{nodes}</svg></div>'
+    )
+
+
+@app.function
+def node(word: str, log_prob: float | None, state: str, x: float, y: float) -> str:
+    number = "" if log_prob is None else f"{log_prob:.2f}".replace("-", "−")
+    return (
+        f'<g class="{state}"><rect x="{x}" y="{y - 13:.1f}" width="112" height="26" rx="4"/>'
+        f'<text x="{x + 7}" y="{y + 4:.1f}">{escape(word)}</text>'
+        f'<text x="{x + 106}" y="{y + 4:.1f}" text-anchor="end">{number}</text></g>'
+    )
+
+
+@app.function
+def edge(state: str, x: float, y: float, to_x: float, to_y: float) -> str:
+    half = (x + to_x) / 2
+    return f'<path class="{state}" d="M{x},{y:.1f}C{half},{y:.1f} {half},{to_y:.1f} {to_x},{to_y:.1f}"/>'
+
+
+@app.function
+def searching(beam: int, alpha: float, most: int) -> str:
+    """The tree, and all that ended, the best first."""
+    rounds, best = searched(MODEL, beam, alpha, most)
+    _, greedy = searched(MODEL, 1, alpha, most)  # a beam of one is greedy decoding
+    ended = [branch for found in rounds for branch in found if branch.worth is not None]
+    ended.sort(key=lambda branch: -branch.worth)
+    rows = "".join(
+        f'<tr class="{"returned" if branch.words == best else ""}">'
+        f'<th scope="row">{escape(" ".join(branch.words))}</th>'
+        f"<td>{branch.log_prob:.3f}</td><td>{len(branch.words)}</td>"
+        f"<td>{branch.worth:.3f}</td></tr>"
+        for branch in ended
+    ).replace("-", "−")
+    table = (
+        '<table class="ended"><caption>What ended. The first is returned</caption><thead><tr>'
+        '<th scope="col">words</th><th scope="col">log P</th><th scope="col">n</th>'
+        f'<th scope="col">log P / ((5 + n) / 6)<sup>{alpha:g}</sup></th></tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+    legend = "".join(
+        f'<li class="{fate}">{escape(words)}</li>'
+        for fate, words in {
+            "kept": "kept in the beam",
+            "ended": "ended, and left the beam",
+            "best": "on the way to what is returned",
+            "cut": "cut (the three likeliest of a round), or given up when it could win no more",
+            "greedy": f"greedy decoding: {' '.join(greedy)}",
+        }.items()
+    )
+    return tree(rounds, best, greedy, beam) + beside(table, f'<ul class="legend">{legend}</ul>')
+
+
+@app.cell
+def _(alpha, beam, most, parts, said, temperature, top_k, top_p, way):
+    page.shown(
+        lambda: (
+            drawing(parts, said(), temperature.value, top_k.value, top_p.value)
+            if way.value == DRAWN
+            else searching(beam.value, alpha.value, most.value)
+        ),
+        parts if way.value == DRAWN else None,
+    )
+    return
+
+
+@app.cell
+def _(way):
+    mo.md(
+        {
+            DRAWN: r"""
+            The model gives every word some probability, also the wrong ones. The temperature sharpens or
+            flattens; **top-k** keeps the $k$ likeliest words, **top-p** then the fewest that reach $p$
+            together. What is left is scaled to sum to 1, and one word is drawn. Heat it to 2 and
+            draw to the end: then cut the tail, and draw again.
+            """,
+            SEARCHED: r"""
+            In each round every beginning that is kept is continued by every word, and of all these the
+            likeliest are kept, as many as the beam is wide. Greedy decoding takes the likeliest word at once,
+            and misses what begins less well. What has ended leaves the beam, and is compared by
+            $\log P \,/\, \left((5 + n)/6\right)^\alpha$: a larger $\alpha$ forgives longer sentences.
+            """,
+        }[way.value]
+    )
+    return
+
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,164 @@
+"""What pages draw, as HTML and SVG that follow the page's colours: bars, a table of cells, curves.
+
+Written as text, since a page is drawn again at every move of a slider, and as tables and labelled graphics,
+since not everybody sees them. A library that draws takes some 0.1 s a picture on two cores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from itertools import pairwise
+
+Rows = Sequence[Sequence[float]]
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number for people: short, too, where a wrong answer gave one of many digits."""
+    return f"{value:z.{digits}f}" if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def bars(labels: Sequence[str], values: Sequence[float], caption: str, digits: int = 3) -> str:
+    """Shares from 0 to 1 as horizontal bars, each beside its number."""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(label)}</th>'
+        f'<td class="bar"><span style="width:{100 * min(max(value, 0), 1):.2f}%"></span></td>'
+        f'<td class="number">{number(value, digits)}</td></tr>'
+        for label, value in zip(labels, values, strict=True)
+    )
+    return f'<table class="bars"><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table>'
+
+
+def cells(
+    values: Rows,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    caption: str,
+    digits: int = 2,
+    marked: int | None = None,
+    most: float | None = None,
+) -> str:
+    """Numbers as a table of cells, the darker the larger; of signed numbers, one colour for each sign.
+
+    Args:
+        values: a row for each of `rows`, a number for each of `columns`.
+        rows: names of the rows.
+        columns: names of the columns.
+        caption: what is seen.
+        digits: after the point; an exact 0 is a dot, so that it is told from a small number. An infinite
+            number has no colour.
+        marked: the index of a row that is framed.
+        most: the number that is darkest; the largest there is if left out.
+    """
+    finite = [abs(value) for row in values for value in row if math.isfinite(value)]
+    most = most or max(finite, default=0) or 1
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    body = "".join(
+        f'<tr class="{"marked" if index == marked else ""}">'
+        f'<th scope="row">{escape(name)}</th>{_row(row, most, digits)}</tr>'
+        for index, (name, row) in enumerate(zip(rows, values, strict=True))
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f'<table class="cells"><caption>{escape(caption)}</caption>'
+        f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _row(row: Sequence[float], most: float, digits: int) -> str:
+    return "".join(_cell(value, most, digits) for value in row)
+
+
+def _cell(value: float, most: float, digits: int) -> str:
+    if math.isinf(value):
+        return f"<td>{'−' if value < 0 else ''}∞</td>"
+    if not value:
+        return "<td>·</td>"
+    share = 100 * min(abs(value) / most, 1)
+    sign = "minus" if value < 0 else "plus"
+    return f'<td class="{sign}" style="--share:{share:.0f}%">{number(value, digits)}</td>'
+
+
+WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 560, 270, 46, 38, 24
+
+
+def curves(
+    x: Sequence[float],
+    lines: dict[str, Sequence[float]],
+    x_label: str,
+    y_label: str,
+    at: float | None = None,
+    place: Callable[[float], float] = float,
+) -> str:
+    """Lines over a common axis, each named at its end, with a mark at a place.
+
+    Args:
+        x: where they are known.
+        lines: their heights there, by their names.
+        x_label: what is to the right.
+        y_label: what is upwards.
+        at: where the mark stands.
+        place: what is laid off in equal steps, such as `math.log`.
+    """
+    flat = [height for line in lines.values() for height in line]
+    low, high = min(*flat, 0.0), max(flat)
+    start, end = place(x[0]), place(x[-1])
+
+    def across(value: float) -> float:
+        return LEFT + (place(value) - start) / ((end - start) or 1) * (WIDTH - LEFT - 90)
+
+    def up(value: float) -> float:
+        return ABOVE + (high - value) / ((high - low) or 1) * (HEIGHT - ABOVE - BELOW)
+
+    drawn = []
+    ends = _apart([up(line[-1]) + 4 for line in lines.values()])
+    for index, ((name, line), end_at) in enumerate(zip(lines.items(), ends, strict=True)):
+        points = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in zip(x, line, strict=True))
+        drawn.append(f'<polyline class="line line-{index % 6}" points="{points}"/>')
+        drawn.append(
+            f'<text class="name name-{index % 6}" x="{across(x[-1]) + 5:.1f}" '
+            f'y="{end_at:.1f}">{escape(name)}</text>'
+        )
+    floor = HEIGHT - BELOW
+    ticks = [(x[0], "start"), (x[len(x) // 2], "middle"), (x[-1], "end")]
+    drawn += [
+        f'<text x="{across(value):.1f}" y="{floor + 16}" text-anchor="{anchor}">{value:.3g}</text>'
+        for value, anchor in ticks
+    ]
+    drawn += [
+        f'<text x="{LEFT - 6}" y="{up(value) + 4:.1f}" text-anchor="end">{value:.3g}</text>'
+        for value in (low, high)
+    ]
+    if at is not None:
+        drawn.append(
+            f'<line class="mark" x1="{across(at):.1f}" x2="{across(at):.1f}" y1="{ABOVE}" y2="{floor}"/>'
+        )
+    says = f"{y_label} against {x_label}: {', '.join(lines)}"
+    return (
+        f'<svg class="curves" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(says)}">'
+        f'<path class="axis" d="M{LEFT},{ABOVE} V{floor} H{WIDTH - 90}"/>{"".join(drawn)}'
+        f'<text x="{(LEFT + WIDTH - 90) / 2:g}" y="{HEIGHT - 5}" text-anchor="middle">{escape(x_label)}'
+        f'</text><text x="{LEFT - 6}" y="{ABOVE - 10}">{escape(y_label)}</text></svg>'
+    )
+
+
+def _apart(heights: Sequence[float], least: float = 13) -> list[float]:
+    """The heights, moved down where two names would lie on each other; up again where that is too far."""
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    placed = list(heights)
+    for above, below in pairwise(order):
+        placed[below] = max(placed[below], placed[above] + least)
+    over = max(0, max(placed, default=0) - (HEIGHT - BELOW))
+    return [height - over for height in placed]
+
+
+def facts(told: dict[str, str]) -> str:
+    """Some numbers, each under its name."""
+    rows = "".join(f"<div><dt>{escape(a)}</dt><dd>{escape(b)}</dd></div>" for a, b in told.items())
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def beside(*parts: str) -> str:
+    """Parts next to each other where there is room, below each other on a phone."""
+    return f'<div class="beside">{"".join(f"<div>{part}</div>" for part in parts)}</div>'

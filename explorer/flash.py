@@ -1,0 +1,324 @@
+"""Flash attention: a softmax that is computed tile by tile."""
+
+import marimo
+
+app = marimo.App(width="full", app_title="Flash attention, tile by tile", css_file="page.css")
+
+with app.setup:
+    import math
+    from dataclasses import dataclass
+
+    import marimo as mo
+    import numpy as np
+    import torch
+    from torch import Tensor
+    from torch.overrides import TorchFunctionMode
+
+    from explorer import page
+    from explorer.drawing import cells, facts
+    from implementation import attention, subsequent_mask
+    from variants import flash
+
+    LENGTHS = range(4, 17)
+    BLOCKS = range(1, 5)
+    DRAWS = range(1, 10)
+    WIDTH = 4  # of queries, keys and values
+    SPREAD = (
+        2.5  # of the queries: with less, scores differ too little for a maximum to be seen rising
+    )
+
+
+@app.cell
+def _():
+    page.head("flash")
+    return
+
+
+@app.cell
+def _():
+    controls = page.Controls()
+    length = controls.slider("length", "tokens T", LENGTHS, 12)
+    block = controls.slider("block", "block, the side of a tile", BLOCKS, 3)
+    draw = controls.slider("draw", "draw of random vectors", DRAWS, 1)
+    causal = controls.switch("causal", "causal mask")
+    page.beside(length, block, draw, causal)
+    return block, causal, controls, draw, length
+
+
+@app.cell
+def _(block, causal, draw, length):
+    inputs = vectors(length.value, draw.value)
+    tiles = tiles_of(inputs, block.value, causal.value)
+    return inputs, tiles
+
+
+@app.cell
+def _(controls, tiles):
+    pressed, press = mo.state(0)
+    previous, following = (
+        mo.ui.button(
+            label=label,
+            on_click=lambda _, by=by: press(controls.move("tile", by, range(1, len(tiles) + 1), 1)),
+        )
+        for label, by in (("previous tile", -1), ("next tile", 1))
+    )
+    return following, pressed, previous
+
+
+@app.cell
+def _(controls):
+    answers = controls.answers("flash")
+    return (answers,)
+
+
+@app.cell
+def _(answers, controls, following, pressed, previous, tiles):
+    pressed()  # a button has moved the slider
+    at = controls.slider("tile", "tile", range(1, len(tiles) + 1), 1)
+    page.beside(at, mo.hstack([previous, following], justify="start"), answers)
+    return (at,)
+
+
+@app.cell
+def _(answers):
+    parts = page.parts("flash", answers.value)
+    return (parts,)
+
+
+@app.function
+def vectors(length: int, draw: int) -> Tensor:
+    """Queries, keys and values, `(3, length, WIDTH)`: always the same ones of a number."""
+    drawn = torch.randn(3, length, WIDTH, generator=torch.Generator().manual_seed(draw))
+    drawn[0] *= SPREAD
+    return drawn
+
+
+@app.class_definition
+@dataclass(frozen=True)
+class Tile:
+    """What the reference has in hand after one tile, in its own names.
+
+    `scores` and `weights` are of the tile, `(B_r, B_c)`; `before`, `highest`, `shrink` and `total` are of its
+    queries, `(B_r, 1)`, `before` being the highest score of earlier tiles; `mixed` is `(B_r, WIDTH)`.
+    """
+
+    rows: slice
+    columns: slice
+    scores: Tensor
+    before: Tensor
+    highest: Tensor
+    shrink: Tensor
+    weights: Tensor
+    total: Tensor
+    mixed: Tensor
+
+
+@app.class_definition
+class Listening(TorchFunctionMode):
+    """Writes down the tiles that `flash_attention` of the reference computes while this is entered.
+
+    The reference tells nobody its running values. Here they are copied as its operations make them.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.tiles: list[Tile] = []
+        self._taken = slice(0)  # what was last cut from queries, keys or values
+        self._now: dict = {}
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name, now = function.__name__, self._now
+        if name == "__getitem__":
+            self._taken = args[1][-1]
+        elif name == "new_full":  # a block of queries begins
+            now["rows"] = self._taken
+        elif name == "amax":
+            now["columns"], now["scores"] = self._taken, args[0][0].clone()
+        elif name == "maximum":
+            now["before"] = args[0][0].clone()
+        result = function(*args, **(kwargs or {}))
+        if name == "maximum":
+            now["highest"] = result[0].clone()
+        elif name == "exp_":  # first what is scaled down by, then the weights
+            now["weights" if "shrink" in now else "shrink"] = result[0].clone()
+        elif name == "add_":
+            now["total"] = result[0].clone()
+        elif name == "baddbmm_":
+            self.tiles.append(Tile(**now, mixed=result[0].clone()))
+            self._now = {"rows": now["rows"]}
+        return result
+
+
+@app.function
+def tiles_of(inputs: Tensor, block: int, causal: bool) -> list[Tile]:
+    """All tiles, in the order in which the reference computes them."""
+    with Listening() as heard:
+        flash.flash_attention(*inputs, block, causal)
+    return heard.tiles
+
+
+@app.function
+def compared(parts, inputs: Tensor, rows: slice, keys: slice, block: int, causal: bool) -> tuple:
+    """The output of some queries over the first keys; and how far it is from day 8's, at most."""
+    query, key, value = inputs[0, rows], inputs[1, keys], inputs[2, keys]
+    output = parts.flash_attention(query, key, value, block, causal)
+    mask = subsequent_mask(inputs.size(1))[0, rows, keys] if causal else None
+    expected, _ = attention(query, key, value, mask)
+    return output, (output - expected).abs().max().item()
+
+
+@app.function
+def numbered(name: str, some: slice) -> str:
+    """Such as `queries 3 to 5`."""
+    plural = {"query": "queries", "key": "keys"}[name]
+    last = some.stop - 1
+    return f"{name} {last}" if some.start == last else f"{plural} {some.start} to {last}"
+
+
+@app.function
+def told(tiles: list[Tile], at: int) -> str:
+    """What happens in this tile, in words."""
+    tile = tiles[at]
+    words = [f"Tile {at + 1} of {len(tiles)}: {numbered('query', tile.rows)}"]
+    words[0] += f" against {numbered('key', tile.columns)}."
+    risen = [
+        f"query {row} by {shrink:.2f}"
+        for row, shrink in enumerate(tile.shrink[:, 0].tolist(), tile.rows.start)
+        if shrink < 1
+    ]
+    if tile.columns.start == 0:
+        words.append("Nothing has been summed yet, and the first maximum is taken as it is.")
+    elif risen:
+        words.append(f"A higher score comes, and scales down what was summed: {', '.join(risen)}.")
+    else:
+        words.append("No score is higher than those before: what was summed stays as it is.")
+    if at + 1 == len(tiles) or tiles[at + 1].rows != tile.rows:
+        words.append("These queries have met all their keys: O / ℓ is their output.")
+    return " ".join(words)
+
+
+@app.function
+def grid(tiles: list[Tile], at: int, length: int) -> str:
+    """Every score there is: the tile in hand in the colours of its weights, those forgotten, those to come.
+
+    Around them lie keys and values (above), queries (left) and outputs (right), those in hand lit.
+    """
+    side, edge, now = 300 / length, 26, tiles[at]
+
+    def square(kind: str, rows: slice, columns: slice, style: str = "") -> str:
+        x, y = edge + columns.start * side, edge + rows.start * side
+        width, height = (columns.stop - columns.start) * side, (rows.stop - rows.start) * side
+        return (
+            f'<rect class="{kind}" {style} x="{x:.1f}" y="{y:.1f}" '
+            f'width="{width:.1f}" height="{height:.1f}"/>'
+        )
+
+    def strip(taken: slice, done: int, place: str) -> str:
+        kinds = ["done"] * done + ["ahead"] * (length - done)
+        kinds[taken] = ["taken"] * (taken.stop - taken.start)
+        return "".join(
+            f'<rect class="{kind}" {place.format(f"{edge + one * side:.1f}")}/>'
+            for one, kind in enumerate(kinds)
+        )
+
+    upright = f'y="{{}}" width="12" height="{side:.1f}"'
+    finished = length if at + 1 == len(tiles) else now.rows.start
+    drawn = [
+        '<defs><pattern id="never" width="6" height="6" patternUnits="userSpaceOnUse">'
+        '<path d="M0,6 L6,0"/></pattern></defs>',
+        strip(now.columns, 0, f'x="{{}}" y="6" height="12" width="{side:.1f}"'),
+        strip(now.rows, 0, f'x="6" {upright}'),
+        strip(now.rows, finished, f'x="{edge + 308}" {upright}'),
+        square("never", slice(0, length), slice(0, length)),
+    ]
+    for index, tile in enumerate(tiles):
+        drawn.append(square("done" if index < at else "ahead", tile.rows, tile.columns))
+        for row, column in tile.scores.isinf().nonzero().tolist():
+            row, column = tile.rows.start + row, tile.columns.start + column
+            drawn.append(square("never", slice(row, row + 1), slice(column, column + 1)))
+    for (row, column), weight in np.ndenumerate(now.weights.numpy()):
+        row, column = now.rows.start + row, now.columns.start + column
+        style = f'style="--share:{100 * weight:.0f}%"'
+        drawn.append(square("cell", slice(row, row + 1), slice(column, column + 1), style))
+    drawn.append(square("frame", now.rows, now.columns))
+    says = f"{numbered('query', now.rows)} against {numbered('key', now.columns)}"
+    return (
+        f'<svg class="tiles" viewBox="0 0 352 346" role="img" aria-label="{says}">{"".join(drawn)}'
+        '<text x="26" y="342">left Q, above K and V, right O</text></svg>'
+    )
+
+
+@app.function
+def tables(tile: Tile, previous: Tile | None, output: Tensor) -> str:
+    """A tile's numbers, in the order in which they are computed."""
+    rows = [f"q{row}" for row in range(tile.rows.start, tile.rows.stop)]
+    keys = [f"k{column}" for column in range(tile.columns.start, tile.columns.stop)]
+    features = [f"{feature}" for feature in range(WIDTH)]
+    lowest = torch.finfo(tile.before.dtype).min  # where the reference begins
+    before = tile.before.masked_fill(tile.before == lowest, -torch.inf)
+    total = torch.zeros_like(tile.total) if previous is None else previous.total
+    maxima = torch.cat([before, tile.highest, tile.shrink], dim=-1)
+    totals = torch.cat([total, tile.total], dim=-1)
+    plain = math.inf  # numbers of different kinds: no colours
+    drawn = (
+        cells(tile.scores.tolist(), rows, keys, "1. Scores S"),
+        cells(maxima.tolist(), rows, ["m", "m′", "exp(m − m′)"], "2. Highest score", most=plain),
+        cells(tile.weights.tolist(), rows, keys, "3. Weights P = exp(S − m′)", most=1),
+        cells(totals.tolist(), rows, ["ℓ", "ℓ′"], "4. Sum", most=plain),
+        cells(tile.mixed.tolist(), rows, features, "5. O, the mixed values"),
+        cells(output.tolist(), rows, features, "6. O / ℓ′, the output so far"),
+    )
+    return f'<div class="tile-numbers">{"".join(drawn)}</div>'
+
+
+@app.function
+def picture(parts, inputs: Tensor, tiles: list[Tile], at: int, block: int, causal: bool) -> str:
+    """Tile number `at`, counted from 0: where it lies, what is computed of it, and what is held meanwhile."""
+    tile = tiles[at]
+    met = slice(0, tile.columns.stop)
+    later = bool(
+        tile.scores.isinf().any()
+    )  # keys that the tile's queries may not see: at their end
+    output, apart = compared(parts, inputs, tile.rows, met, block, later)
+    held = {"tile": tile.scores, "m": tile.highest, "ℓ": tile.total, "O": tile.mixed}
+    counts = ", ".join(f"{name} {one.numel()}" for name, one in held.items())
+    _, weights = attention(*inputs)
+    told_of = {
+        "held besides Q, K, V": f"{sum(one.numel() for one in held.values())} numbers: {counts}",
+        "day 8 holds": f"{weights.numel()} weights",
+        "6 against day 8's attention": f"{apart:.0e} apart",
+    }
+    if at + 1 == len(tiles):
+        everything = slice(0, inputs.size(1))
+        _, apart = compared(parts, inputs, everything, everything, block, causal)
+        told_of["all outputs against day 8's"] = f"{apart:.0e} apart"
+    numbers = tables(tile, tiles[at - 1] if tile.columns.start else None, output)
+    return (
+        f'<p class="happens">{told(tiles, at)}</p><div class="tiled">'
+        f"{grid(tiles, at, inputs.size(1))}<div>{numbers}{facts(told_of)}</div></div>"
+    )
+
+
+@app.cell
+def _(at, block, causal, inputs, parts, tiles):
+    page.shown(
+        lambda: picture(parts, inputs, tiles, at.value - 1, block.value, causal.value), parts
+    )
+    return
+
+
+@app.cell
+def _():
+    mo.md(
+        r"""
+        $m' = \max(m, \text{rowmax } S)$, and all that was summed under $m$ is multiplied by $e^{m-m'}$: then
+        it is as if $m'$ had been subtracted from the start. So a block of queries needs one tile at a time,
+        and may forget it. 1 to 5 are read from the reference while it runs; 6 is what `flash_attention`
+        returns where the keys end here. Day 8's attention over the same keys gives it too, to the rounding.
+        """
+    )
+    return
+
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,204 @@
+"""Heads of a trained model: what each looks at, and what is lost without it."""
+
+import marimo
+
+app = marimo.App(width="full", app_title="Heads of a trained model", css_file="page.css")
+
+with app.setup:
+    from collections.abc import Collection, Sequence
+    from html import escape
+    from typing import NamedTuple
+
+    import marimo as mo
+
+    from explorer import page
+    from explorer.attending import lines, maps
+    from explorer.board import HeadBoard
+    from explorer.drawing import cells, facts
+    from explorer.trained import ENCODER, Head, Losses, Place, Trained
+    from training.inference import Attention
+
+    SENTENCE = "The red car is old, but it is not clean."
+    MOST = 24  # tokens of a sentence, and those of its translation that are drawn
+    HEADS = (1, 2, 3, 4)
+    ALL = "all"
+
+
+@app.cell
+def _():
+    page.head("heads")
+    return
+
+
+@app.cell
+def _():
+    model = Trained()
+    return (model,)
+
+
+@app.cell
+def _(model):
+    controls = page.Controls()
+    sentence = controls.text("sentence", "English sentence", SENTENCE)
+    drawn = controls.choice("head", "lines of head", (ALL, *map(str, HEADS)), "3")
+    board = controls.widget(
+        HeadBoard([f"{place.kind}, {place.layer}" for place in model.attentions], len(HEADS), 1),
+        "place",
+        "on",
+    )
+    mo.vstack([page.beside(sentence, drawn), board])
+    return board, drawn, sentence
+
+
+# --- What is computed -----------------------------------------------------------------------------
+
+
+@app.class_definition
+class Whole(NamedTuple):
+    """What the model makes of a sentence with all heads on, and what each head alone is worth."""
+
+    translation: str
+    losses: Losses
+    costs: dict[Head, float]
+
+
+@app.class_definition
+class Now(NamedTuple):
+    """What it makes of the sentence with some heads off; the losses are those of the first translation."""
+
+    translation: str
+    losses: Losses
+    maps: dict[Place, Attention]
+
+
+@app.function
+def refusal(model: Trained, sentence: str) -> str:
+    """Why nothing can be drawn of a sentence; nothing if it can."""
+    pieces = model.pieces(sentence)
+    if not pieces:
+        return "There is no sentence: write one, in English."
+    if pieces > MOST:
+        return f"The sentence has {pieces:,} tokens, and this page draws at most {MOST}: write a shorter one."
+    return ""
+
+
+@app.function
+def whole_of(model: Trained, sentence: str) -> Whole | None:
+    """What does not depend on the switches."""
+    if refusal(model, sentence):
+        return None
+    translation = model.translation(sentence)
+    return Whole(
+        translation, model.losses(sentence, translation), model.costs(sentence, translation)
+    )
+
+
+@app.function
+def now_of(model: Trained, sentence: str, whole: Whole, off: Collection[Head]) -> Now:
+    """What does depend on them."""
+    return Now(
+        model.translation(sentence, off),
+        model.losses(sentence, whole.translation, off),
+        model.maps(sentence, off),
+    )
+
+
+@app.cell
+def _(model, sentence):
+    whole = whole_of(model, sentence.value)
+    return (whole,)
+
+
+@app.cell
+def _(board, model, whole):
+    _costs = whole.costs if whole else {}
+    board.costs = [
+        [_costs[Head(place, number)] for number in HEADS] for place in model.attentions if _costs
+    ]
+    return
+
+
+@app.cell
+def _(board, model, sentence, whole):
+    off = [
+        head
+        for head, switch in zip(model.heads, board.on.replace("-", ""), strict=True)
+        if switch == "0"
+    ]
+    now = whole and now_of(model, sentence.value, whole, off)
+    return now, off
+
+
+# --- The picture ----------------------------------------------------------------------------------
+
+
+@app.function
+def picture(
+    whole: Whole, now: Now, place: Place, heads: Sequence[int], off: Collection[Head]
+) -> str:
+    """What the heads of an attention look at and what comes out, with some heads off."""
+    seen = fitted(now.maps[place], place)
+    silent = {head.number for head in off if head.place == place}
+    parts = lines(seen, heads), maps(seen, heads, silent), tokens(whole, now)
+    return (
+        f"{answers(whole, now, len(off))}"
+        f'<div class="three">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
+    )
+
+
+@app.function
+def answers(whole: Whole, now: Now, off: int) -> str:
+    """The translation with all heads, and the one with some off."""
+    return facts(
+        {"with all heads": whole.translation, f"with {off or 'none'} off": now.translation}
+    )
+
+
+@app.function
+def tokens(whole: Whole, now: Now) -> str:
+    """What each token of the whole model's translation costs, with all heads and now."""
+    before, after = whole.losses, now.losses
+    both = [*zip(before.each, after.each, strict=True), (before.mean, after.mean)]
+    names = [*before.tokens, "mean"]
+    return cells(
+        both, names, ("all on", "now"), "loss of each token", marked=len(names) - 1, most=5
+    )
+
+
+@app.function
+def fitted(seen: Attention, place: Place) -> Attention:
+    """As much as is drawn. In the decoder a row is named by the token read and the one written after it."""
+    rows = seen.rows
+    if place.kind != ENCODER:
+        rows = [f"{read} → {said}" for read, said in zip(rows, [*rows[1:], "<end>"], strict=True)]
+    return Attention(seen.title, seen.weights[:, :MOST, :MOST], rows[:MOST], seen.columns[:MOST])
+
+
+@app.cell
+def _(board, drawn, model, now, off, sentence, whole):
+    def _draw() -> str:
+        if whole is None:
+            return f'<p role="alert">{escape(refusal(model, sentence.value))}</p>'
+        place = list(model.attentions)[board.place]
+        return picture(whole, now, place, HEADS if drawn.value == ALL else [int(drawn.value)], off)
+
+    page.shown(_draw)
+    return
+
+
+@app.cell
+def _():
+    mo.md(
+        r"""
+        On each head stands by how much a token of the translation costs more, on average and in $-\ln p$,
+        without it alone. What is switched off is 0 before $W^O$ mixes the heads. Try head 3 of the encoder's
+        second layer: *it* looks at *car*, and without it *elle* becomes *il*. Most heads are hardly missed
+        alone: switch off several. Point at a token to see its row by itself. A row of the decoder is a token
+        read → the one written next; ␣ is a space. The model knows some 200 words, and guesses at others.
+        """
+    )
+    return
+
+
+if __name__ == "__main__":
+    app.run()

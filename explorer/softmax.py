@@ -1,0 +1,94 @@
+"""Softmax and temperature: what a temperature does to a choice."""
+
+import marimo
+
+app = marimo.App(width="full", app_title="Softmax and temperature", css_file="page.css")
+
+with app.setup:
+    import math
+
+    import marimo as mo
+    import numpy as np
+
+    from explorer import page
+    from explorer.drawing import bars, beside, curves, facts, number
+
+    WORDS = ("cat", "dog", "bird", "stone")
+    TEMPERATURES = [round(0.1 * 1.2**step, 3) for step in range(26)]  # 0.1 to 9.5, by a fifth each
+    SCORES = [score / 4 for score in range(-16, 17)]
+
+
+@app.cell
+def _():
+    page.head("softmax")
+    return
+
+
+@app.cell
+def _():
+    controls = page.Controls()
+    temperature = controls.slider("temperature", "temperature T", TEMPERATURES, 1.07)
+    scores = mo.ui.array(
+        [
+            controls.slider(word, f"score of {word}", SCORES, start)
+            for word, start in zip(WORDS, (2.0, 1.0, 0.5, -1.0), strict=True)
+        ]
+    )
+    answers = controls.answers("softmax")
+    page.beside(temperature, *scores, answers)
+    return answers, scores, temperature
+
+
+@app.cell
+def _(answers):
+    parts = page.parts("softmax", answers.value)
+    return (parts,)
+
+
+@app.function
+def probabilities(parts, scores: list[float], temperature: float) -> np.ndarray:
+    """Of each word, `(words,)`: the softmax of its score over the temperature."""
+    return parts.softmax(np.array(scores) / temperature)
+
+
+@app.function
+def picture(parts, scores: list[float], temperature: float) -> str:
+    """The choice at this temperature, and at all others."""
+    now = probabilities(parts, scores, temperature)
+    # All temperatures in one call, a row each: a learner's own function is asked in another process.
+    rows = parts.softmax(np.array(scores) / np.array(TEMPERATURES)[:, None])
+    entropy = -sum(p * math.log2(p) for p in now if p > 0)
+    lines = {word: rows[:, column].tolist() for column, word in enumerate(WORDS)}
+    told = facts(
+        {
+            "the likeliest": f"{WORDS[int(now.argmax())]}, {number(now.max())}",
+            "entropy": f"{number(entropy, 2)} of {math.log2(len(WORDS)):.0f} bits",
+            "sum": number(now.sum()),
+        }
+    )
+    return beside(
+        bars(WORDS, now.tolist(), f"softmax(scores / {temperature:g})") + told,
+        curves(TEMPERATURES, lines, "temperature T", "probability", temperature, math.log),
+    )
+
+
+@app.cell
+def _(parts, scores, temperature):
+    page.shown(lambda: picture(parts, scores.value, temperature.value), parts)
+    return
+
+
+@app.cell
+def _():
+    mo.md(
+        r"""
+        $p_i = e^{s_i/T} \,/\, \sum_j e^{s_j/T}$. A small $T$ stretches the scores' differences until one
+        word takes all; a large one shrinks them until all words are alike. The order never changes. Only
+        differences count: move all four scores up by the same amount, and nothing happens.
+        """
+    )
+    return
+
+
+if __name__ == "__main__":
+    app.run()

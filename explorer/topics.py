@@ -1,0 +1,113 @@
+"""The explorer's pages: what each asks, of which days it is, and where it lies."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One page.
+
+    Attributes:
+        name: what `course explore` calls it, and the stem of its file.
+        title: its heading.
+        question: what it answers, in one sentence.
+        days: those that it belongs to, the first before all.
+        exercises: of its days, those that a learner's own can take the place of.
+    """
+
+    name: str
+    title: str
+    question: str
+    days: tuple[int, ...]
+    exercises: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> Path:
+        return Path(__file__).parent / f"{self.name}.py"
+
+
+TOPICS = (
+    Topic(
+        "softmax",
+        "Softmax and temperature",
+        "What does a temperature do to a choice?",
+        (1, 24),
+        ("softmax",),
+    ),
+    Topic(
+        "attention",
+        "Attention and masks",
+        "What does each word attend to, and what does the mask forbid?",
+        (2, 3, 8),
+        ("attention",),
+    ),
+    Topic(
+        "heads",
+        "Heads of a trained model",
+        "What does each head do, and what is lost without it?",
+        (9, 12, 13, 22),
+    ),
+    Topic(
+        "positions",
+        "Where a word stands",
+        "How can a model know the order of words, and their distance?",
+        (5, 29, 30),
+        ("positional_encoding", "rope_angles", "apply_rope", "alibi_slopes", "alibi_bias"),
+    ),
+    Topic(
+        "decoding",
+        "Decoding, step by step",
+        "Which word comes next: the likeliest, one that is drawn, or what a search prefers?",
+        (24, 19, 20),
+        ("distribution",),
+    ),
+    Topic(
+        "learning",
+        "Learning rate, and a run",
+        "What does the learning rate do to a run?",
+        (17, 18, 16),
+        ("rate",),
+    ),
+    Topic(
+        "memory",
+        "The KV cache",
+        "What does a KV cache hold, and what makes it large?",
+        (25, 31, 32),
+    ),
+    Topic(
+        "experts",
+        "Experts and routes",
+        "Which tokens go to which expert, and what happens where too many want the same one?",
+        (35,),
+        ("load_balancing_loss",),
+    ),
+    Topic(
+        "flash",
+        "Flash attention, tile by tile",
+        "How can a softmax be computed tile by tile?",
+        (33, 8),
+        ("flash_attention",),
+    ),
+)
+
+
+class NoSuchTopic(ValueError):
+    """There is no page of that name. Its text says which there are."""
+
+
+def topic_of(name: str) -> Topic:
+    """The page that is called so.
+
+    Raises:
+        NoSuchTopic: there is none.
+    """
+    found = {topic.name: topic for topic in TOPICS}
+    if name in found:
+        return found[name]
+    near = difflib.get_close_matches(name, found, n=1)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    raise NoSuchTopic(f"there is no page '{name}'. {guess}There are: {', '.join(found)}")

@@ -1,0 +1,80 @@
+"""The drawing with signposts leads to every day, and says of none twice where one place is enough."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from course.curriculum import DAYS
+from course.drawing import BLOCKS, FRAMES, INSTEAD
+from course.signposts import (
+    PITCH,
+    SIGN,
+    linked_transformer,
+    numbered_transformer,
+    replacements,
+    signs,
+)
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINKED = ET.fromstring(linked_transformer(lambda day: f"days/{day}.html?a&b"))
+
+
+def places(root):
+    """Every sign's day, with the corner of its shape."""
+    for sign in root.iter():
+        if sign.get("class") == "sign":
+            shape = sign.find(f"{SVG}rect")
+            yield int(sign.find(f"{SVG}text").text), float(shape.get("x")), float(shape.get("y"))
+
+
+def test_every_sign_leads_to_its_day():
+    """And tells a mouse, and whoever has it read out, which day that is."""
+    links = [one for one in LINKED.iter(f"{SVG}a") if one.get("class") == "sign"]
+    days = [int(one.find(f"{SVG}text").text) for one in links]
+    assert set(days) == {day.number for day in DAYS}
+    for day, link in zip(days, links, strict=True):
+        assert link.get("href") == f"days/{day}.html?a&b"
+        assert link.find(f"{SVG}title").text.startswith(f"Day {day}, {DAYS[day - 1].title}")
+
+
+def test_every_block_leads_to_its_first_sign():
+    """By mouse or finger alone: the sign itself is there for a keyboard."""
+    links = [one for one in LINKED.iter(f"{SVG}a") if one.get("aria-hidden")]
+    assert [one.get("href") for one in links] == [
+        f"days/{signs(block)[0]}.html?a&b" for block in BLOCKS
+    ]
+    assert all(one.get("tabindex") == "-1" for one in links)
+
+
+@pytest.mark.parametrize("box", FRAMES + BLOCKS, ids=lambda box: box.label)
+def test_a_part_has_days_of_its_own(box):
+    """No part is without a sign, and no sign stands where the drawing lights nothing."""
+    assert signs(box)
+    assert set(signs(box)) <= set(box.days)
+
+
+def test_signs_are_apart():
+    """A finger meets one of them: they are 24 wide, and none lies on another."""
+    drawn = list(places(LINKED))
+    assert SIGN >= 24
+    for place, (_, x, y) in enumerate(drawn):
+        for _, other_x, other_y in drawn[:place]:
+            assert abs(x - other_x) >= PITCH or abs(y - other_y) >= SIGN
+
+
+def test_the_picture_is_the_page_without_links():
+    picture = ET.fromstring(numbered_transformer())
+    assert list(places(picture)) == list(places(LINKED))
+    assert not list(picture.iter(f"{SVG}a"))
+
+
+def test_what_replaces_what():
+    """Every day after the paper, at the parts where its sign stands."""
+    table = replacements()
+    assert [one.day for one in table] == list(INSTEAD)
+    assert [one.idea for one in table] == list(INSTEAD.values())
+    labels = {box.label for box in FRAMES + BLOCKS}
+    assert all(one.parts and set(one.parts) <= labels for one in table)
+    parts = {one.day: one.parts for one in table}
+    assert parts[27] == parts[29] == parts[30] == ("scores: q · k / √d_k", "+ positional encoding")
+    assert parts[28] == ("add & norm", "feed-forward")

@@ -1,0 +1,215 @@
+"""The page of the learning rate: its run is the reference's, whoever stops it and whenever."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from explorer.copying import BATCH, EVERY, HELD_OUT, LENGTH, STEPS, VOCAB, CopyRun
+from explorer.learning import schedule
+from explorer.page import OWN, REFERENCE, parts
+from implementation import Batch, LabelSmoothing, greedy_decode, make_model, rate, run_epoch
+from tests.browser import sync_api
+
+Open = Callable[..., sync_api.Page]
+PATIENCE = 60_000  # milliseconds: other tests may run beside this one
+
+
+def rates(d_model: int = 16, factor: float = 0.5, warmup: int = 100) -> list[float]:
+    return [rate(step, d_model, factor, warmup) for step in range(1, STEPS + 1)]
+
+
+def written_out(
+    d_model: int, factor: float, warmup: int, smoothing: float, steps: int
+) -> tuple[list[float], list[float], list[int], torch.Tensor]:
+    """The same run in one loop of the reference: losses, norms, what it says, where it looks."""
+    torch.manual_seed(0)
+    model = make_model(VOCAB, VOCAB, n=1, d_model=d_model, d_ff=2 * d_model, h=2, dropout=0.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: rate(step + 1, d_model, factor, warmup)
+    )
+
+    def sequences(number: int, generator: torch.Generator) -> torch.Tensor:
+        tokens = torch.randint(1, VOCAB, (number, LENGTH), generator=generator)
+        tokens[:, 0] = 1
+        return tokens
+
+    held_out = sequences(HELD_OUT, torch.Generator().manual_seed(2))
+    measured, data = [Batch(held_out, held_out)], torch.Generator().manual_seed(1)
+    plain, smoothed = LabelSmoothing(VOCAB, 0), LabelSmoothing(VOCAB, 0, smoothing)
+    losses, norms = [run_epoch(measured, model, plain)], []
+    attention = model.decoder.layers[0].src_attn
+    for step in range(1, steps + 1):
+        tokens = sequences(BATCH, data)
+        run_epoch([Batch(tokens, tokens)], model, smoothed, optimizer, scheduler)
+        flat = torch.cat([one.grad.flatten() for one in model.parameters()])
+        norms.append(flat.norm().item())
+        if step % EVERY == 0:
+            losses.append(run_epoch(measured, model, plain))
+    weights = attention.weights[0]
+    said = greedy_decode(model, held_out[:1], torch.ones(1, 1, LENGTH, dtype=torch.bool), LENGTH, 1)
+    return losses, norms, said[0].tolist(), weights
+
+
+def test_the_run_is_the_references() -> None:
+    losses, norms, said, weights = written_out(16, 0.5, 100, 0.1, 4 * EVERY)
+    torch.manual_seed(99)  # what others draw meanwhile is nothing to it
+    run = CopyRun(rates(), 16, 0.1)
+    for _ in range(4):
+        torch.rand(3)
+        run.advance()
+    assert run.step == 4 * EVERY
+    assert run.losses == pytest.approx(losses, rel=1e-4)
+    assert run.norms == pytest.approx(norms, rel=1e-3)
+    assert run.said == said
+    torch.testing.assert_close(run.weights, weights, rtol=1e-3, atol=1e-4)
+
+
+def test_a_visitors_seed_is_left_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(2)
+    torch.manual_seed(5)
+    CopyRun(rates(), 16, 0.1).advance()
+    assert torch.rand(2).equal(expected)
+
+
+def test_it_learns_and_a_rate_too_large_does_not() -> None:
+    ends = {}
+    for factor in (0.5, 8):
+        run = CopyRun(rates(32, factor), 32, 0.1)
+        while not run.ended:
+            run.advance()
+        ends[factor] = run.losses[-1]
+        assert run.step == STEPS == len(run.norms)
+        run.advance()
+        assert run.step == STEPS  # there is nothing more to do
+    assert ends[0.5] < 0.2
+    assert ends[8] > 0.8 * math.log(VOCAB - 1)
+
+
+def test_numbers_that_are_none_end_it() -> None:
+    run = CopyRun([math.nan] * STEPS, 16, 0.1)
+    run.advance()
+    assert run.ended
+    assert run.step == EVERY
+
+
+def test_the_schedule_is_rate() -> None:
+    assert schedule(parts("learning", REFERENCE), 64, 2, 30) == rates(64, 2, 30)
+
+
+def told(page: sync_api.Page, name: str) -> sync_api.Locator:
+    return page.locator(".facts div", has_text=name).locator("dd")
+
+
+def is_at(page: sync_api.Page, step: int) -> None:
+    sync_api.expect(told(page, "step")).to_have_text(f"{step} of {STEPS}", timeout=PATIENCE)
+
+
+def button(page: sync_api.Page, name: str) -> sync_api.Locator:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def planned(page: sync_api.Page) -> str | None:
+    return page.locator(".planned").first.get_attribute("points")
+
+
+def test_every_slider_moves_what_is_drawn(opened: Open) -> None:
+    page = opened("learning/")
+    settings = {"d_model": 32, "factor": 0.5, "warmup": 100}
+    moved = {"factor": ("factor", 0.2), "warm-up": ("warmup", 60), "d_model": ("d_model", 16)}
+    for name, (setting, value) in moved.items():
+        before = planned(page)
+        page.get_by_role("slider", name=name).press("ArrowLeft")
+        page.wait_for_function(
+            "before => document.querySelector('.planned').getAttribute('points') !== before",
+            arg=before,
+        )
+        settings[setting] = value
+        first = rate(1, settings["d_model"], settings["factor"], settings["warmup"])
+        sync_api.expect(told(page, "next learning rate")).to_have_text(f"{first:.2g}")
+
+
+def test_started_stopped_gone_on_with_and_begun_anew(opened: Open) -> None:
+    page = opened("learning/?smoothing=0.1&d_model=16")
+    page.get_by_role("slider", name="smoothing").press("ArrowRight")
+    button(page, "Start").press("Enter")
+    page.wait_for_function(
+        "() => parseInt(document.querySelector('.facts dd').innerText) >= 10", timeout=PATIENCE
+    )
+    button(page, "Stop").press("Enter")
+    button(page, "Go on").wait_for(timeout=PATIENCE)
+    page.wait_for_timeout(1500)  # a part that was asked for before may still be done
+    stood = told(page, "step").inner_text()
+    page.wait_for_timeout(1500)
+    assert told(page, "step").inner_text() == stood
+    step = int(stood.split()[0])
+    losses, norms, said, _ = written_out(16, 0.5, 100, 0.2, step)
+    assert float(told(page, "loss").inner_text()) == pytest.approx(losses[-1], abs=2e-3)
+    assert float(told(page, "norm").inner_text()) == pytest.approx(norms[-1], rel=1e-2)
+    assert page.locator(".copied code").nth(1).inner_text().split() == [str(one) for one in said]
+    button(page, "Go on").press("Enter")
+    page.wait_for_function(
+        "step => parseInt(document.querySelector('.facts dd').innerText) > step",
+        arg=step,
+        timeout=PATIENCE,
+    )
+    button(page, "Stop").press("Enter")
+    button(page, "Go on").wait_for(timeout=PATIENCE)
+    button(page, "Begin anew").press("Enter")
+    is_at(page, 0)
+    button(page, "Start").wait_for(timeout=PATIENCE)
+
+
+def test_two_visitors_have_a_run_each(opened: Open) -> None:
+    one, other = opened("learning/"), opened("learning/?factor=2")
+    button(one, "Start").click()
+    sync_api.expect(told(one, "step")).not_to_have_text(f"0 of {STEPS}", timeout=PATIENCE)
+    is_at(other, 0)
+    one.close()  # and a page that is left takes nothing with it
+    button(other, "Start").click()
+    sync_api.expect(told(other, "step")).not_to_have_text(f"0 of {STEPS}", timeout=PATIENCE)
+
+
+def test_an_address_is_a_view(opened: Open) -> None:
+    page = opened("learning/?factor=2&warmup=30&d_model=64&smoothing=no")
+    first = rate(1, 64, 2, 30)
+    sync_api.expect(told(page, "next learning rate")).to_have_text(f"{first:.2g}")
+    assert page.get_by_role("slider", name="smoothing").get_attribute("aria-valuenow") is not None
+
+
+def written(*body: str) -> str:
+    return "\n    ".join(["def rate(step, model_size, factor, warmup):", *body]) + "\n"
+
+
+RIGHT = written("return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)")
+FLAT = written("return 0.5")
+RAISES = written("return step.nothing")
+LOOPS = written("while True: pass")
+INFINITE = written("return float('inf')")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (RIGHT, "rate is right here"),
+        (FLAT, "differs from the reference by up to"),
+        (RAISES, "has no attribute 'nothing'"),
+        (LOOPS, "endless loop"),
+        (INFINITE, "returned inf, which cannot be drawn"),
+    ],
+    ids=["right", "flat", "raises", "loops", "infinite"],
+)
+@pytest.mark.sampled(3)
+def test_the_learners_own_rate(opened: Open, answers: Path, source: str, said: str) -> None:
+    (answers / "day17_learning_rate.py").write_text(source, encoding="utf-8")
+    page = opened("learning/")
+    page.get_by_role("combobox").select_option(OWN)
+    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said, timeout=PATIENCE)
+    page.get_by_role("combobox").select_option(REFERENCE)
+    is_at(page, 0)

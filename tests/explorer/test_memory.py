@@ -1,0 +1,170 @@
+"""The page of the KV cache: what it shows is what day 25's cache holds, and what published models are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from explorer.memory import DTYPES, MODELS, cache_bytes, of_sizes, parameters, said
+from tests.browser import sync_api
+from variants.gpt import GPT, GPTConfig
+from variants.kv_cache import CachedGPT, new_cache
+from variants.llama import LLaMA, LLaMAConfig
+
+Open = Callable[..., sync_api.Page]
+LLAMA_3 = MODELS["LLaMA 3 8B"]
+PATIENCE = 20_000  # milliseconds: other tests may run beside this one
+
+
+def held(config: GPTConfig | LLaMAConfig, texts: int, length: int, dtype: torch.dtype) -> int:
+    """What a model's cache takes up that has read texts: with real tensors, layer by layer."""
+    cache = new_cache(config, texts, length)
+    shape = texts, cache.keys.size(2), length, cache.keys.size(4)
+    for layer in range(config.n_layers):
+        cache.update(layer, torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
+    assert cache.length == length
+    return sum(part.numel() * part.element_size() for part in (cache.keys, cache.values))
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+@pytest.mark.parametrize(("kv_heads", "texts", "length"), [(4, 1, 1), (2, 3, 7), (1, 2, 16)])
+def test_what_a_real_cache_holds(
+    kv_heads: int, texts: int, length: int, dtype: torch.dtype
+) -> None:
+    config = LLaMAConfig(n_layers=3, n_heads=4, n_kv_heads=kv_heads, d_model=32)
+    asked = held(config, texts, length, dtype)
+    assert cache_bytes(config, kv_heads, texts, length, dtype) == asked
+    assert asked == 2 * 3 * kv_heads * 8 * length * texts * dtype.itemsize
+
+
+def test_what_a_model_leaves_in_its_cache() -> None:
+    config = GPTConfig(vocab=9, context=8, n_layers=2, n_heads=2, d_model=8, d_ff=8)
+    cache = new_cache(config, 3, 5)
+    CachedGPT(config)(torch.zeros(3, 5, dtype=torch.long), cache)
+    expected = cache.keys.nbytes + cache.values.nbytes
+    assert cache_bytes(config, 2, 3, 5, torch.float32) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),  # the lessons of days 25 and 32, and the published weights
+    [
+        ("GPT-2 small", 124_439_808),
+        ("GPT-2 XL", 1_557_611_200),
+        ("LLaMA 7B", 6_738_415_616),
+        ("LLaMA 65B", 65_285_660_672),
+        ("LLaMA 2 70B", 68_976_648_192),
+        ("LLaMA 3 8B", 8_030_261_248),
+        ("LLaMA 3 70B", 70_553_706_496),
+        ("LLaMA 3 405B", 405_853_388_800),
+    ],
+)
+def test_the_published_models(name: str, count: int) -> None:
+    config = MODELS[name]
+    assert parameters(config, getattr(config, "n_kv_heads", config.n_heads)) == count
+
+
+def test_parameters_of_a_stack_are_those_of_the_whole_model() -> None:
+    gpt = GPTConfig(vocab=9, context=8, n_layers=5, n_heads=2, d_model=8, d_ff=8)
+    llama = of_sizes(layers=5, heads=4, d_k=8)
+    shared = replace(llama, n_kv_heads=2)
+    for config, kv_heads, whole in (
+        (gpt, 1, GPT(gpt)),
+        (llama, 4, LLaMA(llama)),
+        (llama, 2, LLaMA(shared)),
+    ):
+        assert parameters(config, kv_heads) == sum(one.numel() for one in whole.parameters())
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (2, "2 bytes"),
+        (1023, "1,023 bytes"),
+        (1024, "1 KiB"),
+        (1017 * 2**20 + 7, "1,017 MiB"),
+        (3 * 2**29 + 5, "1.5 GiB"),
+        (320 * 2**10, "320 KiB"),
+        (2**50, "1,024 TiB"),
+    ],
+)
+def test_sizes_in_words(size: int, words: str) -> None:
+    assert said(size) == words
+
+
+def numbers(page: sync_api.Page) -> list[int]:
+    return [int(text.replace(",", "")) for text in page.locator(".product b").all_inner_texts()]
+
+
+def is_shown(
+    page: sync_api.Page, config: LLaMAConfig, *sizes: int, dtype: str = "bfloat16"
+) -> None:
+    """The total is the cache's, and the product of the numbers beside it."""
+    expected = cache_bytes(config, *sizes, DTYPES[dtype])
+    sync_api.expect(page.locator(".total b")).to_have_text(f"{expected:,}", timeout=PATIENCE)
+    assert math.prod(numbers(page)) == expected
+    assert page.locator(".sizes").first.locator(".number").all_inner_texts()[1] == said(expected)
+
+
+def test_every_control_moves_what_is_drawn(opened: Open) -> None:
+    page = opened("memory/")
+    is_shown(page, LLAMA_3, 8, 1, 131_072)
+    page.get_by_role("slider", name="texts").press("ArrowRight")
+    is_shown(page, LLAMA_3, 8, 2, 131_072)
+    page.get_by_role("slider", name="tokens").press("ArrowLeft")
+    is_shown(page, LLAMA_3, 8, 2, 65_536)
+    page.get_by_role("slider", name="heads").press("ArrowLeft")
+    is_shown(page, LLAMA_3, 4, 2, 65_536)
+    page.get_by_label("numbers").select_option("float8")
+    is_shown(page, LLAMA_3, 4, 2, 65_536, dtype="float8")
+    page.get_by_label("model").select_option("LLaMA 2 70B")
+    is_shown(
+        page, MODELS["LLaMA 2 70B"], 8, 2, 4096, dtype="float8"
+    )  # its own heads, and its context
+
+
+def test_sizes_of_ones_own(opened: Open) -> None:
+    page = opened("memory/?model=sizes+of+my+own&length=1024")
+    is_shown(page, of_sizes(32, 32, 128), 32, 1, 1024)
+    page.get_by_role("slider", name="layers").press("ArrowLeft")
+    is_shown(page, of_sizes(24, 32, 128), 32, 1, 1024)
+    page.get_by_role("slider", name="d_k").press("ArrowLeft")
+    is_shown(page, of_sizes(24, 32, 64), 32, 1, 1024)
+    page.get_by_role("slider", name="heads that ask").press("ArrowLeft")
+    is_shown(page, of_sizes(24, 16, 64), 16, 1, 1024)
+
+
+def test_what_would_be_is_what_the_cache_would_hold(opened: Open) -> None:
+    page = opened("memory/?model=LLaMA+2+70B&length=512&texts=4")
+    config = MODELS["LLaMA 2 70B"]
+    for table in page.locator(".sizes").all()[1:]:
+        names = table.locator("th").all_inner_texts()
+        sizes = table.locator(".number").all_inner_texts()
+        assert len(names) >= 3
+        for name, size in zip(names, sizes, strict=True):
+            changed = {"kv": 8, "length": 512, "dtype": "bfloat16"}
+            caption = table.locator("caption").inner_text()
+            key = "dtype" if "numbers" in caption else "length" if "tokens" in caption else "kv"
+            changed[key] = name if key == "dtype" else int(name.replace(",", ""))
+            expected = cache_bytes(
+                config, changed["kv"], 4, changed["length"], DTYPES[changed["dtype"]]
+            )
+            assert size == said(expected)
+        assert table.locator(".now").count() == 1
+
+
+@pytest.mark.parametrize("address", ["model=his&texts=3", "kv_heads=5&length=no"])
+@pytest.mark.sampled(3)
+def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
+    is_shown(opened(f"memory/?{address}"), LLAMA_3, 8, 1, 131_072)
+
+
+def test_another_models_heads_are_its_own(opened: Open) -> None:
+    page = opened("memory/?kv_heads=1")
+    is_shown(page, LLAMA_3, 1, 1, 131_072)
+    page.get_by_label("model").select_option("LLaMA 65B")
+    is_shown(page, MODELS["LLaMA 65B"], 64, 1, 2048)
+    page.wait_for_url(lambda address: "kv_heads" not in address and "LLaMA+65B" in address)

@@ -1,0 +1,90 @@
+"""What holds for every page of the explorer: it fits, it can be read and reached, and leads to its days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from course.curriculum import DAYS
+from explorer.topics import TOPICS, NoSuchTopic, Topic, topic_of
+from tests.browser import LAPTOP, PHONE, barriers, sticks_out, sync_api
+
+Open = Callable[..., sync_api.Page]
+
+each_page = pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)
+
+# A group of radio buttons hands the focus on to one of them, with whose arrow keys one gets to the others.
+CONTROLS = (
+    "[role=slider], input, select, textarea, button, a[href], [role=switch], "
+    "[tabindex='0']:not([role=radiogroup])"
+)
+# What has the focus, also where it is inside a component with a tree of its own.
+FOCUSED = """() => {
+    let one = document.activeElement;
+    while (one?.shadowRoot?.activeElement) one = one.shadowRoot.activeElement;
+    return one?.dataset.seen ?? "";
+}"""
+# Every control gets a number, in components with trees of their own as well.
+NUMBERED = """(controls) => {
+    let count = 0;
+    const look = (root) => {
+        for (const one of root.querySelectorAll("*")) {
+            const seen = one.checkVisibility({ visibilityProperty: true });
+            if (one.matches(controls) && seen && !one.disabled && one.tabIndex >= 0)
+                one.dataset.seen = count++;
+            if (one.shadowRoot) look(one.shadowRoot);
+        }
+    };
+    look(document);
+    return count;
+}"""
+
+
+@each_page
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_page_fits_and_keeps_nobody_out(opened: Open, topic: Topic, dark: bool) -> None:
+    page = opened(f"{topic.name}/", dark=dark)
+    for width in (LAPTOP, PHONE):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert sticks_out(page) == []
+        assert barriers(page) == []
+
+
+@pytest.mark.sampled(3)
+@each_page
+def test_the_keyboard_alone_reaches_every_control(opened: Open, topic: Topic) -> None:
+    page = opened(f"{topic.name}/")
+    count = page.evaluate(NUMBERED, CONTROLS)
+    assert count >= 3
+    reached = set()
+    for _ in range(3 * count):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate(FOCUSED))
+    assert reached >= {str(number) for number in range(count)}
+
+
+@pytest.mark.sampled(3)
+@each_page
+def test_a_page_leads_to_its_days(opened: Open, explorer: str, topic: Topic) -> None:
+    page = opened(f"{topic.name}/")
+    assert page.get_by_role("heading", level=1).inner_text() == topic.title
+    links = [link.get_attribute("href") for link in page.locator(".head span a").all()]
+    assert links == [f"../day/{number}" for number in topic.days]
+    lesson = page.request.get(f"{explorer}/day/{topic.days[0]}")
+    assert lesson.ok
+    assert DAYS[topic.days[0] - 1].title in lesson.text()
+
+
+def test_the_list_has_every_page(explorer: str, chromium: sync_api.Browser) -> None:
+    page = chromium.new_page()
+    page.goto(f"{explorer}/")
+    assert page.locator("li a").all_inner_texts() == [topic.title for topic in TOPICS]
+    assert barriers(page) == []
+    page.close()
+
+
+def test_a_name_that_is_nearly_right() -> None:
+    with pytest.raises(NoSuchTopic, match="Did you mean softmax"):
+        topic_of("sofmax")
+    assert topic_of("softmax").title == "Softmax and temperature"

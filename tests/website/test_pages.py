@@ -1,0 +1,112 @@
+"""What the site's pages are made of, piece by piece."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import jinja2
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+
+from course.curriculum import DAYS, ROOT
+
+pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
+
+from website.lessons import alternative_text, lesson_page
+from website.reference import as_rst, without_lists
+
+WEBSITE = ROOT / "website"
+
+
+def test_what_is_indented_in_a_docstring_is_set_as_it_stands():
+    docstring = (
+        "Softmax.\n\n    y = `x` / |x|\n\nMore, of `Layer`s and |x|.\n\nArgs:\n    x: a `row`."
+    )
+    assert as_rst(docstring).splitlines() == [
+        "Softmax.",
+        "",
+        "",
+        ".. code-block:: text",
+        "",
+        "    y = `x` / |x|",
+        "",
+        "",
+        r"More, of ``Layer``\ s and \|x\|.",
+        "",
+        "Args:",
+        "    x: a ``row``.",
+    ]
+
+
+def test_a_long_signature_is_no_list():
+    body = '<dl>\n<dd><em class="sig-param">x</em>,</dd>\n</dl>\n<dl><dt>a list</dt></dl>'
+    assert without_lists(body) == (
+        '<span class="parameters"><span><em class="sig-param">x</em>,</span>\n</span>\n'
+        "<dl><dt>a list</dt></dl>"
+    )
+
+
+def _cell(code: str, says: str) -> nbformat.NotebookNode:
+    data = {"image/png": "", "text/plain": says}
+    return new_code_cell(code, outputs=[new_output("display_data", data)])
+
+
+@pytest.mark.parametrize(
+    ("code", "says", "expected"),
+    [
+        ("transformer(day=1)", "You are here: day 1", "You are here: day 1"),
+        (
+            "ax.set_title('weights')\nax.set(xlabel='keys')\nax.plot(x, label=name)",
+            "<Figure size 5x5>",
+            "Figure: weights; keys",
+        ),
+        ("plt.show()", "<Figure size 5x5>", "Figure, described in the text beside it"),
+    ],
+)
+def test_a_picture_has_words_in_its_place(code, says, expected):
+    assert alternative_text(_cell(code, says)) == expected
+
+
+def test_what_has_no_picture_needs_none():
+    assert alternative_text(new_code_cell("1 + 1")) == ""
+
+
+@pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
+def test_no_heading_begins_inside_the_fold(one):
+    """Its section would end after the fold, and take the rest of the page with it."""
+    cells = lesson_page(one).cells
+    [start] = [
+        i for i, cell in enumerate(cells) if cell.source.startswith('<details class="answer">')
+    ]
+    inside = [cell.source for cell in cells[start + 1 : -1] if cell.cell_type == "markdown"]
+    assert not [line for text in inside for line in text.splitlines() if line.startswith("#")]
+    assert cells[-1].source == "</details>"
+
+
+def _links(repository: str) -> str:
+    template = jinja2.Template(
+        (WEBSITE / "templates" / "open-lesson.html").read_text(encoding="utf-8")
+    )
+    return template.render(
+        pagename="lessons/day01_softmax",
+        repository=repository,
+        pathto=lambda name, _: f"../{name}",
+    )
+
+
+def test_a_lesson_opens_elsewhere_once_the_address_is_known():
+    unknown, known = _links(""), _links("ada/course")
+    for html in (unknown, known):
+        assert 'href="../lessons/day01_softmax.ipynb" download' in html
+        assert 'href="../exercises/day01_softmax.py" download' in html
+    assert "colab" not in unknown
+    assert "github/ada/course/blob/colab/lessons/day01_softmax.ipynb" in known
+    assert "codespaces.new/ada/course" in known
+
+
+def test_an_address_that_is_none_is_refused(monkeypatch):
+    monkeypatch.setenv("SITE_REPOSITORY", "https://github.com/ada/course")
+    with pytest.raises(ValueError, match="SITE_REPOSITORY is OWNER/NAME"):
+        runpy.run_path(str(Path(WEBSITE / "conf.py")))

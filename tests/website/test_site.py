@@ -1,0 +1,190 @@
+"""The site as it is built: whole, without a network, and as people meet it in a browser."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from course.cli import COMMANDS
+from course.curriculum import DAYS
+from course.references.stubs import stub_text
+from explorer.topics import TOPICS
+from tests.browser import LAPTOP, PHONE, barriers, sticks_out, visit
+from tests.browser import chromium as chromium
+
+pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
+
+from website.build import build
+
+# The first test builds the site, which takes half a minute on a quiet machine.
+pytestmark = pytest.mark.timeout(600)
+
+PAGES = (
+    "index.html",
+    "start.html",
+    "explorer.html",
+    "commands.html",
+    "train.html",
+    "lessons/index.html",
+    "lessons/day08_attention.html",
+    "lessons/day13_decoder.html",
+    "lessons/day29_rope.html",
+    "paper_notes/alibi.html",
+    "reference/implementation.html",
+    "_modules/implementation.html",
+)
+REFERENCE = re.compile(r"""<(\w+)[^>]*?\s(?:href|src)="([^"]*)\"""")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        """Nothing: what goes wrong is heard of in the browser."""
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """The folder of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    try:
+        build(folder)
+    except SystemExit as stopped:  # as it stands it would end the run of all tests
+        pytest.fail(f"the site was not built: Sphinx ended with {stopped.code}")
+    return folder / "html"
+
+
+@pytest.fixture(scope="session")
+def address(site) -> Iterator[str]:
+    """Where the site is served, on this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def texts_of(site: Path) -> dict[Path, str]:
+    """All pages; the theme leaves a template among its scripts, which is none."""
+    pages = (page for page in site.rglob("*.html") if site / "_static" not in page.parents)
+    return {page: page.read_text(encoding="utf-8") for page in pages}
+
+
+def test_every_internal_link_leads_somewhere(site):
+    texts = texts_of(site)
+    names = {
+        page: set(re.findall(r'\s(?:id|name)="([^"]+)"', text)) for page, text in texts.items()
+    }
+    dead = []
+    for page, text in texts.items():
+        for _, link in REFERENCE.findall(text):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            fragment = unquote(parts.fragment)
+            if not target.is_file() or (fragment and fragment not in names.get(target, ())):
+                dead.append(f"{page.relative_to(site)}: {link}")
+    assert not dead
+    assert len(texts) > 100
+
+
+def test_no_page_needs_anything_from_elsewhere(site):
+    asked = {
+        link
+        for text in texts_of(site).values()
+        for element, link in REFERENCE.findall(text)
+        if element != "a" and urlsplit(link).netloc
+    }
+    assert not asked
+
+
+@pytest.mark.parametrize(("width", "dark"), [(LAPTOP, False), (PHONE, True)])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_works_for_everybody(chromium, address, name, width, dark):
+    """Nothing fails, nobody scrolls sideways, and axe-core finds nothing that keeps people out."""
+    with visit(chromium, f"{address}/{name}", width, dark) as (page, faults):
+        assert page.locator("html").get_attribute("data-theme") == ("dark" if dark else "light")
+        assert not sticks_out(page)
+        assert not barriers(page)
+        assert not faults
+
+
+def test_unfolded_answers_and_hints_fit_as_well(chromium, address):
+    with visit(chromium, f"{address}/lessons/day13_decoder.html", PHONE) as (page, _):
+        page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+        page.wait_for_timeout(500)  # the theme looks for what scrolls, and lets keyboards reach it
+        assert not sticks_out(page)
+        assert not barriers(page)
+
+
+def test_the_worked_answer_is_seen_when_it_is_unfolded_and_not_before(chromium, address):
+    with visit(chromium, f"{address}/lessons/day13_decoder.html") as (page, _):
+        answer = page.locator("details.answer")
+        code = answer.locator(".cell_input", has_text="def subsequent_mask").first
+        hints = page.locator("summary", has_text=re.compile("^Hint "))
+        assert not code.is_visible()
+        assert hints.count() == 13
+        last_hint, fold = (one.bounding_box()["y"] for one in (hints.last, answer))
+        assert last_hint < fold
+        answer.locator("summary").first.click()
+        assert code.is_visible()
+
+
+@pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
+def test_a_lesson_ends_with_its_answer_folded(site, one):
+    text = (site / "lessons" / f"{one.stem}.html").read_text(encoding="utf-8")
+    _, fold, answer = text.partition('<details class="answer">')
+    assert fold
+    assert (
+        '<div class="prev-next' in answer.partition("</article>")[2]
+    )  # nothing ate the page's end
+    for exercise in one.exercises:
+        defined = re.compile(rf'<span class="(?:nf|nc)">{exercise}</span>')
+        assert defined.search(answer)
+    assert "<details open" not in text
+
+
+def test_previous_and_next_go_through_the_lessons(chromium, address):
+    with visit(chromium, f"{address}/lessons/day22_translation.html") as (page, faults):
+        page.locator("a.right-next").click()
+        assert page.locator("h1").inner_text().startswith("Day 23 ")
+        page.locator("a.left-prev").click()
+        assert page.locator("h1").inner_text().startswith("Day 22 ")
+        assert not faults
+
+
+def test_the_search_finds_a_word(chromium, address):
+    with visit(chromium, f"{address}/search.html?q=temperature") as (page, faults):
+        lesson = page.locator('#search-results a[href*="day24_sampling"]')
+        lesson.first.wait_for()  # results come one by one
+        assert not faults
+
+
+def test_the_drawing_leads_to_the_days(chromium, address):
+    with visit(chromium, f"{address}/index.html") as (page, _):
+        page.locator(".drawing a.sign", has_text="37").first.click()
+        assert page.locator("h1").inner_text().startswith("Day 37 ")
+
+
+def test_every_command_has_its_help(site):
+    text = (site / "commands.html").read_text(encoding="utf-8")
+    assert not [name for name in COMMANDS if f'href="#course-{name}"' not in text]
+
+
+def test_every_page_of_the_explorer_is_named(site):
+    text = (site / "explorer.html").read_text(encoding="utf-8")
+    assert not [topic.name for topic in TOPICS if topic.title not in text]
+
+
+def test_what_can_be_taken_along_is_as_it_was(site):
+    for day in DAYS:
+        notebook = site / "lessons" / f"{day.stem}.ipynb"
+        stub = site / "exercises" / f"{day.stem}.py"
+        assert notebook.read_bytes() == day.lesson.read_bytes()
+        assert stub.read_text(encoding="utf-8") == stub_text(day)

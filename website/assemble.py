@@ -1,0 +1,208 @@
+"""Lay out what Sphinx reads: the repository's files where links look for them, and pages made of them."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import nbformat
+
+from course.curriculum import DAYS, PARTS, ROOT, module_of
+from course.references.stubs import stub_text
+from course.signposts import linked_transformer, replacements
+from explorer.topics import TOPICS
+from website.lessons import lesson_page
+
+WEBSITE = Path(__file__).parent
+PAGES = WEBSITE / "pages"
+TEXTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "NOTES.md",
+    "paper_notes/*.md",
+    "studies/**/*.md",
+    "integrations/README.md",
+)
+MENU = (
+    "start",
+    "Lessons <lessons/index>",
+    "explorer",
+    "Papers <paper_notes/index>",
+    "Reference <reference/index>",
+    "commands",
+    "train",
+    "teach",
+    "grade",
+    "Integrations <integrations/README>",
+    "how_it_works",
+    "CONTRIBUTING",
+    "NOTES",
+)
+STUDIES = ROOT / "studies" / "README.md"  # they come later
+LINK = re.compile(r"\]\(([\w./-]+)\)")
+
+
+def assemble(source: Path) -> None:
+    """Write the source of the site into a new folder."""
+    for name, content in _files().items():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _files() -> dict[str, bytes]:
+    """Every file of the source by its name there. A page that is made begins with the text that is copied."""
+    pages = {path.name: path for path in PAGES.glob("*.md")}
+    pages |= {f"stills/{path.name}": path for path in WEBSITE.glob("stills/*.webp")}
+    texts = {path for pattern in TEXTS for path in ROOT.glob(pattern)}
+    pages |= {str(path.relative_to(ROOT)): path for path in sorted(texts | set(_linked(texts)))}
+    copied = {name: path.read_bytes() for name, path in pages.items()}
+    return copied | {name: text.encode() for name, text in _made()}
+
+
+def _linked(texts: set[Path]) -> Iterator[Path]:
+    """The repository's other files that the texts show or have links to. Notebooks are pages of their own."""
+    for text in texts:
+        for link in LINK.findall(text.read_text(encoding="utf-8")):
+            path = (text.parent / link).resolve()
+            if path.is_file() and path.suffix != ".ipynb":
+                yield path
+
+
+def _made() -> Iterator[tuple[str, str]]:
+    """The pages that are made of the curriculum, the references and the programs."""
+    for day in DAYS:
+        yield f"lessons/{day.stem}.ipynb", nbformat.writes(lesson_page(day))
+        # To be taken along: without the answer, and untouched by whoever builds the site.
+        yield f"_extra/lessons/{day.stem}.ipynb", day.lesson.read_text(encoding="utf-8")
+        yield f"_extra/exercises/{day.stem}.py", stub_text(day)
+    if STUDIES.exists():
+        yield "studies/README.md", _studies()
+    yield "index.md", _first_page()
+    yield "lessons/index.md", _lessons()
+    yield "paper_notes/index.md", _paper_notes()
+    yield from _reference()
+    yield "explorer.md", _explorer()
+    yield "commands.md", _commands()
+    yield "_drawing.html", _drawing()
+    yield "_replaced.md", _replaced()
+
+
+def _first_page() -> str:
+    """What stands there already, and the site's menu."""
+    studies = ["Studies <studies/README>"] if STUDIES.exists() else []
+    text = (PAGES / "index.md").read_text(encoding="utf-8")
+    return f"{text}\n{_toctree([*MENU[:6], *studies, *MENU[6:]])}\n"
+
+
+def _studies() -> str:
+    """What stands there already, and the studies in the menu."""
+    listed = sorted(str(path.relative_to(STUDIES.parent)) for path in STUDIES.parent.rglob("*.md"))
+    listed.remove(STUDIES.name)
+    return f"{STUDIES.read_text(encoding='utf-8')}\n{_toctree(listed)}\n"
+
+
+def _drawing() -> str:
+    """The drawing in which each part leads to its days."""
+    links = linked_transformer(lambda number: f"lessons/{DAYS[number - 1].stem}.html")
+    return f'<div class="drawing" tabindex="0" role="region" aria-label="Drawing">{links}</div>\n'
+
+
+def _replaced() -> str:
+    """What the days after the paper put in place of the drawing's parts."""
+    rows = [
+        f"| [{one.day}](lessons/{DAYS[one.day - 1].stem}.ipynb) | {', '.join(one.parts)} | {one.idea} |"
+        for one in replacements()
+    ]
+    return "\n".join(["| day | in place of | there is |", "|---|---|---|", *rows]) + "\n"
+
+
+def _lessons() -> str:
+    """The forty days in their parts, as README has them in its table."""
+    parts = [
+        "# Lessons\n\n"
+        "Forty days in three parts. A lesson takes thirty to sixty minutes, and ends with an exercise."
+    ]
+    for number, part in enumerate(PARTS, 1):
+        rows = [
+            f"| {day.number} | [{day.title}]({day.stem}.ipynb) | "
+            f"{' '.join(f'`{name}`' for name in day.exercises)} |"
+            for day in part.days
+        ]
+        table = "\n".join(["| day | lesson | you write |", "|---|---|---|", *rows])
+        tree = _toctree((day.stem for day in part.days), caption=f"{number} · {part.title}")
+        parts.append(f"## {number} · {part.title}\n\n{table}\n\n{tree}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _toctree(pages: Iterable[str], caption: str = "") -> str:
+    listed = "\n".join(pages)
+    options = f":hidden:\n:caption: {caption}\n" if caption else ":hidden:\n"
+    return f"```{{toctree}}\n{options}\n{listed}\n```"
+
+
+def _paper_notes() -> str:
+    """The notes in the order in which the lessons come to them."""
+    notes = sorted((ROOT / "paper_notes").glob("*.md"))
+    lessons = {day: day.lesson.read_text(encoding="utf-8") for day in DAYS}
+    days = {
+        note: [day for day, text in lessons.items() if f"paper_notes/{note.name}" in text]
+        for note in notes
+    }
+    notes.sort(key=lambda note: days[note][0].number if days[note] else len(DAYS))
+    rows = [
+        f"| [{_title(note)}]({note.name}) | "
+        f"{', '.join(f'[{day.number}](../lessons/{day.stem}.ipynb)' for day in days[note])} |"
+        for note in notes
+    ]
+    table = "\n".join(["| paper | days |", "|---|---|", *rows])
+    head = "# Papers\n\nEach is explained twice: for a bright ten-year-old, and for an engineer."
+    return f"{head}\n\n{table}\n\n{_toctree(note.stem for note in notes)}\n"
+
+
+def _title(note: Path) -> str:
+    return note.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+
+def _reference() -> Iterator[tuple[str, str]]:
+    """A page for each file of the reference, in the order of the days."""
+    exercises = [file for day in DAYS for file in day.references]
+    others = sorted(f"variants/{path.name}" for path in ROOT.glob("variants/[!_]*.py"))
+    files = list(dict.fromkeys(exercises + others))
+    for file in files:
+        directive = f".. automodule:: {module_of(file)}"
+        yield (
+            f"reference/{module_of(file)}.md",
+            f"# {file}\n\n```{{eval-rst}}\n{directive}\n```\n",
+        )
+    text = (PAGES / "reference" / "index.md").read_text(encoding="utf-8")
+    yield "reference/index.md", f"{text}\n{_toctree(map(module_of, files))}\n"
+
+
+def _explorer() -> str:
+    """The explorer's pages, each with the command that opens it and, where there is one, a still picture."""
+    parts = [(PAGES / "explorer.md").read_text(encoding="utf-8")]
+    for topic in TOPICS:
+        days = ", ".join(f"[{day}](lessons/{DAYS[day - 1].stem}.ipynb)" for day in topic.days)
+        word = "day" if len(topic.days) == 1 else "days"
+        parts.append(
+            f"## {topic.title}\n\n{topic.question} It belongs to {word} {days}.\n\n"
+            f"```\ncourse explore {topic.name}\n```"
+        )
+        still = f"stills/{topic.name}.webp"
+        if (WEBSITE / still).exists():
+            parts.append(f"![The page: {topic.title}]({still})")
+    return "\n\n".join(parts) + "\n"
+
+
+def _commands() -> str:
+    """Every command's help, as the program itself tells it."""
+    asked = [sys.executable, "-m", "typer", "course.cli", "utils", "docs", "--name", "course"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    # Its own list of the commands cuts their sentences short, and each has a section below.
+    said = re.sub(r"^\*\*Commands\*\*:.*?(?=^## )", "", done.stdout, flags=re.DOTALL | re.MULTILINE)
+    return html.unescape(said).replace("# `course`", "# Commands", 1)

@@ -1,0 +1,39 @@
+"""Build the site: `make site`, or `python -m website.build FOLDER`. Nothing is fetched."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from sphinx.cmd.build import build_main
+
+from website.assemble import assemble
+
+HERE = Path(__file__).resolve().parent
+DEFAULT = HERE.parent / ".site"
+
+
+def build(folder: Path) -> None:
+    """Write the site into `folder/html`, by way of its source in `folder/source`. A warning is an error.
+
+    Raises:
+        SystemExit: Sphinx found something wrong, and has said what.
+    """
+    source, pages, kept = folder / "source", folder / "html", folder / "doctrees"
+    for old in (
+        source,
+        pages,
+        kept,
+    ):  # a menu or a page that is gone would stay in what was built before
+        shutil.rmtree(old, ignore_errors=True)
+    assemble(source)
+    settings = ["-c", HERE, "-d", kept, "-j", "2", "-q", "--fail-on-warning"]
+    if failed := build_main([str(word) for word in (*settings, source, pages)]):
+        raise SystemExit(failed)
+
+
+if __name__ == "__main__":
+    given = Path(sys.argv[1]) if sys.argv[1:] else DEFAULT
+    build(given)
+    print(f"The site is in {given / 'html'}: open {given / 'html' / 'index.html'} in a browser.")

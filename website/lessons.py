@@ -1,0 +1,91 @@
+"""A lesson's page: the notebook as executed, then hints and the worked answer, folded."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+import nbformat
+from nbformat.v4 import new_markdown_cell
+
+from course.curriculum import Day
+from course.desk.hints import read_hints
+
+# What a drawing's code calls the texts that stand in it.
+TEXTS = ("title", "xlabel", "ylabel", "label")
+
+
+def lesson_page(day: Day) -> nbformat.NotebookNode:
+    """The notebook that becomes the day's page."""
+    page = nbformat.read(day.lesson, as_version=4)
+    page.cells += [*_hints(day), *_answer(day)]
+    for number, cell in enumerate(page.cells):
+        cell.id = f"{day.stem}-{number}"  # two notebooks in one
+        if cell.cell_type == "code" and (alternative := alternative_text(cell)):
+            cell.metadata["mystnb"] = {"image": {"alt": alternative}}
+    return page
+
+
+def _hints(day: Day) -> Iterator[nbformat.NotebookNode]:
+    yield new_markdown_cell(
+        "## Hints and the worked answer\n\n"
+        f"Each is folded. `course hint {day.number}` gives the same hints, one more each time."
+    )
+    for exercise, hints in read_hints(day).items():
+        folded = [
+            _folded(f"Hint {number} of {len(hints)}", hint) for number, hint in enumerate(hints, 1)
+        ]
+        yield new_markdown_cell("\n\n".join([f"**`{exercise}`**", *folded]))
+
+
+def _folded(summary: str, text: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+
+
+def _answer(day: Day) -> Iterator[nbformat.NotebookNode]:
+    """The solution's cells in one fold. Its title goes, and its headings are none of the lesson's."""
+    yield new_markdown_cell(
+        '<details class="answer"><summary>The worked answer, with its reasons</summary>'
+    )
+    for cell in nbformat.read(day.solution, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            cell.source = _without_sections(cell.source)
+        yield cell
+    yield new_markdown_cell("</details>")
+
+
+def _without_sections(markdown: str) -> str:
+    """Headings as rubrics: a section that begins inside a fold could not end outside of it."""
+    untitled = re.sub(r"\A# .*\n*", "", markdown)
+    return re.sub(r"^#+ (.*)$", r":::{rubric} \1\n:::", untitled, flags=re.MULTILINE)
+
+
+def alternative_text(cell: nbformat.NotebookNode) -> str:
+    """What to say in place of a cell's picture: what the drawing says of itself, or what stands in it."""
+    pictures = [
+        output.data
+        for output in cell.outputs
+        if any(kind.startswith("image/") for kind in output.get("data", {}))
+    ]
+    if not pictures:
+        return ""
+    says = pictures[0].get("text/plain", "")
+    if not says.startswith("<"):
+        return says
+    texts = dict.fromkeys(_texts(cell.source))
+    return f"Figure: {'; '.join(texts)}" if texts else "Figure, described in the text beside it"
+
+
+def _texts(code: str) -> Iterable[str]:
+    """The titles and labels that a cell's code writes into its figure."""
+    for node in ast.walk(ast.parse(code)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        written = [word.value for word in node.keywords if word.arg in TEXTS]
+        if called in ("suptitle", *(f"set_{text}" for text in TEXTS), *TEXTS):
+            written += node.args[:1]
+        for value in written:
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value.value.replace("\n", " ")
