@@ -33,14 +33,14 @@ test: $(READY) .venv/.ready-test  ## everything that must stay green
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/course sync --check
-	$(BIN)/pytest -n 2 --dist loadgroup --ignore tests/course/hostile
+	$(BIN)/pytest -n 2 --ignore tests/course/hostile
 	$(BIN)/pytest tests/course/hostile  # grades a class, with all cores
 	$(BIN)/pytest -n 2 --dist loadfile --nbval lessons solutions
 
 thorough: $(READY) .venv/.ready-test  ## what `make test` samples, whole: run it by hand before a judge or a wall is done
-	$(BIN)/pytest -n 2 --dist loadgroup --thorough tests/course/test_days.py
+	$(BIN)/pytest -n 2 --thorough tests/course/test_days.py
 	$(BIN)/pytest --thorough tests/course/hostile
-	$(BIN)/pytest -n 2 --dist loadgroup --thorough tests/explorer
+	$(BIN)/pytest -n 2 --thorough tests/explorer
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.class_of_120
 

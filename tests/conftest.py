@@ -1,6 +1,7 @@
 """How much is tested, at which seed, and what stays together when tests are shared out among processes."""
 
 import os
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -46,16 +47,26 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("seed", seeds)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the marks
 def pytest_collection_modifyitems(config, items):
-    """The tests of one day share what its judge has computed; other tests stay with their file."""
     if not config.getoption("--thorough"):
         _sample(config, items)
-    if not config.pluginmanager.hasplugin("xdist"):
-        return  # one process has nothing to share out, and a learner no need of the test extra
-    for item in items:
-        day = getattr(item, "callspec", None) and item.callspec.params.get("day")
-        item.add_marker(pytest.mark.xdist_group(getattr(day, "stem", None) or str(item.path)))
+
+
+@pytest.hookimpl(optionalhook=True)  # a learner has no pytest-xdist
+def pytest_xdist_make_scheduler(config, log):
+    """The tests of one day share what its judge has computed; other tests stay with their file.
+
+    Not by marks: from pytest 9.2 on, pytest-xdist 3.8 reads none (it writes to a node's `_nodeid`).
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file, _, test = nodeid.partition("::")
+            day = re.search(r"\bday\d\d", test) if file.endswith("test_days.py") else None
+            return day[0] if day else file
+
+    return Together(config, log)
 
 
 def _sample(config, items):

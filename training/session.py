@@ -16,6 +16,7 @@ from training.asking import Asked
 from training.devices import Place
 from training.errors import Refused
 from training.inference import Model
+from training.keeping import Unsaved
 from training.measuring import Evaluation, evaluate
 from training.monitor import Monitor
 from training.parts import Parts, parts_of
@@ -23,7 +24,7 @@ from training.pictures import draw_attention, draw_curves
 from training.run import Run
 from training.settings import Settings
 from training.tasks import Task
-from training.trainer import Trainer
+from training.trainer import Diverged, Interrupted, Trainer
 from training.waiting import waiting
 
 SHOWN = 24  # tokens of a language's attention
@@ -44,8 +45,16 @@ def train(asked: Asked, console: Console) -> Evaluation | None:
         Diverged, Interrupted, Unsaved: see `Trainer.train`.
         Unmeasured: Ctrl-C after the training.
     """
+    ended = None
     with devices.taken(asked.device) as place, beginning(asked, place) as run:
-        task = _trained(run, asked, place, console)
+        try:
+            task = _trained(run, asked, place, console)
+        except (Diverged, Interrupted, Unsaved) as end:
+            # All processes end so after the same step, and leave together, as after a good end: one that
+            # is still there when another has gone may be aborted by gloo.
+            ended = type(end)(*end.args)
+    if ended is not None:
+        raise ended
     if not place.leads:
         return None
     try:
