@@ -1,0 +1,187 @@
+"""What was seen of a study's cells, as `studies/NAME/results.json`: one cell a line, sorted.
+
+What the clock says stands in a list of its own, so that another run of the same study changes only that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from training.checkpoints import write_whole
+from training.errors import Refused
+
+Value = int | float | str | bool
+Point = dict[str, Value]
+
+FILE = "results.json"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A finished cell. A figure that is no number is NaN; a loss that is none says that the run
+    diverged."""
+
+    variant: str
+    point: Point
+    seed: int
+    figures: dict[str, float]
+    """The same on every run on the same kind of CPU; "loss" and "parameters" are always there."""
+    timed: dict[str, float] = field(default_factory=dict)
+    """Seconds, tokens a second, bytes at the peak: others on every run."""
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    """Step and validation loss."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What one analysis needs, as plain JSON."""
+
+    @property
+    def key(self) -> str:
+        """Which cell it is; two cells of a study never have the same one."""
+        return _line([self.variant, self.point, self.seed])
+
+    @property
+    def diverged(self) -> bool:
+        """Whether its loss is no number."""
+        return not math.isfinite(self.figures["loss"])
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a study's finished cells gave, and with what they were made."""
+
+    study: str
+    full: bool
+    made: dict[str, str | int | float]
+    """torch, machine, threads, device, commit, data, yardstick."""
+    cells: list[Seen]
+
+
+def write(results: Results, folder: Path) -> None:
+    """Write `results.json`, with the cells sorted. What is not finite becomes null.
+
+    Args:
+        results: what was seen.
+        folder: the study's.
+
+    Raises:
+        OSError: it could not be written; what was there before is untouched.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / FILE, "".join(f"{line}\n" for line in _lines(results)).encode())
+
+
+def read(folder: Path) -> Results:
+    """What `write` wrote.
+
+    Args:
+        folder: where `results.json` lies.
+
+    Raises:
+        Refused: no such file, a damaged one, or one of something else.
+    """
+    path = folder / FILE
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise Refused(f"{path} is not there: the study has no results yet") from error
+    except (OSError, ValueError) as error:  # UnicodeDecodeError is a ValueError
+        raise Refused(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    try:
+        return _results(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Refused(
+            f"{path} is damaged, or no results of a study ({type(error).__name__}: {error}): "
+            "restore it, or run the study again"
+        ) from error
+
+
+# --- As text --------------------------------------------------------------------------------------
+
+
+def _lines(results: Results) -> Iterator[str]:
+    cells = sorted(results.cells, key=lambda one: (one.variant, *_sortable(one.point), one.seed))
+    yield f'{{"study": {_line(results.study)}, "full": {_line(results.full)},'
+    yield f'"made": {json.dumps(results.made, indent=1, sort_keys=True, ensure_ascii=False)},'
+    yield '"cells": ['
+    yield from _listed(
+        {
+            **{"variant": one.variant, "point": one.point, "seed": one.seed},
+            **{"figures": one.figures, "curve": one.curve, "extra": one.extra},
+        }
+        for one in cells
+    )
+    yield '], "timed": ['
+    yield from _listed(one.timed for one in cells)
+    yield "]}"
+
+
+def _sortable(point: Point) -> list[tuple[bool, float, str]]:
+    """Numbers by size, and words after them by the alphabet."""
+    return [
+        (True, 0.0, value) if isinstance(value, str) else (False, float(value), "")
+        for value in point.values()
+    ]
+
+
+def _listed(rows: Iterable[Any]) -> Iterator[str]:
+    lines = [_line(row) for row in rows]
+    for number, line in enumerate(lines, 1):
+        yield f"{line}," if number < len(lines) else line
+
+
+def _line(value: Any) -> str:
+    """JSON in a line. Python writes a float with the digits that bring it back."""
+    return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """With null for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# --- And back -------------------------------------------------------------------------------------
+
+
+def _results(found: dict[str, Any]) -> Results:
+    if type(found["full"]) is not bool or type(found["study"]) is not str:
+        raise TypeError("study must be a name, and full true or false")
+    cells = [_seen(cell, timed) for cell, timed in zip(found["cells"], found["timed"], strict=True)]
+    keys = [one.key for one in cells]
+    if twice := {key for key in keys if keys.count(key) > 1}:
+        raise ValueError(f"the cell {min(twice)} is there twice")
+    return Results(found["study"], found["full"], dict(found["made"].items()), cells)
+
+
+def _seen(found: dict[str, Any], timed: dict[str, float | None]) -> Seen:
+    if type(found["seed"]) is not int or type(found["variant"]) is not str:
+        raise TypeError("a seed must be a whole number, and a variant a name")
+    figures = _numbers(found["figures"])
+    if missing := {"loss", "parameters"} - set(figures):
+        raise ValueError(f"a cell of {found['variant']} lacks {min(missing)}")
+    return Seen(
+        variant=found["variant"],
+        point=dict(found["point"].items()),
+        seed=found["seed"],
+        figures=figures,
+        timed=_numbers(timed),
+        curve=[(int(step), _number(loss)) for step, loss in found["curve"]],
+        extra=dict(found["extra"].items()),
+    )
+
+
+def _numbers(found: dict[str, float | None]) -> dict[str, float]:
+    return {name: _number(value) for name, value in found.items()}
+
+
+def _number(found: float | None) -> float:
+    if isinstance(found, (bool, str)):
+        raise TypeError(f"{found!r} is no number")
+    return math.nan if found is None else float(found)
