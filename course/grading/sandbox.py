@@ -324,7 +324,8 @@ def _system_folders() -> tuple[str, ...]:
 def _packages(names: Sequence[str]) -> list[str]:
     """The folders of these packages, where they are installed."""
     found = [importlib.util.find_spec(name) for name in names]
-    return [folder for one in found if one for folder in one.submodule_search_locations or ()]
+    # A package that is imported already may have put paths in place of words there, as transformers does.
+    return [str(folder) for one in found if one for folder in one.submodule_search_locations or ()]
 
 
 def _ours() -> list[Path]:
