@@ -222,6 +222,15 @@ def test_computing_is_counted(found):
     assert 0.1 < before <= worker.computed < 60
 
 
+def test_what_was_imported_before_is_walled_off_as_well(found, monkeypatch):
+    """A package may put paths in place of words into its own description, as transformers does."""
+    import sacrebleu
+
+    folders = [Path(sacrebleu.__path__[0])]
+    monkeypatch.setattr(sacrebleu.__spec__, "submodule_search_locations", folders)
+    test_what_lies_ready_is_not_there(found, "sacrebleu")
+
+
 @pytest.mark.parametrize("package", ["sacrebleu", "scipy", "transformers", "torch"])
 def test_what_lies_ready_is_not_there(found, package):
     """Packages that answer a day are not behind the walls, and for days of NumPy torch is none of them."""
