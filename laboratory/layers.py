@@ -1,0 +1,247 @@
+"""The parts of the models that are compared: the references', joined so that each may stand for another.
+
+Attention has the projections of `GroupedQueryAttention` of day 31 in all its kinds, without biases, and drops
+no weights: four of the kinds never hold any. So kinds differ in how queries meet keys, and in nothing else.
+
+From symbols to names
+    B, T            batch, time
+    h, G            heads, heads that answer
+    d_k             width of a query or key inside one head
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from implementation import PositionwiseFeedForward, subsequent_mask
+from training.errors import Refused
+from variants.activations import gelu, mish
+from variants.alibi import alibi_bias
+from variants.depths import MixtureOfDepths
+from variants.flash import flash_attention
+from variants.grouped_query import GroupedQueryAttention
+from variants.linear import linear_attention
+from variants.rope import apply_rope, rope_angles
+from variants.sliding_window import sliding_window_attention
+from variants.t5 import T5Config, relative_position_bucket
+
+LONGEST = 5000
+"""Positions in the tables of sinusoids and of angles, as `PositionalEncoding` has by itself."""
+
+HIDDEN = -1e4
+"""A score that leaves no weight in float32, and that float16 can hold."""
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": partial(gelu, approximate="none"),
+    "gelu_tanh": partial(gelu, approximate="tanh"),
+    "mish": mish,
+}
+
+# --- Positions ------------------------------------------------------------------------------------
+
+
+class Learned(nn.Module):
+    """Add a learnt vector for each position, which starts as large as a token's (as in GPT-2, day 23).
+
+    Raises:
+        Refused: more tokens than it was made for, on the call.
+    """
+
+    def __init__(self, context: int, d_model: int, dropout: float):
+        super().__init__()
+        self.table = nn.Embedding(context, d_model)  # N(0, 1)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(B, T, d_model)` to the same shape."""
+        context = self.table.num_embeddings
+        if x.size(1) > context:
+            raise Refused(f"positions=learned ends at {context} tokens, and there are {x.size(1)}")
+        added: Tensor = self.dropout(x + self.table.weight[: x.size(1)])
+        return added
+
+
+class Rotary(nn.Module):
+    """Turn queries or keys by their positions (day 29)."""
+
+    angles: Tensor
+
+    def __init__(self, d_k: int):
+        super().__init__()
+        self.register_buffer("angles", rope_angles(d_k, LONGEST).float(), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(B, h, T, d_k)` to the same shape."""
+        return apply_rope(x, self.angles, layout="halves")
+
+
+class AlibiBias(nn.Module):
+    """What ALiBi adds to the scores (day 30): a table for the trained length, made anew beyond it."""
+
+    bias: Tensor
+
+    def __init__(self, heads: int, context: int):
+        super().__init__()
+        self.heads = heads
+        self.register_buffer("bias", alibi_bias(heads, context, context), persistent=False)
+
+    def forward(self, size: int) -> Tensor:
+        """For `size` queries and keys: `(h, size, size)`."""
+        if size <= self.bias.size(1):
+            return self.bias[:, :size, :size]  # it depends on the distance alone
+        return alibi_bias(self.heads, size, size).to(self.bias)
+
+
+class T5Bias(nn.Module):
+    """What T5 adds to the scores (day 27): one table for all layers, started as T5's own."""
+
+    def __init__(self, heads: int, d_model: int):
+        super().__init__()
+        self.table = nn.Embedding(T5Config.num_buckets, heads)
+        nn.init.normal_(self.table.weight, std=d_model**-0.5)
+
+    def forward(self, size: int) -> Tensor:
+        """For `size` queries and keys: `(h, size, size)`."""
+        position = torch.arange(size, device=self.table.weight.device)  # (T,)
+        relative = position - position.unsqueeze(1)  # (T, T), a row for each query
+        buckets = relative_position_bucket(
+            relative, False, T5Config.num_buckets, T5Config.max_distance
+        )
+        biases: Tensor = self.table(buckets).permute(2, 0, 1)
+        return biases
+
+
+# --- Attention ------------------------------------------------------------------------------------
+
+
+class Attention(GroupedQueryAttention):
+    """Attention of day 31 with positions: its queries and keys are turned by `turn` before they meet."""
+
+    def __init__(self, d_model: int, heads: int, answering: int, turn: nn.Module):
+        super().__init__(d_model, heads, answering)
+        self.turn = turn
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(B, T, d_model)` to the same shape; no token sees a later one."""
+        query, key, value = self.project(x)  # (B, h, T, d_k), twice (B, G, T, d_k)
+        mixed: Tensor = self.w_o(self.attend(self.turn(query), self.turn(key), value))
+        return mixed
+
+
+class Biased(Attention):
+    """Something is added to the scaled scores, before the softmax."""
+
+    def __init__(self, d_model: int, heads: int, bias: nn.Module):
+        super().__init__(d_model, heads, heads, nn.Identity())
+        self.bias = bias
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
+        size = query.size(2)
+        earlier = subsequent_mask(size).to(query.device)  # (1, T, T)
+        bias = self.bias(size).masked_fill(~earlier, -math.inf).to(query.dtype)  # (h, T, T)
+        return _joined(F.scaled_dot_product_attention(query, key, value, attn_mask=bias))
+
+
+class Windowed(Attention):
+    """Each token sees itself and the `window` tokens before it."""
+
+    def __init__(self, d_model: int, heads: int, window: int, turn: nn.Module):
+        super().__init__(d_model, heads, heads, turn)
+        self.window = window
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
+        size, d_k = query.shape[2:]
+        half = self.window // 2
+        # Day 34's window reaches as far to the right as to the left. Where keys stand `half` places later
+        # than their queries, all that it sees are earlier tokens. Before the first of them there is filling:
+        # one feature more, 1 in every query and 0 in every key, hides it. It would change the scale.
+        query = query * math.sqrt((d_k + 1) / d_k)
+        query = F.pad(query, (0, 1, 0, half), value=1.0)  # (B, h, T + half, d_k + 1)
+        filling = F.pad(key.new_zeros(*key.shape[:2], half, d_k), (0, 1), value=HIDDEN)
+        key = torch.cat([filling, F.pad(key, (0, 1))], dim=2)  # (B, h, half + T, d_k + 1)
+        value = F.pad(value, (0, 0, half, 0))  # (B, h, half + T, d_k)
+        mixed = sliding_window_attention(query, key, value, half)
+        return _joined(mixed[:, :, :size])
+
+
+class Linear(Attention):
+    """Day 34's linear attention."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
+        return _joined(linear_attention(query, key, value, causal=True))
+
+
+class Flash(Attention):
+    """Day 33's flash attention."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
+        return _joined(flash_attention(query, key, value, causal=True))
+
+
+def _joined(heads: Tensor) -> Tensor:
+    """From `(B, h, T, d_k)` to `(B, T, d_model)`."""
+    return heads.transpose(1, 2).flatten(-2)
+
+
+# --- The rest of a layer --------------------------------------------------------------------------
+
+
+class FeedForward(PositionwiseFeedForward):
+    """The network of day 10 with another curve in place of its relu."""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float, activation: str):
+        super().__init__(d_model, d_ff, dropout)
+        self.activation = ACTIVATIONS[activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(…, d_model)` to the same shape."""
+        narrowed: Tensor = self.w_2(self.dropout(self.activation(self.w_1(x))))
+        return narrowed
+
+
+class Depths(MixtureOfDepths):
+    """The mixture of depths of day 36, and who passes by where nobody may look ahead.
+
+    The largest scores of a sequence can be known only at its end. In training they choose; when the model
+    is evaluated, a predictor says of each token alone whether it would have been among them.
+
+    Attributes:
+        predictor: `nn.Linear(d_model, 1)`; above 0 a token goes through the block. It learns from `miss`,
+            which reaches nothing else.
+        miss: its cross-entropy at the last call in training.
+
+    Source: Raposo et al. 2024, §3.5, the second method. There the predictor is a small network; the
+    router being linear, a linear one can do.
+    """
+
+    def __init__(self, block: nn.Module, d_model: int, capacity: float):
+        super().__init__(block, d_model, capacity)
+        self.predictor = nn.Linear(d_model, 1)
+        self.miss: Tensor | None = None
+
+    def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The router's weights of the tokens that go through the block, and their places, `(B, k)` each."""
+        predicted = self.predictor(x.detach()).squeeze(-1)  # (B, T)
+        if self.training:
+            weights, places = super().choose(x)
+            chosen = torch.zeros_like(predicted).scatter(1, places, 1.0)
+            self.miss = F.binary_cross_entropy_with_logits(predicted, chosen)
+            return weights, places
+        through = predicted > 0
+        # Rows choose different numbers of tokens. Those that fill them up come last, where no other
+        # sees them, and with a weight of 0.
+        most = max(1, int(through.sum(dim=1).max()))
+        places = (~through).int().argsort(dim=1, stable=True)[:, :most]  # (B, k)
+        scores = self.router(x).squeeze(-1) * through
+        return scores.gather(1, places), places

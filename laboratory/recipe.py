@@ -1,0 +1,121 @@
+"""A recipe: what a language model is made of, where models of equal sizes are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from training.errors import Refused
+from training.settings import Settings, among, check, within
+
+GROUPS = 4  # of a GroupNorm: 16 features each where d_model is 64
+
+IN_SCORES = ("t5", "rope", "alibi")
+"""Positions that enter where queries meet keys, and not with the tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What stands where in a model. What is left out is the paper's decoder without a source.
+
+    Sizes, and whether norms come before or after a sublayer, are the trainer's: `training.settings`.
+
+    Raises:
+        Refused: a value that is not allowed, or parts that are not meant for each other.
+    """
+
+    normalised_by: str = among("layer", "rms", "group", "none", default="layer")
+    activation: str = among("relu", "gelu", "gelu_tanh", "mish", "swiglu", default="relu")
+    positions: str = among("sinusoid", "learned", "t5", "rope", "alibi", "none", default="sinusoid")
+    attention: str = among(
+        "full", "grouped", "multi_query", "window", "linear", "mamba", "flash", default="full"
+    )
+    groups: int = within(1, None, 2)  # grouped: heads that answer
+    window: int = within(2, None, 32)  # window: earlier tokens that a token sees; even
+    experts: int = within(0, None, 0)  # in place of each feed-forward network; 0 is the one network
+    top_k: int = within(1, None, 1)  # experts of each token
+    balance: float = within(0, None, 0.01)  # the weight of the experts' balance in the loss
+    arrangement: str = among("serial", "parallel", "mixture_of_depths", default="serial")
+    capacity: float = within(0.01, 1, 0.5)  # mixture_of_depths: the share that does not pass by
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            check(part, getattr(self, part.name))
+        if self.attention == "mamba":
+            self._check_mamba()
+        if self.positions in ("t5", "alibi") and self.attention != "full":
+            raise Refused(
+                f"positions={self.positions} is added to the scores, which attention=full alone "
+                f"shows: with attention={self.attention} take sinusoid, learned or none"
+            )
+        if self.attention == "linear" and self.positions == "rope":
+            raise Refused(
+                "attention=linear needs positive features, and positions=rope turns them: take "
+                "sinusoid, learned or none"
+            )
+        if self.attention == "window" and self.window % 2:
+            raise Refused(f"window must be even, and is {self.window}")
+        if self.experts:
+            self._check_experts()
+        if self.arrangement == "mixture_of_depths" and self.positions in IN_SCORES:
+            raise Refused(
+                "arrangement=mixture_of_depths gives a block the chosen tokens alone, and "
+                f"positions={self.positions} would count those: take sinusoid, learned or none"
+            )
+
+    def _check_mamba(self) -> None:
+        if self.positions != "none":
+            raise Refused(
+                "attention=mamba reads in order, and has no use for positions: "
+                f"positions=none, not {self.positions}"
+            )
+        if self.experts or self.arrangement != "serial":
+            raise Refused(
+                "attention=mamba stands for the feed-forward network as well: experts must be 0, "
+                "and arrangement serial"
+            )
+
+    def _check_experts(self) -> None:
+        if self.activation != "swiglu":
+            raise Refused(f"experts are of activation=swiglu, not {self.activation}")
+        if self.top_k > self.experts:
+            raise Refused(f"top_k must be at most experts, and is {self.top_k} of {self.experts}")
+
+    def check(self, settings: Settings) -> None:
+        """Whether a model of these sizes can be made of it.
+
+        Raises:
+            Refused: no.
+        """
+        if settings.model != "paper":
+            raise Refused(
+                f"a recipe says what the model is made of: model must be paper, not {settings.model}"
+            )
+        if settings.norm != "pre" and (self.attention == "mamba" or self.arrangement != "serial"):
+            raise Refused(
+                "attention=mamba, arrangement=parallel and arrangement=mixture_of_depths norm before "
+                "a sublayer: norm must be pre"
+            )
+        if self.positions == "rope" and settings.d_model // settings.heads % 2:
+            raise Refused(
+                "positions=rope turns features in pairs: d_model / heads must be even, and is "
+                f"{settings.d_model // settings.heads}"
+            )
+        if self.attention == "grouped" and settings.heads % self.groups:
+            raise Refused(
+                f"groups must divide heads, and {self.groups} does not divide {settings.heads}"
+            )
+        if self.normalised_by == "group" and settings.d_model % GROUPS:
+            raise Refused(
+                f"normalised_by=group has {GROUPS} groups, which must divide d_model = "
+                f"{settings.d_model}"
+            )
+        if self.arrangement == "mixture_of_depths" and settings.layers < 2:
+            raise Refused(
+                "arrangement=mixture_of_depths routes every other layer: layers must be 2"
+            )
+
+    def but(self, changes: Mapping[str, Any]) -> Recipe:
+        """The same recipe with some changed."""
+        return replace(self, **changes)
