@@ -1,0 +1,134 @@
+"""How soon a page of the explorer is there, and how soon it answers a hand.
+
+Both are seen in headless Chromium, at 1280 pixels:
+
+    opening     from `course explore TOPIC` to the page that is drawn, with the server's start; each page in
+                a server of its own. At most 10 s.
+    redrawing   from the press of an arrow key on a slider to the change of what is drawn, every slider of
+                the page, there and back again; on pages without sliders a click on a cell or a button. By
+                the clock of the page itself. Medians at most 0.2 s.
+
+    python benchmarks/pages.py
+    python benchmarks/pages.py --moves 10 softmax memory
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rounds import console, machine, show_machine, table, write
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from playwright.sync_api import Error, Page, sync_playwright  # noqa: E402
+
+from explorer.topics import TOPICS  # noqa: E402
+from tests.browser import FLAGS, LAPTOP, program  # noqa: E402
+
+OPENED, REDRAWN = 10.0, 0.2  # seconds
+DRAWN = ".drawn, .failed"
+PATIENCE = 3_000  # milliseconds: a move that changes nothing, as at the end of a scale, is left out
+HANDS = {"attention": ".grid button", "heads": ".heads button"}  # what is clicked where nothing slides
+
+# Notes when a hand moved and when what is drawn is another.
+WATCH = """() => {
+    const drawn = () => [...document.querySelectorAll(".drawn")].map((one) => one.innerHTML).join();
+    const seen = { before: drawn(), pressed: null, changed: null };
+    const press = () => { seen.pressed ??= performance.now(); };
+    addEventListener("keydown", press, true);
+    addEventListener("click", press, true);
+    new MutationObserver(() => {
+        if (seen.pressed !== null && seen.changed === null && drawn() !== seen.before)
+            seen.changed = performance.now();
+    }).observe(document.body, {
+        subtree: true, childList: true, characterData: true, attributes: true,
+    });
+    window.seen = seen;
+}"""
+TOOK = "() => seen.changed === null ? null : seen.changed - seen.pressed"
+
+
+def main() -> None:
+    """Measure, print and assert."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    options.add_argument("topics", nargs="*", default=[topic.name for topic in TOPICS])
+    options.add_argument("--moves", type=int, default=3, help="of each slider, there and back")
+    options.add_argument("--json", type=Path)
+    given = options.parse_args()
+    show_machine(machine())
+    figures = {topic: measured(topic, given.moves) for topic in given.topics}
+    shown = table(["page"], ["opened (s)", "redrawn (ms)", "longest (ms)", "moves"])
+    for topic, (opened, redrawn) in figures.items():
+        milliseconds = [1000 * one for one in redrawn]
+        median, longest = statistics.median(milliseconds), max(milliseconds)
+        shown.add_row(topic, f"{opened:.1f}", f"{median:.0f}", f"{longest:.0f}", str(len(redrawn)))
+    console.print(shown)
+    write(figures, given.json)
+    for topic, (opened, redrawn) in figures.items():
+        assert opened <= OPENED, f"{topic} was there after {opened:.1f} s"
+        assert statistics.median(redrawn) <= REDRAWN, f"{topic} took {statistics.median(redrawn)} s"
+
+
+def measured(topic: str, moves: int) -> tuple[float, list[float]]:
+    """Seconds until a page is there, and until each move shows."""
+    began = time.monotonic()
+    with served(topic) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program(), args=FLAGS)
+        page = browser.new_page(viewport={"width": LAPTOP, "height": 800})
+        page.goto(address)
+        page.wait_for_selector(DRAWN, timeout=60_000)
+        opened = time.monotonic() - began
+        page.wait_for_load_state("networkidle")
+        redrawn = list(moved(page, topic, moves))
+        browser.close()
+    return opened, redrawn
+
+
+@contextmanager
+def served(topic: str) -> Iterator[str]:
+    """The address of a page, as long as it is looked at."""
+    command = [sys.executable, "-m", "course.cli", "explore", topic, "--no-browser"]
+    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        found = re.search(r"http://\\S+", server.stdout.readline())
+        assert found, "course explore gave no address"
+        yield found[0]
+    finally:
+        server.kill()
+        server.wait()
+
+
+def moved(page: Page, topic: str, moves: int) -> Iterator[float]:
+    """Seconds from each move to what it changes."""
+    if topic in HANDS:
+        hands = page.locator(HANDS[topic])
+        for number in range(2 * moves):
+            yield from one_move(page, lambda at=number: hands.nth(at).click())
+        return
+    for slider in page.get_by_role("slider").all():
+        for key in ["ArrowRight", "ArrowLeft"] * moves:
+            yield from one_move(page, lambda slider=slider, key=key: slider.press(key))
+
+
+def one_move(page: Page, move: object) -> Iterator[float]:
+    page.evaluate(WATCH)
+    move()  # type: ignore[operator]
+    try:
+        page.wait_for_function("() => seen.changed !== null", timeout=PATIENCE)
+    except Error:
+        return
+    yield page.evaluate(TOOK) / 1000
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""`course study`: what there is to find out, and to find it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from course.terminal import display
+from training.errors import Refused
+from training.program import INTERRUPTED, REFUSED
+
+
+def study(
+    name: Annotated[
+        str | None, typer.Argument(help="A study, such as norms; the list of all if left out.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="The size for a GPU.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Only write the report of the results that there are.")
+    ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="cpu, cuda or mps; the CPU if left out, and with --full a GPU where there is one."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs side by side; as many as cores, or GPUs, if left out."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            metavar="DIR",
+            help="Where the data's files lie, if not in the cache.",
+        ),
+    ] = None,
+) -> None:
+    """Compare models by training them: a question, its runs, and a report of what they show."""
+    with _told(name):
+        if name is None:
+            _list(jobs)
+            return
+        from laboratory import reports, running  # torch takes a second to import
+        from laboratory.results import read, write
+        from laboratory.study import read as read_study
+
+        asked = read_study(name, full)
+        if not report:
+            where = device or ("auto" if full else "cpu")
+            write(running.run(asked, where, jobs, data_dir, display.console()), asked.folder)
+        written = reports.write(asked, read(asked.folder))
+        display.console().print(Text(f"The report is {written}"), soft_wrap=True)
+
+
+def _list(jobs: int | None) -> None:
+    """The studies: what each asks, and what it costs here."""
+    from laboratory import cost, running, study
+    from laboratory.results import read
+
+    processes = len(running.places_of("cpu", jobs))
+    step = cost.yardstick()
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("study", "question", "runs", "takes here"):
+        table.add_column(column, overflow="fold")
+    for name in study.names():
+        one = study.read(name)
+        try:
+            seconds = cost.seconds_here(read(one.folder), processes, step)
+            takes = f"{max(1, round(seconds / 60))} min"
+        except Refused:
+            takes = "not known"
+        table.add_row(Text(name, "bold"), one.question, str(len(one.cells)), takes)
+    display.console().print(table)
+
+
+@contextmanager
+def _told(name: str | None) -> Iterator[None]:
+    """What cannot be done is told in a sentence, and ends with 2; Ctrl-C with 130."""
+    console = display.console(stderr=True)
+    try:
+        yield
+    except Refused as error:
+        told = display.safe(str(error))
+        told.stylize("failed")
+        console.print(told, soft_wrap=True)
+        raise typer.Exit(REFUSED) from error
+    except KeyboardInterrupt as error:
+        console.print(f"Stopped. What is finished is kept. To go on: course study {name or ''}")
+        raise typer.Exit(INTERRUPTED) from error

@@ -1,0 +1,187 @@
+"""Laws of loss: how it falls with parameters and with tokens, fitted, with intervals.
+
+Two forms. With a floor, as Hoffmann et al. 2022 (*Training Compute-Optimal Large Language Models*, §3.3,
+eq. 2):
+
+    L(N, D) = E + A / N^α + B / D^β
+
+and for one of the two alone, L(N) = E + A / N^α. Without a floor, as Kaplan et al. 2020 (*Scaling Laws for
+Neural Language Models*, eq. 1.1 and 1.2): L(N) = (N_c / N)^α, a straight line where both axes are logarithmic.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy import optimize, special, stats
+
+from training.errors import Refused
+
+RESAMPLED = 200  # times, for an interval
+# Hoffmann et al. take 1e-3; seeds of models this small differ by up to a hundredth of their loss.
+HUBER = 1e-2
+EXPONENTS = 0.1, 0.4, 1.0, 2.5  # that the search starts from
+FLOORS = 0.2, 0.6, 0.95  # likewise, as shares of the smallest loss
+STEEPEST = 10.0  # an exponent that is looked for
+LEAST_SIZES = 5  # different ones; a floor, a scale and an exponent pass near any three
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Law:
+    """L = E + Σ scaleᵢ / xᵢ^exponentᵢ."""
+
+    floor: float
+    scales: tuple[float, ...]
+    exponents: tuple[float, ...]
+
+    def loss(self, *sizes: float | Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+        """What it predicts, for one array of sizes a term."""
+        terms = zip(sizes, self.scales, self.exponents, strict=True)
+        return np.asarray(
+            self.floor + sum(scale * np.power(x, -exponent) for x, scale, exponent in terms)
+        )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A law, and the laws that other draws of the same noise would have given."""
+
+    law: Law
+    others: tuple[Law, ...]
+
+    def estimate(self, of: Callable[[Law], float]) -> Estimate:
+        """Something of the law with its interval: 95% of the other laws lie within."""
+        low, high = np.quantile([of(law) for law in self.others], (0.025, 0.975))
+        return Estimate(of(self.law), float(low), float(high))
+
+
+def fit(sizes: Float[ndarray, "n k"], losses: Float[ndarray, " n"], seed: int = 0) -> Fit:
+    """A law with a floor, by Hoffmann's eq. 3: a Huber loss of the logarithms, from many starts.
+
+    The interval is a bootstrap of the residuals (Efron & Tibshirani 1993, *An Introduction to the
+    Bootstrap*, chapter 9), which are widened for the parameters that were fitted, and as t is wider than the
+    normal distribution.
+
+    Args:
+        sizes: a row for each loss, with a column for each term of the law.
+        losses: one for each cell, as seeds of one cell are no further evidence for a law's form.
+        seed: of the resampling.
+
+    Raises:
+        Refused: too few different sizes, or too few losses.
+    """
+    x, y = np.log(sizes), np.log(losses)
+    count, terms = x.shape
+    free = 1 + 2 * terms
+    different = min(len(np.unique(x[:, term])) for term in range(terms))
+    if different < LEAST_SIZES or count < free + 2:
+        raise Refused(
+            f"A law needs {LEAST_SIZES} different sizes and {free + 2} losses: "
+            f"there are {different} and {count}"
+        )
+    middle = x.mean(0)  # the search is easier around the middle
+    best = min((_search(x - middle, y, start) for start in _starts(y, terms)), key=lambda one: one.cost)
+    fitted = _predicted(best.x, x - middle)
+    residuals = y - fitted
+    residuals -= residuals.mean()
+    wider = math.sqrt(count / (count - free)) * _t(count - free) / float(stats.norm.ppf(0.975))
+    draw = np.random.default_rng(seed)
+    others = [
+        _search(x - middle, fitted + wider * draw.choice(residuals, count), best.x)
+        for _ in range(RESAMPLED)
+    ]
+    return Fit(_law(best.x, middle), tuple(_law(other.x, middle) for other in others))
+
+
+def straight(sizes: Float[ndarray, " n"], losses: Float[ndarray, " n"]) -> Estimate:
+    """The exponent of a law without a floor: the slope of a line through the logarithms, with its t
+    interval.
+
+    Raises:
+        Refused: too few different sizes.
+    """
+    if len(np.unique(sizes)) < LEAST_SIZES:
+        raise Refused(f"A law needs {LEAST_SIZES} different sizes: there are {len(np.unique(sizes))}")
+    line = stats.linregress(np.log(sizes), np.log(losses))
+    half = _t(len(sizes) - 2) * line.stderr
+    return Estimate(-line.slope, -line.slope - half, -line.slope + half)
+
+
+def allocation(law: Law) -> float:
+    """The a of N_opt ∝ C^a that a law of N and D leads to: β / (α + β) (Hoffmann et al. 2022, eq. 4)."""
+    alpha, beta = law.exponents
+    return beta / (alpha + beta)
+
+
+# --- The search -----------------------------------------------------------------------------------
+# Its parameters are log E, the terms' logarithms in the middle of the sizes, and the exponents.
+
+
+def _starts(y: Float[ndarray, " n"], terms: int) -> list[Float[ndarray, " p"]]:
+    least, half = y.min(), math.log(0.5)
+    return [
+        np.array([least + math.log(floor), *[y.mean() + half] * terms, *exponents])
+        for floor in FLOORS
+        for exponents in itertools.product(EXPONENTS, repeat=terms)
+    ]
+
+
+def _search(
+    x: Float[ndarray, "n k"], y: Float[ndarray, " n"], start: Float[ndarray, " p"]
+) -> optimize.OptimizeResult:
+    terms = x.shape[1]
+    low = [y.min() - 10, *[y.min() - 20] * terms, *[1e-3] * terms]
+    high = [y.max(), *[y.max() + 5] * terms, *[STEEPEST] * terms]
+    inside = np.clip(start, np.add(low, 1e-6), np.subtract(high, 1e-6))
+    return optimize.least_squares(
+        lambda p: _predicted(p, x) - y,
+        inside,
+        jac=lambda p: _slopes(p, x),
+        bounds=(low, high),
+        loss="huber",
+        f_scale=HUBER,
+        max_nfev=200,
+    )
+
+
+def _logs(p: Float[ndarray, " p"], x: Float[ndarray, "n k"]) -> Float[ndarray, "n k1"]:
+    """The logarithm of the floor and of each term, for each row of sizes."""
+    terms = x.shape[1]
+    floor = np.full((len(x), 1), p[0])
+    return np.concatenate([floor, p[1 : 1 + terms] - p[1 + terms :] * x], axis=1)
+
+
+def _predicted(p: Float[ndarray, " p"], x: Float[ndarray, "n k"]) -> Float[ndarray, " n"]:
+    return np.asarray(special.logsumexp(_logs(p, x), axis=1))
+
+
+def _slopes(p: Float[ndarray, " p"], x: Float[ndarray, "n k"]) -> Float[ndarray, "n p"]:
+    """How the prediction goes with each parameter: the derivative of a logsumexp is a softmax."""
+    shares = special.softmax(_logs(p, x), axis=1)
+    return np.concatenate([shares, -shares[:, 1:] * x], axis=1)
+
+
+def _law(p: Float[ndarray, " p"], middle: Float[ndarray, " k"]) -> Law:
+    terms = len(middle)
+    exponents = p[1 + terms :]
+    scales = np.exp(p[1 : 1 + terms] + exponents * middle)
+    return Law(float(np.exp(p[0])), tuple(scales.tolist()), tuple(exponents.tolist()))
+
+
+def _t(freedom: int) -> float:
+    return float(stats.t.ppf(0.975, freedom))

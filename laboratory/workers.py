@@ -1,0 +1,146 @@
+"""Cells in processes side by side, each of which takes one cell after the other.
+
+A process ends with the one that started it, however that ends: its pipe closes, and nobody trains on
+for a study that is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from laboratory.results import Seen
+from laboratory.study import Cell
+from training.errors import Refused
+
+SEEN = "seen.json"
+SPAWN = multiprocessing.get_context("spawn")  # no fork after torch has run
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell that is to be run, and where it is kept."""
+
+    cell: Cell
+    folder: Path
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was run before, to its end."""
+        return (self.folder / SEEN).exists()
+
+    def read(self) -> Seen:
+        """What was seen then."""
+        return Seen(**json.loads((self.folder / SEEN).read_text(encoding="utf-8")))
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a job ended: what was seen, or why nothing was."""
+
+    job: Job
+    seen: Seen | None
+    error: str = ""
+
+
+def perform_all(jobs: Sequence[Job], devices: Sequence[str], threads: int) -> Iterator[Done]:
+    """Run cells, as many side by side as there are devices, and give each as it is done.
+
+    Args:
+        jobs: in the order in which they are begun.
+        devices: one for each process; a device may be named more than once.
+        threads: of each process, on the CPU.
+    """
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[Done] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    workers = [_Worker(device, threads) for device in devices[: len(jobs)]]
+    for worker in workers:
+        threading.Thread(target=_keep_busy, args=(worker, waiting, ended), daemon=True).start()
+    try:
+        for _ in jobs:
+            yield ended.get()
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _keep_busy(
+    worker: _Worker, waiting: queue.SimpleQueue[Job], ended: queue.SimpleQueue[Done]
+) -> None:
+    while True:
+        try:
+            job = waiting.get_nowait()
+        except queue.Empty:
+            return
+        ended.put(worker.perform(job))
+
+
+class _Worker:
+    """A process, started again where it has died."""
+
+    def __init__(self, device: str, threads: int):
+        self._device, self._threads = device, threads
+        self._process: BaseProcess | None = None
+        self._pipe: Connection | None = None
+
+    def perform(self, job: Job) -> Done:
+        if self._process is None or self._pipe is None:
+            self._pipe, theirs = SPAWN.Pipe()
+            arguments = (theirs, self._device, self._threads)
+            self._process = SPAWN.Process(target=_serve, args=arguments, daemon=True)
+            self._process.start()
+            theirs.close()
+        try:
+            self._pipe.send(job)
+            return self._pipe.recv()  # type: ignore[no-any-return]
+        except (EOFError, OSError):
+            self._process.join()
+            how = self._process.exitcode
+            self._process = self._pipe = None
+            return Done(job, None, f"its process ended with {how}: perhaps memory ran out")
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join()
+
+
+def _serve(pipe: Connection, device: str, threads: int) -> None:
+    """Take one cell after the other until nobody asks for any."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is told to the one who started this
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch  # here: the process that starts others needs none
+
+    from laboratory.cell import perform
+
+    torch.set_num_threads(threads)
+    while True:
+        try:
+            job: Job = pipe.recv()
+        except EOFError:
+            return
+        try:
+            done = Done(job, perform(job.cell, job.folder, device))
+        except Refused as error:
+            done = Done(job, None, str(error))
+        except Exception as error:  # of a recipe, or of a machine: the other cells go on
+            done = Done(job, None, f"{type(error).__name__}: {error}")
+        pipe.send(done)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,103 @@
+"""A study is read as it is written, and what is wrong in one is named."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from laboratory import study
+from training.errors import Refused
+
+SMALL = {
+    "question": "Does width help?",
+    "task": "shakespeare",
+    "settings": {"layers": 1, "d_model": 8, "heads": 2, "d_ff": 16, "smoothing": 0, "steps": 3},
+    "baseline": "narrow",
+    "variants": {"narrow": {}, "wide": {"d_ff": 32}},
+    "seeds": [0, 1, 2],
+    "equal": "tokens",
+    "held": "Both read the same batches.",
+    "figures": {"loss": {"words": "loss per character", "better": "lower"}},
+    "full": {"settings": {"d_model": 64}, "seeds": [0, 1, 2, 3]},
+}
+PATH = Path("studies/width/study.yaml")
+
+
+def changed(**changes: object) -> dict[str, object]:
+    return {**copy.deepcopy(SMALL), **changes}
+
+
+def of(found: object, full: bool = False) -> study.Study:
+    return study.of(found, "width", PATH, full)
+
+
+def test_every_variant_at_every_point_with_every_seed() -> None:
+    found = of(changed(grid={"layers": [1, 2], "warmup": [1, 10]}))
+    assert len(found.cells) == 2 * 2 * 2 * 3 == len({cell.name for cell in found.cells})
+    assert len(found.points) == 4
+    cell = next(cell for cell in found.cells if cell.name == "wide,layers=2,warmup=10,seed=1")
+    assert (cell.settings.layers, cell.settings.warmup, cell.settings.seed) == (2, 10, 1)
+    assert (cell.settings.d_ff, cell.settings.d_model) == (32, 8)
+
+
+def test_full_replaces_what_it_names() -> None:
+    found = of(SMALL, full=True)
+    assert found.seeds == (0, 1, 2, 3)
+    assert {(cell.settings.d_model, cell.settings.steps) for cell in found.cells} == {(64, 3)}
+    assert found.folder == study.STUDIES / "width" / "full"
+
+
+def test_what_is_left_out() -> None:
+    found = of(
+        changed(grid={"layers": [1, 2]}, leave_out=[{"variant": "wide", "layers": 2}, {"seed": 2}])
+    )
+    assert {cell.name.rpartition(",")[0] for cell in found.cells} == {
+        *("narrow,layers=1", "narrow,layers=2", "wide,layers=1")
+    }
+    assert {cell.seed for cell in found.cells} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([1, 2], "must be a mapping"),
+        (changed(sedes=[1]), "no 'sedes'"),
+        ({"question": "Why?"}, "lacks baseline, equal"),
+        (changed(baseline="slim"), "baseline must be one of narrow, wide, not 'slim'"),
+        (changed(equal="luck"), "one of parameters, tokens, compute, time, not 'luck'"),
+        (changed(task="juggling"), "task must be one of"),
+        (changed(seeds=[0, 1]), "at least 3 different ones"),
+        (changed(seeds=[0, 1, 1]), "at least 3 different ones"),
+        (changed(seeds="many"), "list of whole numbers"),
+        (changed(variants={"narrow": {"layer": 2}}), "did you mean 'layers'"),
+        (changed(variants={"narrow": {"layers": 0}}), "layers must be at least 1"),
+        (changed(variants={"narrow": {"layers": "two"}}), "layers must be a whole number"),
+        (changed(grid={"layers": 2}), "grid: layers must be a list"),
+        (changed(figures={"loss": {"word": "loss"}}), "figures: loss has no 'word'"),
+        (changed(figures={"loss": {"words": "x", "better": "more"}}), "better must be one of"),
+        (changed(pictures=[{"kind": "pie", "y": "loss"}]), "kind must be one of"),
+        (changed(measures=["charm"]), "no measure 'charm'"),
+        (changed(recipe={"positions": 3}), "positions must be of type str"),
+        (changed(recipe={"positions": "left"}), "positions must be one of"),
+    ],
+)
+def test_what_is_wrong_is_named(found: object, told: str) -> None:
+    with pytest.raises(Refused, match=told) as refused:
+        of(found)
+    assert str(PATH) in str(refused.value)
+
+
+def test_a_name_that_is_nearly_right() -> None:
+    with pytest.raises(Refused, match="did you mean 'norms'"):
+        study.read("norm")
+
+
+@pytest.mark.parametrize("name", study.names())
+@pytest.mark.parametrize("full", [False, True])
+def test_shipped_studies_can_be_read(name: str, full: bool) -> None:
+    found = study.read(name, full)
+    assert found.question.endswith("?")
+    assert found.held.endswith(".")
+    assert any(cell.variant == found.baseline for cell in found.cells)
