@@ -244,7 +244,8 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     """
     rows, d, s = step.batch * step.tokens, sizes.d_model, step.number
     llama = sizes.model == "llama"
-    ids = step.batch + 2 * rows + step.tokens * (sizes.model == "gpt")
+    copied = rows if step.batch > 1 else 0
+    ids = step.batch + rows + copied + step.tokens * (sizes.model == "gpt")
     return {
         "ids": ids * INDEX,
         "dropout": 0 if llama else rows * d * step.dropped,
