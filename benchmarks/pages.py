@@ -37,7 +37,10 @@ from tests.browser import FLAGS, LAPTOP, program  # noqa: E402
 OPENED, REDRAWN = 10.0, 0.2  # seconds
 DRAWN = ".drawn, .failed"
 PATIENCE = 3_000  # milliseconds: a move that changes nothing, as at the end of a scale, is left out
-HANDS = {"attention": ".grid button", "heads": ".heads button"}  # what is clicked where nothing slides
+HANDS = {
+    "attention": ".grid button",
+    "heads": ".heads button",
+}  # what is clicked where nothing slides
 
 # Notes when a hand moved and when what is drawn is another.
 WATCH = """() => {

@@ -28,6 +28,7 @@ COMMANDS = {  # and where they are, in the order of the help
     "bundle": "course.edition.command",
     "sync": "course.references.command",
     "explore": "explorer.command",
+    "study": "laboratory.command",
     "grade": "course.grading.command",
     **{"train": TRAINING, "translate": TRAINING, "generate": TRAINING},
     **{"evaluate": TRAINING, "attention": TRAINING, "quantize": TRAINING, "export": TRAINING},

@@ -13,13 +13,12 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from laboratory import induction
 from laboratory.measures import MEASURES, TIMED
 from laboratory.model import build
 from laboratory.results import Seen
 from laboratory.study import REPEATS, Cell
 from training import devices, tasks
-from training.checkpoints import previous, write_whole
+from training.checkpoints import write_whole
 from training.devices import Place
 from training.model import Model, Objective
 from training.monitor import Monitor, read_metrics
@@ -77,6 +76,8 @@ class Experiment(Trainer):
         """The loss as ever; where heads are studied, they are looked at as well."""
         loss = super().validate()
         if self.cell.task == REPEATS:
+            from laboratory import induction  # of the one study that is about it
+
             look = induction.look(self.model, self.task, self.place.device)
             self.looks.append({"step": self.progress.step, **look})
             write_whole(self._file, json.dumps(self.looks).encode())
@@ -90,6 +91,8 @@ def load(cell: Cell) -> Task:
         Refused: data that cannot be had.
     """
     if cell.task == REPEATS:
+        from laboratory import induction
+
         return induction.Repeats(cell.settings)
     return tasks.load(cell.settings, SILENT)
 
@@ -118,11 +121,7 @@ def perform(cell: Cell, folder: Path, device: str) -> Seen:
     except Diverged:
         figures, timed = {"loss": math.nan}, {}
     timed["whole"] = before + time.monotonic() - began
-    seen = _seen(experiment, figures, timed)
-    write_whole(folder / SEEN, json.dumps(vars(seen)).encode())
-    for state in (run.state, previous(run.state), run.best):
-        state.unlink(missing_ok=True)  # nobody goes on with it
-    return seen
+    return _seen(experiment, figures, timed)
 
 
 def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float]]:
@@ -138,6 +137,8 @@ def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float
         with torch.random.fork_rng(devices=[]):
             into |= measure(model, task, settings, device)
     if experiment.cell.task == REPEATS:
+        from laboratory import induction
+
         figures |= induction.figures(model, task, experiment.looks, device)
     return figures, timed
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import torch
 
-from laboratory.study import Cell
+from laboratory.study import REPEATS, Cell
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("implementation.py", "variants/*.py", "training/*.py")
-OWN = ("cell", "induction", "layers", "measures", "model", "recipe")  # of the laboratory: the others change no figure
+# Of the laboratory, as its other files change no figure:
+OWN = ("cell", "layers", "measures", "model", "recipe", "timed")
 WHERE = ("data_dir",)  # settings that say where something lies
 
 
@@ -36,16 +37,17 @@ def digest_of(cell: Cell, data: str, device: torch.device) -> str:
         "data": data,
         "device": device.type,
         "torch": torch.__version__,
-        "code": _code(),
+        "code": _code(cell.task == REPEATS),
     }
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
 @functools.cache
-def _code() -> str:
+def _code(repeats: bool) -> str:
     """Of what the code does: comments and docstrings may change."""
     files = [path for pattern in SOURCES for path in sorted(ROOT.glob(pattern))]
-    files += [ROOT / "laboratory" / f"{name}.py" for name in OWN]
+    own = (*OWN, "induction") if repeats else OWN
+    files += [ROOT / "laboratory" / f"{name}.py" for name in own]
     digest = hashlib.sha256()
     for file in files:
         tree = ast.parse(file.read_bytes())

@@ -6,7 +6,8 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -53,17 +54,28 @@ def run(
     """
     places = places_of(device, jobs)
     folder = runs / study.name
+    with _alone(folder, study.name):
+        step = yardstick()
+        planned, fingerprint = _planned(study, places[0], data_dir, folder)
+        seen = _performed(planned, places, console)
+    return Results(study.name, study.full, _made(places[0], fingerprint, step), seen)
+
+
+@contextmanager
+def _alone(folder: Path, name: str) -> Iterator[None]:
+    """Within it nobody else writes into the folder."""
+    lock = FileLock(folder / ".lock", timeout=0)  # the system takes it back, however its holder ends
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock", timeout=0):
-            step = yardstick()
-            planned, fingerprint = _planned(study, places[0], data_dir, folder)
-            seen = _performed(planned, places, console)
+        lock.acquire()
     except Timeout as error:
-        raise Refused(f"Another `course study {study.name}` is writing into {folder}") from error
+        raise Refused(f"Another `course study {name}` is writing into {folder}") from error
     except OSError as error:
         raise Refused(f"{folder} cannot be written: {error.strerror or error}") from error
-    return Results(study.name, study.full, _made(places[0], fingerprint, step), seen)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def places_of(device: str, jobs: int | None) -> list[str]:
@@ -149,7 +161,9 @@ class Showing:
         self._weight += weight(done.job.cell)
         now = time.monotonic()
         left = (now - self._began) * (self._total / self._weight - 1)
-        words = f"{self._done} of {len(self._cells)} cells, about {timedelta(seconds=round(left))} left"
+        words = (
+            f"{self._done} of {len(self._cells)} cells, about {timedelta(seconds=round(left))} left"
+        )
         self._bar.update(self._task, completed=self._weight, description=words)
         last = self._done == len(self._cells)
         if not self._console.is_terminal and (last or now - self._told > PLAIN_EVERY):

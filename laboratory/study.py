@@ -1,23 +1,23 @@
 """A study: a question, and the runs that answer it, as `studies/NAME/study.yaml` has them.
 
-    question: Where should the norm be?
-    task: shakespeare
-    settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and what all variants share
-    recipe: {positions: rope}                           # of laboratory.model, likewise
-    baseline: pre
-    variants:                                           # each changes some settings, or some of the recipe
-      pre: {arrangement: pre}
-      post: {arrangement: post}
-    grid: {layers: [2, 6]}                              # every variant at every point
-    leave_out: [{variant: post, layers: 6}]             # but for these
-    seeds: [0, 1, 2]
-    equal: parameters                                   # what is held equal, and in a sentence how
-    held: Every model reads the same 400 batches.
-    measures: [loss]
-    figures: {loss: {words: loss per character, better: lower, digits: 3}}
-    pictures: [{kind: against, x: layers, y: loss}]
-    why: {loss_4x: Learned positions end at the trained length.}
-    full: {settings: {d_model: 512}, seeds: [0, 1, 2]}  # what `--full` has in their place
+question: Where should the norm be?
+task: shakespeare
+settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and what all variants share
+recipe: {positions: rope}                           # of laboratory.model, likewise
+baseline: pre
+variants:                                           # each changes some settings, or some of the recipe
+  pre: {arrangement: pre}
+  post: {arrangement: post}
+grid: {layers: [2, 6]}                              # every variant at every point
+leave_out: [{variant: post, layers: 6}]             # but for these
+seeds: [0, 1, 2]
+equal: parameters                                   # what is held equal, and in a sentence how
+held: Every model reads the same 400 batches.
+measures: [loss]
+figures: {loss: {words: loss per character, better: lower, digits: 3}}
+pictures: [{kind: against, x: layers, y: loss}]
+why: {loss_4x: Learned positions end at the trained length.}
+full: {settings: {d_model: 512}, seeds: [0, 1, 2]}  # what `--full` has in their place
 """
 
 from __future__ import annotations
@@ -45,7 +45,17 @@ ANALYSES = ("", "scaling", "induction")
 BETTER = ("lower", "higher", "")
 LEAST_SEEDS = 3  # fewer cannot separate anything
 KEYS = {
-    *("question", "task", "settings", "recipe", "baseline", "variants", "grid", "leave_out", "seeds"),
+    *(
+        "question",
+        "task",
+        "settings",
+        "recipe",
+        "baseline",
+        "variants",
+        "grid",
+        "leave_out",
+        "seeds",
+    ),
     *("equal", "held", "measures", "figures", "pictures", "analysis", "why", "full"),
 }
 

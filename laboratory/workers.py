@@ -20,7 +20,9 @@ from pathlib import Path
 
 from laboratory.results import Seen
 from laboratory.study import Cell
+from training.checkpoints import previous, write_whole
 from training.errors import Refused
+from training.run import Run
 
 SEEN = "seen.json"
 SPAWN = multiprocessing.get_context("spawn")  # no fork after torch has run
@@ -40,7 +42,15 @@ class Job:
 
     def read(self) -> Seen:
         """What was seen then."""
-        return Seen(**json.loads((self.folder / SEEN).read_text(encoding="utf-8")))
+        found = json.loads((self.folder / SEEN).read_text(encoding="utf-8"))
+        return Seen(**{**found, "curve": [(step, loss) for step, loss in found["curve"]]})
+
+    def keep(self, seen: Seen) -> None:
+        """Write down what was seen. What only going on needs goes: it is most of a run's bytes."""
+        write_whole(self.folder / SEEN, json.dumps(vars(seen)).encode())
+        run = Run(self.folder)
+        for path in (run.state, previous(run.state), run.best):
+            path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,9 @@ def _serve(pipe: Connection, device: str, threads: int) -> None:
         except EOFError:
             return
         try:
-            done = Done(job, perform(job.cell, job.folder, device))
+            seen = perform(job.cell, job.folder, device)
+            job.keep(seen)
+            done = Done(job, seen)
         except Refused as error:
             done = Done(job, None, str(error))
         except Exception as error:  # of a recipe, or of a machine: the other cells go on

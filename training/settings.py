@@ -102,7 +102,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            _check(setting, getattr(self, setting.name))
+            check(setting, getattr(self, setting.name))
         if self.d_model % self.heads:
             raise Refused(
                 f"heads must divide d_model, and {self.heads} does not divide {self.d_model}"
@@ -260,8 +260,12 @@ def _typed(key: str, value: Any) -> Any:
     return value
 
 
-def _check(setting: Field[Any], value: Any) -> None:
-    """Refuse a value that is not allowed."""
+def check(setting: Field[Any], value: Any) -> None:
+    """Refuse a value that is not allowed.
+
+    Raises:
+        Refused: it names what is.
+    """
     if choices := setting.metadata.get("choices"):
         if value not in choices:
             raise Refused(

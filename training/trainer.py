@@ -78,7 +78,7 @@ class Trainer:
             recompute_layers(model)
         self.size = count(model)
         self.half = autocast_to(settings, place.device)
-        self.objective = Wrapped(Objective(model, settings.smoothing), settings, place)
+        self.objective = Wrapped(self.aim(model), settings, place)
         self.optimiser = Optimiser(self.objective.parameters, settings, place.device)
         self.keeper = Keeper(
             run,
@@ -94,6 +94,10 @@ class Trainer:
     def build(self) -> Model:
         """The model that is trained, with the weights it starts from."""
         return build(self.settings, self.task.languages, self.parts)
+
+    def aim(self, model: Model) -> Objective:
+        """What is to become small."""
+        return Objective(model, self.settings.smoothing)
 
     @property
     def finished(self) -> bool:

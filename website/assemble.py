@@ -35,6 +35,7 @@ MENU = (
     "Reference <reference/index>",
     "commands",
     "train",
+    "find_out",
     "teach",
     "grade",
     "Integrations <integrations/README>",
@@ -42,7 +43,7 @@ MENU = (
     "CONTRIBUTING",
     "NOTES",
 )
-STUDIES = ROOT / "studies" / "README.md"  # they come later
+STUDIES = ROOT / "studies" / "README.md"
 LINK = re.compile(r"\]\(([\w./-]+)\)")
 
 

@@ -28,7 +28,13 @@ STUDY = {
     "question": "Does width help?",
     "task": "text",
     "settings": {
-        **{"data": str(ROOT / "implementation.py"), "layers": 1, "d_model": 8, "heads": 2, "d_ff": 16},
+        **{
+            "data": str(ROOT / "implementation.py"),
+            "layers": 1,
+            "d_model": 8,
+            "heads": 2,
+            "d_ff": 16,
+        },
         **{"smoothing": 0.0, "dropout": 0.1, "context": 16, "batch": 4, "steps": 40, "warmup": 5},
         **{"validate_every": 10, "validate_tokens": 500, "save_every": 10},
     },
@@ -111,7 +117,10 @@ def test_two_at_once_are_one_too_many(small: Study, tmp_path: Path) -> None:
 
 
 def test_a_cell_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
-    variants = {"narrow": {}, "short": {"context": 5000}}  # there are not so many held out to learn from
+    variants = {
+        "narrow": {},
+        "short": {"context": 5000},
+    }  # there are not so many held out to learn from
     short = tmp_path / "short.txt"
     short.write_text((ROOT / "implementation.py").read_text()[:4000])
     settings = {**STUDY["settings"], "data": str(short), "steps": 2}

@@ -1,0 +1,300 @@
+"""What is measured of a model is what the words say."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from laboratory import timed
+from laboratory.measures import LENGTHS, MEASURES, TIMED, predictions
+from laboratory.model import Recipe, build
+from laboratory.timed import Held
+from tests.training.conftest import CPU, POETRY, QUIET, small
+from training import tasks
+from training.model import Objective
+from training.model import build as build_known
+from variants.kv_cache import KVCache, new_cache
+from variants.llama import LLaMAConfig
+from variants.mamba import Mamba, MambaState
+
+SWIGLU = {"activation": "swiglu"}
+MAMBA = {"attention": "mamba", "positions": "none"}
+HERE = CPU.device
+
+
+@pytest.fixture
+def studied(tmp_path):
+    """Make a model of a recipe, and what it learns."""
+    poem = tmp_path / "poem.txt"
+    poem.write_text(POETRY, encoding="utf-8")
+
+    def make(recipe=None, **changes):
+        usual = {"data": str(poem), "context": 8, "heads": 4, "dropout": 0.0, "norm": "pre"}
+        settings = small("text", **(usual | changes))
+        task = tasks.load(settings, QUIET)
+        torch.manual_seed(0)
+        model = build(Recipe(**(recipe or {})), settings, task.languages).eval()
+        return model, task, settings, HERE
+
+    return make
+
+
+# --- The held-out split ---------------------------------------------------------------------------
+
+
+def test_the_loss_is_the_objective_s_on_every_held_out_token(studied):
+    model, task, settings, _ = studied()
+    batches = task.held_out("validation")
+    total = sum(float(Objective(model, 0.0)(None, rows.target)[1]) for rows in batches)
+    expected = total / sum(rows.tokens for rows in batches)
+    assert MEASURES["loss"](model, task, settings, HERE)["loss"] == pytest.approx(expected)
+
+
+def test_the_loss_of_answers_leaves_padding_out():
+    settings = small("arithmetic", heads=2)
+    task = tasks.load(settings, QUIET)
+    model = build_known(settings, task.languages)
+    batches = task.held_out("validation")
+    model.eval()
+    total = sum(float(Objective(model, 0.0)(rows.source, rows.target)[1]) for rows in batches)
+    expected = total / sum(rows.tokens for rows in batches)
+    found = MEASURES["loss"](model, task, settings, HERE)
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    assert sum(len(wanted) for _, wanted in predictions(model, batches, HERE)) == sum(
+        rows.tokens for rows in batches
+    )
+
+
+def test_a_model_is_measured_as_it_would_be_used(studied):
+    model, task, settings, _ = studied(dropout=0.5)
+    model.train()
+    first = MEASURES["loss"](model, task, settings, HERE)
+    assert first == MEASURES["loss"](model, task, settings, HERE)
+
+
+def test_beyond_reads_the_same_tokens_in_longer_windows(studied):
+    model, task, settings, _ = studied({"positions": "rope"})
+    found = MEASURES["beyond"](model, task, settings, HERE)
+    text = task._validation
+    windows = (len(text) - 1) // 32
+    for times in (1, 2, 4):
+        length, total = 8 * times, 0.0
+        for first in range(0, windows * 32, length):
+            window = text[first : first + length + 1].unsqueeze(0)
+            total += float(Objective(model, 0.0)(None, window)[1])
+        assert found[f"loss_{times}x"] == pytest.approx(total / (windows * 32), rel=1e-5)
+    assert set(found) == {"loss_1x", "loss_2x", "loss_4x"}
+
+
+def test_learnt_positions_have_no_loss_beyond_their_end(studied):
+    assert set(MEASURES["beyond"](*studied({"positions": "learned"}))) == {"loss_1x"}
+
+
+def test_a_model_that_looks_at_nothing_loses_nothing_beyond(studied):
+    model, *rest = studied({"positions": "none"}, layers=1)
+    nn.init.zeros_(model.blocks[0].self_attn.w_o.weight)
+    found = MEASURES["beyond"](model, *rest)
+    assert found["loss_4x"] == pytest.approx(found["loss_1x"], rel=1e-5)
+
+
+class Sure(nn.Module):
+    """Says of every token with the same probability that the next is the same."""
+
+    longest = None
+
+    def __init__(self, size, confidence):
+        super().__init__()
+        self.size, self.confidence = size, confidence
+
+    def forward(self, tokens):
+        return tokens
+
+    def generator(self, tokens):
+        other = (1 - self.confidence) / (self.size - 1)
+        probs = torch.full((*tokens.shape, self.size), other)
+        return probs.scatter(-1, tokens.unsqueeze(-1), self.confidence).log()
+
+
+def test_calibration_is_how_far_sureness_is_from_being_right(studied):
+    _, task, settings, _ = studied()
+    found = MEASURES["calibration"](Sure(len(task.languages.target), 0.9), task, settings, HERE)
+    text = task._validation
+    right = float((text[1:] == text[:-1]).double().mean())
+    assert 0 < right < 0.9
+    assert found["accuracy"] == pytest.approx(right)
+    assert found["confidence"] == pytest.approx(0.9, abs=1e-6)
+    assert found["calibration_error"] == pytest.approx(0.9 - right, abs=1e-6)
+
+
+def test_gaps_of_different_bins_do_not_cancel(studied):
+    _, task, settings, _ = studied()
+    size = len(task.languages.target)
+
+    class Torn(Sure):
+        def generator(self, tokens):  # sure of what is wrong, and unsure of what is right
+            repeats = torch.zeros_like(tokens, dtype=torch.bool)
+            repeats[:, :-1] = tokens[:, 1:] == tokens[:, :-1]
+            sure, unsure = Sure(size, 0.9), Sure(size, 0.3)
+            picked = torch.where(
+                repeats.unsqueeze(-1), unsure.generator(tokens), sure.generator(tokens)
+            )
+            self.seen.append(repeats)
+            return picked
+
+    model = Torn(size, 0.5)
+    model.seen = []
+    found = MEASURES["calibration"](model, task, settings, HERE)
+    unsure = float(torch.cat([one.flatten() for one in model.seen]).double().mean())
+    right = found["accuracy"]
+    missed = right - unsure  # at the end of a window nobody knows
+    expected = unsure * (1 - 0.3) + (1 - unsure) * (0.9 - missed / (1 - unsure))
+    assert found["calibration_error"] == pytest.approx(expected, abs=1e-5)
+
+
+# --- Experts --------------------------------------------------------------------------------------
+
+
+def test_a_router_with_one_favourite_is_seen(studied):
+    model, *rest = studied({**SWIGLU, "experts": 4}, layers=1)
+    with torch.no_grad():
+        model.blocks[0].feed_forward.router.w_r.weight.zero_()
+        model.blocks[0].sublayer[1].norm.gain.zero_()
+        model.blocks[0].sublayer[1].norm.bias.fill_(1.0)
+        model.blocks[0].feed_forward.router.w_r.weight[2] = 1.0
+    found = MEASURES["routing"](model, *rest)
+    assert found == {"largest_share": 1.0, "routing_entropy": 0.0}
+
+
+def test_shares_are_of_all_choices(studied):
+    model, task, settings, _ = studied({**SWIGLU, "experts": 4, "top_k": 2})
+    found = MEASURES["routing"](model, task, settings, HERE)
+    counts, entropies = [], []
+    chosen = {0: [], 1: []}
+    for rows in task.held_out("validation"):
+        model(rows.target[:, :-1])
+        for number, block in enumerate(model.blocks):
+            chosen[number] += block.feed_forward.chosen.flatten().tolist()
+    for layer in list(chosen.values())[: len(model.blocks)]:
+        shares = [layer.count(expert) / len(layer) for expert in range(4)]
+        counts.append(max(shares))
+        entropies.append(-sum(f * math.log(f) for f in shares if f) / math.log(4))
+    assert found["largest_share"] == pytest.approx(sum(counts) / len(counts))
+    assert found["routing_entropy"] == pytest.approx(sum(entropies) / len(entropies))
+    assert 0.25 < found["largest_share"] <= 0.5
+
+
+def test_nobody_is_routed_in_a_dense_model(studied):
+    assert MEASURES["routing"](*studied()) == {}
+
+
+# --- The cache ------------------------------------------------------------------------------------
+
+
+def held_in(cache: KVCache) -> int:
+    return cache.keys.nbytes + cache.values.nbytes
+
+
+@pytest.mark.parametrize(
+    ("recipe", "heads"),
+    [({}, 4), ({"attention": "grouped"}, 2), ({"attention": "multi_query"}, 1)],
+)
+def test_keys_and_values_are_as_many_as_a_real_cache_holds(studied, recipe, heads):
+    found = MEASURES["cache"](*studied(recipe, layers=3))
+    for length in LENGTHS:
+        real = new_cache(LLaMAConfig(9, length, 3, 4, heads, 16, 32), 1, length)
+        assert found[f"cache_{length}"] == held_in(real)
+
+
+def test_mamba_s_state_is_a_real_one(studied):
+    model, *rest = studied(MAMBA)
+    states = [
+        MambaState(module.config, 1) for module in model.modules() if isinstance(module, Mamba)
+    ]
+    real = sum(state.window.nbytes + state.h.nbytes for state in states)
+    found = MEASURES["cache"](model, *rest)
+    assert {found[f"cache_{length}"] for length in LENGTHS} == {real}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "numbers"),
+    [
+        ({"attention": "window", "window": 10}, 2 * 10 * 16),
+        ({"attention": "linear"}, 4 * 4 * 5),  # S is 4 × 4 in each of 4 heads, and Z 4
+    ],
+)
+def test_what_sees_no_further_keeps_no_more(studied, recipe, numbers):
+    found = MEASURES["cache"](*studied(recipe, layers=2))
+    assert set(found.values()) == {2 * numbers * 4}
+
+
+def test_tokens_that_pass_a_layer_by_leave_nothing_there(studied):
+    recipe = {"arrangement": "mixture_of_depths", "capacity": 0.25}
+    found = MEASURES["cache"](*studied(recipe, layers=2))
+    dense = MEASURES["cache"](*studied(layers=2))
+    assert found["cache_1024"] == dense["cache_1024"] * (1 + 0.25) / 2
+
+
+# --- Time and memory ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _short(monkeypatch):
+    monkeypatch.setattr(timed, "LENGTHS", (8, 32))
+    monkeypatch.setattr(timed, "TOKENS", 64)
+
+
+@pytest.mark.usefixtures("_short")
+@pytest.mark.parametrize("recipe", [{}, MAMBA, {**SWIGLU, "experts": 2}], ids=str)
+def test_speed_and_memory_at_each_length(studied, recipe):
+    model, *rest = studied(recipe)
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    speeds, sizes = (TIMED[name](model, *rest) for name in ("speed", "memory"))
+    for length in (8, 32):
+        assert speeds[f"reading_speed_{length}"] > speeds[f"training_speed_{length}"] > 0
+        weights = 4 * sum(one.numel() for one in model.parameters())
+        assert sizes[f"training_bytes_{length}"] > weights  # the gradients alone
+        assert sizes[f"training_bytes_{length}"] > sizes[f"reading_bytes_{length}"] > 0
+    assert sizes == TIMED["memory"](model, *rest)
+    assert all(one.equal(before[name]) for name, one in model.state_dict().items())
+    assert all(one.grad is None for one in model.parameters())
+    assert not model.training
+
+
+@pytest.mark.usefixtures("_short")
+def test_no_speed_beyond_learnt_positions(studied):
+    found = TIMED["speed"](*studied({"positions": "learned"}))
+    assert set(found) == {"training_speed_8", "reading_speed_8"}
+
+
+@pytest.mark.usefixtures("_short")
+def test_speed_is_tokens_over_seconds(studied, monkeypatch):
+    clock = iter(range(0, 1000, 2))  # each pass takes 2 seconds
+    stopped = SimpleNamespace(process_time=lambda: next(clock), perf_counter=None)
+    monkeypatch.setattr(timed, "time", stopped)
+    assert set(TIMED["speed"](*studied()).values()) == {32.0}
+
+
+def test_bytes_are_held_until_nobody_wants_them():
+    with Held() as held:
+        one = torch.zeros(100)  # 400 bytes
+        two = one + 1  # 800 in all
+        view = two[10:]
+        del one
+        three = torch.zeros(50)  # 600
+        assert held.now == 600
+        del two, view
+        assert held.now == 200
+    assert held.most == 800
+    assert three.sum() == 0
+
+
+def test_what_autograd_keeps_is_held():
+    weights = [torch.ones(100, requires_grad=True) for _ in range(2)]
+    with Held() as held:
+        product = (weights[0].exp() * weights[1].exp()).sum()
+        assert held.now == 804  # both factors are kept for the way back, their product is not
+        product.backward()
+        del product
+        assert held.now == 800  # two gradients

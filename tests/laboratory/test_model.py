@@ -1,0 +1,424 @@
+"""The models that studies compare: known ones where the recipe says so, and none looks ahead."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from laboratory.layers import Depths, Windowed
+from laboratory.model import Recipe, build, gated_width
+from tests.training.conftest import small
+from training.errors import Refused
+from training.model import Objective, count, recompute_layers
+from training.model import build as build_known
+from training.settings import Settings
+from training.vocabulary import Languages, Symbols
+from variants.activations import SwiGLU
+from variants.llama import LLaMA, LLaMAConfig
+from variants.mamba import Mamba
+from variants.moe import MixtureOfExperts
+from variants.parallel import ParallelBlock
+from variants.sliding_window import sliding_window_mask
+
+WORDS = Symbols([f"w{n}" for n in range(13)], " ")
+ALONE = Languages(None, WORDS, None)
+SWIGLU = {"activation": "swiglu"}
+LATE = {"positions": "none"}
+
+RECIPES = {
+    "the paper's": {},
+    "rms": {"normalised_by": "rms"},
+    "group": {"normalised_by": "group"},
+    "no norm": {"normalised_by": "none"},
+    "gelu": {"activation": "gelu"},
+    "gelu by tanh": {"activation": "gelu_tanh"},
+    "mish": {"activation": "mish"},
+    "swiglu": SWIGLU,
+    "learned": {"positions": "learned"},
+    "t5": {"positions": "t5"},
+    "rope": {"positions": "rope"},
+    "alibi": {"positions": "alibi"},
+    "no positions": LATE,
+    "grouped": {"attention": "grouped"},
+    "multi-query": {"attention": "multi_query"},
+    "grouped, turned": {"attention": "grouped", "positions": "rope"},
+    "window": {"attention": "window", "window": 4},
+    "window, turned": {"attention": "window", "window": 4, "positions": "rope"},
+    "linear": {"attention": "linear"},
+    "flash": {"attention": "flash"},
+    "flash, turned": {"attention": "flash", "positions": "rope"},
+    "mamba": {"attention": "mamba", **LATE},
+    "experts": {**SWIGLU, "experts": 4},
+    "two experts each": {**SWIGLU, "experts": 4, "top_k": 2},
+    "parallel": {"arrangement": "parallel"},
+    "parallel experts": {"arrangement": "parallel", **SWIGLU, "experts": 2},
+    "mixture of depths": {"arrangement": "mixture_of_depths"},
+}
+
+
+def sizes(**changes: object) -> Settings:
+    """Of a model that takes a moment."""
+    usual = {"layers": 2, "heads": 4, "norm": "pre", "dropout": 0.0, "context": 16, "d_ff": 48}
+    return small("shakespeare", **(usual | changes))
+
+
+def made(recipe: dict[str, object] | None = None, **changes: object):
+    torch.manual_seed(0)
+    return build(Recipe(**(recipe or {})), sizes(**changes), ALONE).double().eval()
+
+
+def tokens(rows: int = 3, length: int = 16):
+    return torch.randint(0, 13, (rows, length), generator=torch.Generator().manual_seed(1))
+
+
+# --- What holds for all of them -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_no_token_sees_a_later_one(recipe):
+    model = made(recipe)
+    before = tokens()
+    after = before.clone()
+    after[:, 9] = (before[:, 9] + 1) % 13
+    with torch.no_grad():
+        said, changed = (model.generator(model(text)) for text in (before, after))
+    torch.testing.assert_close(changed[:, :9], said[:, :9], rtol=1e-9, atol=1e-9)
+    assert not torch.allclose(changed[:, 9:], said[:, 9:], atol=1e-4)
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_it_learns_and_every_parameter_gets_a_gradient(recipe):
+    model = made(recipe).train()
+    rows = tokens(rows=8)
+    summed, _ = Objective(model, 0.0)(None, rows)
+    (summed / rows.numel() + model.auxiliary()).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.any(), name
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_gpu_says_the_same(recipe):
+    model = made(recipe)
+    here = model.generator(model(tokens()))
+    there = model.cuda().generator(model(tokens().cuda()))
+    torch.testing.assert_close(there.cpu(), here, rtol=1e-6, atol=1e-6)
+    long = tokens(length=16 if recipe.get("positions") == "learned" else 70)
+    assert model(long.cuda()).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [one for one in RECIPES.values() if one.get("positions") != "learned"],
+    ids=[name for name in RECIPES if name != "learned"],
+)
+def test_it_reads_more_than_it_was_trained_on(recipe):
+    model = made(recipe)
+    long = tokens(length=70)
+    with torch.no_grad():
+        torch.testing.assert_close(model(long)[:, :16], model(long[:, :16]), rtol=1e-9, atol=1e-9)
+    assert model.longest is None or model.longest > 70
+
+
+def test_learned_positions_end():
+    model = made({"positions": "learned"})
+    assert model.longest == 16
+    with pytest.raises(Refused, match="ends at 16 tokens, and there are 17"):
+        model(tokens(length=17))
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_matrices_start_as_the_known_model_s_do(norm):
+    torch.manual_seed(0)
+    settings = sizes(norm=norm, d_model=64, d_ff=256)
+    ours, known = build(Recipe(), settings, ALONE), build_known(settings, ALONE)
+    theirs = dict(known.named_parameters())
+    for name, one in ours.named_parameters():
+        if one.dim() == 2:
+            other = theirs[name.replace("blocks", "decoder.layers")]
+            assert one.std().item() == pytest.approx(other.std().item(), rel=0.1), name
+
+
+def test_layers_can_be_recomputed():
+    model, again = made().train(), made().train()
+    recompute_layers(again)
+    for one in (model, again):
+        Objective(one, 0.0)(None, tokens())[0].backward()
+    for mine, theirs in zip(model.parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad)
+
+
+def test_a_tied_output_is_the_embedding():
+    model = made(tie=True)
+    assert model.generator.proj.weight is model.embed[0].lut.weight
+    assert model.embed[0].lut.weight.std().item() == pytest.approx(16**-0.5, rel=0.3)
+
+
+# --- Known models ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_it_is_the_decoder_of_training_without_biases_in_attention(norm):
+    settings = sizes(norm=norm)
+    known = build_known(settings, ALONE).double().eval()
+    weights = known.state_dict()
+    renamed = {}
+    for name, weight in weights.items():
+        if ".self_attn." in name and name.endswith("bias"):
+            weight.zero_()
+        else:
+            renamed[name.replace("decoder.layers", "blocks").replace("decoder.norm", "norm")] = (
+                weight
+            )
+    model = made(norm=norm)
+    model.load_state_dict(renamed)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            model.generator(model(tokens())), known.generator(known(tokens()))
+        )
+
+
+def test_it_is_llama():
+    settings = sizes(d_ff=48)
+    config = LLaMAConfig(13, 16, 2, 4, 2, 16, 32, eps=1e-5)
+    torch.manual_seed(3)
+    known = LLaMA(config).double()
+    for weight in known.parameters():  # its start is nearly that of a model that says nothing
+        nn.init.normal_(weight, std=0.3)
+    recipe = Recipe(normalised_by="rms", positions="rope", attention="grouped", groups=2, **SWIGLU)
+    model = build(recipe, settings, ALONE).double()
+    weights = known.state_dict()
+    weights["embed.0.lut.weight"] = weights.pop("embed.weight") / math.sqrt(16)
+    weights["generator.proj.weight"] = weights.pop("head.weight")
+    weights["generator.proj.bias"] = torch.zeros(13)
+    model.load_state_dict(weights)
+    said = model.generator(model(tokens()))
+    # Angles are kept in float32.
+    torch.testing.assert_close(said, known(tokens()).log_softmax(-1), rtol=1e-5, atol=1e-5)
+
+
+def test_flash_attention_is_full_attention():
+    full, flash = made(), made({"attention": "flash"})
+    flash.load_state_dict(full.state_dict())
+    torch.testing.assert_close(flash(tokens()), full(tokens()))
+
+
+def test_a_window_is_the_masked_attention_of_so_many_earlier_tokens():
+    torch.manual_seed(0)
+    layer = Windowed(16, 4, 6, nn.Identity()).double()
+    x = torch.randn(2, 150, 16, dtype=torch.float64)
+    query, key, value = layer.project(x)
+    seen = sliding_window_mask(150, 6).tril()
+    scores = (query @ key.mT / 2).masked_fill(~seen, -math.inf)
+    heads = scores.softmax(-1) @ value
+    torch.testing.assert_close(layer(x), layer.w_o(heads.transpose(1, 2).flatten(-2)))
+
+
+def test_alibi_and_t5_add_to_the_scaled_scores():
+    for positions in ("alibi", "t5"):
+        layer = made({"positions": positions}).blocks[0].self_attn
+        x = torch.randn(2, 20, 16, dtype=torch.float64)
+        query, key, value = layer.project(x)
+        scores = query @ key.mT / 2 + layer.bias(20)
+        scores = scores.masked_fill(torch.ones(20, 20).triu(1).bool(), -math.inf)
+        heads = (scores.softmax(-1) @ value).transpose(1, 2).flatten(-2)
+        torch.testing.assert_close(layer(x), layer.w_o(heads))
+    assert layer.bias(20)[:, 19, 0].ne(layer.bias(20)[:, 19, 18]).all()  # it tells distances apart
+
+
+def test_a_table_of_t5_is_shared_by_all_layers():
+    model = made({"positions": "t5"})
+    first, second = (block.self_attn.bias for block in model.blocks)
+    assert first is second
+    assert count(model) == count(made(LATE)) + 32 * 4
+
+
+# --- Parts that were compared by nothing but themselves -------------------------------------------
+
+
+def test_grouped_heads_are_fewer_parameters():
+    d_model, d_k = 16, 4
+    lost = {"grouped": 2, "multi_query": 3}
+    for kind, heads in lost.items():
+        fewer = count(made()) - count(made({"attention": kind}))
+        assert fewer == 2 * 2 * d_model * heads * d_k  # layers, keys and values
+
+
+def test_a_gated_network_has_as_many_parameters():
+    settings = {"d_model": 64, "d_ff": 256}
+    relu, swiglu = (made(recipe, **settings) for recipe in ({}, SWIGLU))
+    assert count(swiglu) == pytest.approx(count(relu), rel=0.01)
+    assert swiglu.blocks[0].feed_forward.w_up.out_features == 171  # ⅔ of 256
+
+
+@pytest.mark.parametrize(("experts", "top_k"), [(4, 1), (4, 2), (8, 1), (8, 2)])
+def test_a_token_s_experts_multiply_as_often_as_the_one_network(experts, top_k):
+    recipe = Recipe(**SWIGLU, experts=experts, top_k=top_k)
+    one = SwiGLU(64, gated_width(Recipe(**SWIGLU), 384))
+    mixture = build(recipe, sizes(d_model=64, d_ff=384), ALONE).blocks[0].feed_forward
+    assert isinstance(mixture, MixtureOfExperts)
+    assert top_k * count(mixture.experts[0]) == count(one)  # a weight is a multiply-add
+    assert len(mixture.experts) == experts
+    mixture(torch.randn(2, 5, 64))
+    assert mixture.chosen.shape == (2, 5, top_k)
+
+
+def test_the_balance_is_the_weighted_sum_over_the_layers():
+    recipe = {**SWIGLU, "experts": 4, "top_k": 2}
+    model = made({**recipe, "balance": 0.5})
+    model(tokens())
+    expected = 0.0
+    for block in model.blocks:
+        mixture = block.feed_forward
+        chosen = torch.nn.functional.one_hot(mixture.chosen, 4).double().mean(dim=(0, 1, 2))
+        expected += 0.5 * 4 * (chosen * mixture.probs.mean(dim=(0, 1))).sum().item()
+    assert model.auxiliary().item() == pytest.approx(expected)
+    free = made({**recipe, "balance": 0.0})
+    free(tokens())
+    assert free.auxiliary().item() == 0
+    assert made().auxiliary().item() == 0
+
+
+def test_norms_stand_where_the_settings_say():
+    pre, post, none = made(), made(norm="post"), made({"normalised_by": "none"})
+    assert isinstance(post.norm, nn.Identity)
+    assert not isinstance(pre.norm, nn.Identity)
+    assert count(pre) - count(post) == 2 * 16
+    assert count(post) - count(none) == 2 * 2 * 2 * 16
+    assert count(pre) - count(made({"normalised_by": "rms"})) == (2 * 2 + 1) * 16
+
+
+def test_two_mamba_blocks_stand_for_a_layer():
+    model = made({"attention": "mamba", **LATE}, d_model=64, d_ff=256)
+    mixers = [module for module in model.modules() if isinstance(module, Mamba)]
+    assert len(mixers) == 4
+    projections = [weight for mixer in mixers for weight in (mixer.in_proj, mixer.out_proj)]
+    layer = made(d_model=64, d_ff=256).blocks[0]
+    matrices = [module for module in layer.modules() if isinstance(module, nn.Linear)]
+    assert sum(one.weight.numel() for one in projections) == 2 * sum(
+        one.weight.numel() for one in matrices
+    )
+    # Its steps start where it was found to work: Gu & Dao 2023, §3.6.
+    steps = nn.functional.softplus(mixers[0].dt_proj.bias)
+    assert 0.0009 < float(steps.min()) < float(steps.max()) < 0.11
+
+
+def test_a_parallel_block_is_day_36_s():
+    block = made({"arrangement": "parallel"}).blocks[0]
+    assert isinstance(block, ParallelBlock)
+    x = torch.randn(2, 7, 16, dtype=torch.float64)
+    normed = block.norm(x)
+    torch.testing.assert_close(block(x), x + block.self_attn(normed) + block.feed_forward(normed))
+
+
+# --- A mixture of depths --------------------------------------------------------------------------
+
+
+def routed(**changes: object):
+    return made({"arrangement": "mixture_of_depths", **changes})
+
+
+def test_every_other_layer_is_routed():
+    model = made({"arrangement": "mixture_of_depths"}, layers=4)
+    assert [isinstance(block, Depths) for block in model.blocks] == [False, True, False, True]
+
+
+def test_in_training_the_capacity_chooses():
+    layer = routed(capacity=0.25).blocks[1].train()
+    weights, places = layer.choose(torch.randn(3, 16, 16, dtype=torch.float64))
+    assert weights.shape == places.shape == (3, 4)
+
+
+def test_evaluated_each_token_is_asked_for_itself():
+    layer = routed().blocks[1]
+    x = torch.randn(3, 16, 16, dtype=torch.float64)
+    with torch.no_grad():
+        out = layer(x)
+        through = layer.predictor(x).squeeze(-1) > 0
+        assert through.sum(dim=1).unique().numel() > 1  # rows choose different numbers of tokens
+        for row in range(3):
+            there = through[row].nonzero().squeeze(-1)
+            chosen = x[row : row + 1, there]
+            gain = layer.router(chosen) * (layer.block(chosen) - chosen)
+            expected = x[row].index_add(0, there, gain[0])
+            torch.testing.assert_close(out[row], expected)
+
+
+def test_what_passes_by_is_predicted_and_nothing_else_learns_from_that():
+    model = routed().train()
+    model(tokens(rows=8))
+    model.auxiliary().backward()
+    learning = {name for name, one in model.named_parameters() if one.grad is not None}
+    assert learning == {"blocks.1.predictor.weight", "blocks.1.predictor.bias"}
+
+
+def test_the_predictor_finds_the_router_s_border():
+    torch.manual_seed(0)
+    layer = routed(capacity=0.25).blocks[1].float().train()
+    adam = torch.optim.Adam(layer.predictor.parameters(), 0.05)
+    for _ in range(300):
+        layer.choose(torch.randn(16, 64, 16))
+        layer.miss.backward()
+        adam.step()
+        adam.zero_grad()
+    x = torch.randn(16, 64, 16)
+    through = layer.predictor(x).squeeze(-1) > 0
+    _, places = layer.choose(x)
+    wanted = torch.zeros(16, 64).scatter(1, places, 1.0).bool()
+    assert float((through == wanted).float().mean()) > 0.9
+
+
+# --- What is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ({"attention": "ful"}, r"attention must be one of full, .*did you mean 'full'"),
+        ({"activation": "swigly"}, "did you mean 'swiglu'"),
+        ({"experts": -1}, "experts must be at least 0, not -1"),
+        ({"capacity": 1.5}, "capacity must be from 0.01 to 1"),
+        ({"attention": "mamba"}, "positions=none, not sinusoid"),
+        ({"attention": "mamba", **LATE, **SWIGLU, "experts": 2}, "experts must be 0"),
+        ({"attention": "mamba", **LATE, "arrangement": "parallel"}, "arrangement serial"),
+        ({"attention": "linear", "positions": "t5"}, "attention=full alone shows"),
+        ({"attention": "flash", "positions": "alibi"}, "attention=full alone shows"),
+        ({"attention": "linear", "positions": "rope"}, "needs positive features"),
+        ({"attention": "window", "window": 5}, "window must be even, and is 5"),
+        ({"experts": 2}, "experts are of activation=swiglu, not relu"),
+        ({**SWIGLU, "experts": 2, "top_k": 3}, "top_k must be at most experts, and is 3 of 2"),
+        ({"arrangement": "mixture_of_depths", "positions": "rope"}, "sinusoid, learned or none"),
+    ],
+)
+def test_recipes_that_are_none(recipe, words):
+    with pytest.raises(Refused, match=words):
+        Recipe(**recipe)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "words"),
+    [
+        ({}, {"model": "gpt"}, "model must be paper, not gpt"),
+        ({"attention": "mamba", **LATE}, {"norm": "post"}, "norm must be pre"),
+        ({"arrangement": "parallel"}, {"norm": "post"}, "norm must be pre"),
+        ({"positions": "rope"}, {"d_model": 12}, "must be even, and is 3"),
+        ({"attention": "grouped", "groups": 3}, {}, "3 does not divide 4"),
+        ({"normalised_by": "group"}, {"d_model": 18, "heads": 2}, "must divide d_model = 18"),
+        ({"arrangement": "mixture_of_depths"}, {"layers": 1}, "layers must be at least 2"),
+    ],
+)
+def test_sizes_that_do_not_go_with_a_recipe(recipe, changes, words):
+    with pytest.raises(Refused, match=words):
+        made(recipe, **changes)
+
+
+def test_a_source_is_for_another_model():
+    with pytest.raises(Refused, match="has a source"):
+        build(Recipe(), small("copy"), Languages(WORDS, WORDS, None))
+
+
+def test_a_recipe_can_be_changed():
+    assert Recipe().but({"experts": 2, **SWIGLU}) == Recipe(experts=2, **SWIGLU)

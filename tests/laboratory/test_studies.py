@@ -1,0 +1,120 @@
+"""Every study that ships: a small form of it is run, and its report is what its results give."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from course.curriculum import ROOT
+from laboratory import cell, measures, report, study
+from laboratory.results import FILE, Results, Seen, read
+from laboratory.study import Study
+from training.settings import OF_LANGUAGE
+
+SMALL = {
+    **{"layers": 2, "d_model": 16, "heads": 2, "d_ff": 32, "context": 16, "batch": 2, "steps": 4},
+    **{"warmup": 2, "validate_every": 2, "validate_tokens": 50, "save_every": 4},
+}
+SIZES = ("layers", "d_model", "heads", "d_ff", "context", "batch", "steps", "validate_every")
+MADE: dict[str, str | int | float] = {
+    **{"torch": "2", "machine": "here", "device": "cpu", "threads": 1, "commit": "none"},
+    **{"data": "a file", "yardstick": 0.01},
+}
+
+each_study = pytest.mark.parametrize("name", study.names())
+each_shipped = pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        (name, full)
+        for name in study.names()
+        for full in (False, True)
+        if (study.STUDIES / name / ("full" if full else "") / FILE).exists()
+    ],
+)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is timed is timed once, on a few tokens."""
+    monkeypatch.setattr(measures, "LENGTHS", (16, 32))
+    monkeypatch.setattr(measures, "ROUNDS", 1)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is read in Shakespeare's place."""
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text((ROOT / "implementation.py").read_text()[:8000])
+    return path
+
+
+def small(name: str, text: Path) -> Study:
+    """The study with models of a few numbers, at the first of its points."""
+    found: dict[str, Any] = yaml.safe_load((study.STUDIES / name / "study.yaml").read_text())
+    found["settings"] |= SMALL | {
+        "accumulate": min(2, found["settings"].get("accumulate", 1)),
+    }
+    if found["task"] in OF_LANGUAGE:
+        found["task"] = "text"
+        found["settings"]["data"] = str(text)
+    found["grid"] = {key: values[:1] for key, values in found.get("grid", {}).items()}
+    found["grid"] |= {key: [SMALL[key]] for key in found["grid"] if key in SIZES}
+    found["seeds"] = found["seeds"][:3]
+    found["leave_out"] = []
+    for changes in found["variants"].values():
+        for key in SIZES:
+            if key in (changes or {}):
+                changes[key] = SMALL[key]
+    return study.of(found, name, Path("study.yaml"))
+
+
+@each_study
+def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path) -> None:
+    one = small(name, text)
+    seen: list[Seen] = []
+    for number, which in enumerate(one.cells):
+        seen.append(cell.perform(which, tmp_path / str(number), "cpu"))
+        if which.variant != one.baseline and which.seed == one.seeds[0]:
+            continue
+    wanted = {figure.name for figure in one.figures}
+    there = {key for cell_seen in seen for key in {**cell_seen.figures, **cell_seen.timed}}
+    sized = {figure for figure in wanted if figure.rpartition("_")[2].isdigit()}
+    assert wanted - sized <= there
+    told = report.report(one, Results(name, False, MADE, seen))
+    assert one.question in told
+    assert all(variant in told for variant in one.variants)
+
+
+@each_study
+def test_a_cell_repeats_bit_for_bit(name: str, text: Path, tmp_path: Path) -> None:
+    which = small(name, text).cells[-1]
+    first, again = (cell.perform(which, tmp_path / str(number), "cpu") for number in range(2))
+    assert dataclasses.replace(first, timed={}) == dataclasses.replace(again, timed={})
+
+
+@each_shipped
+def test_the_shipped_report_is_what_the_results_give(
+    name: str, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = study.read(name, full)
+    results = read(one.folder)
+    assert {(seen.variant, tuple(seen.point.items()), seen.seed) for seen in results.cells} == {
+        (which.variant, which.point, which.seed) for which in one.cells
+    }
+    assert (one.folder / "report.md").read_text(encoding="utf-8") == report.report(one, results)
+    monkeypatch.setattr(Study, "folder", tmp_path)
+    report.write(one, results)
+    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert drawn
+    shipped = study.STUDIES / name / ("full" if full else "")
+    for picture in drawn:
+        assert (tmp_path / picture).read_bytes() == (shipped / picture).read_bytes(), picture
+
+
+def test_the_page_of_all_is_what_the_results_give() -> None:
+    page = (study.STUDIES / "README.md").read_text(encoding="utf-8")
+    assert page == report.index()
