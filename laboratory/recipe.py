@@ -113,7 +113,7 @@ class Recipe:
             )
         if self.arrangement == "mixture_of_depths" and settings.layers < 2:
             raise Refused(
-                "arrangement=mixture_of_depths routes every other layer: layers must be 2"
+                "arrangement=mixture_of_depths routes every other layer: layers must be at least 2"
             )
 
     def but(self, changes: Mapping[str, Any]) -> Recipe:
