@@ -17,7 +17,7 @@ from training.errors import Refused
 from training.program import INTERRUPTED, REFUSED
 
 
-def study(
+def study(  # as its command is called
     name: Annotated[
         str | None, typer.Argument(help="A study, such as norms; the list of all if left out.")
     ] = None,
@@ -50,22 +50,21 @@ def study(
         if name is None:
             _list(jobs)
             return
-        from laboratory import reports, running  # torch takes a second to import
-        from laboratory.results import read, write
-        from laboratory.study import read as read_study
+        from laboratory import results, running, study  # torch takes a second to import
+        from laboratory.report import write
 
-        asked = read_study(name, full)
+        asked = study.read(name, full)
         if not report:
             where = device or ("auto" if full else "cpu")
-            write(running.run(asked, where, jobs, data_dir, display.console()), asked.folder)
-        written = reports.write(asked, read(asked.folder))
+            found = running.run(asked, where, jobs, data_dir, display.console())
+            results.write(found, asked.folder)
+        written = write(asked, results.read(asked.folder))
         display.console().print(Text(f"The report is {written}"), soft_wrap=True)
 
 
 def _list(jobs: int | None) -> None:
     """The studies: what each asks, and what it costs here."""
-    from laboratory import cost, running, study
-    from laboratory.results import read
+    from laboratory import cost, results, running, study
 
     processes = len(running.places_of("cpu", jobs))
     step = cost.yardstick()
@@ -75,7 +74,7 @@ def _list(jobs: int | None) -> None:
     for name in study.names():
         one = study.read(name)
         try:
-            seconds = cost.seconds_here(read(one.folder), processes, step)
+            seconds = cost.seconds_here(results.read(one.folder), processes, step)
             takes = f"{max(1, round(seconds / 60))} min"
         except Refused:
             takes = "not known"

@@ -78,9 +78,8 @@ def test_what_is_finished_is_not_run_again(small: Study, tmp_path: Path) -> None
 
 def test_a_kill_in_the_middle_changes_nothing(small: Study, tmp_path: Path) -> None:
     whole = run(small, tmp_path, "whole")
-    longer = {**STUDY["settings"]}
     folder = tmp_path / "study.yaml"
-    folder.write_text(yaml.safe_dump({**STUDY, "settings": longer}))
+    folder.write_text(yaml.safe_dump(STUDY))
     script = (
         "import sys, yaml; from pathlib import Path; from rich.console import Console\n"
         "from laboratory import running, study\n"
@@ -117,19 +116,14 @@ def test_two_at_once_are_one_too_many(small: Study, tmp_path: Path) -> None:
 
 
 def test_a_cell_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
-    variants = {
-        "narrow": {},
-        "short": {"context": 5000},
-    }  # there are not so many held out to learn from
-    short = tmp_path / "short.txt"
-    short.write_text((ROOT / "implementation.py").read_text()[:4000])
-    settings = {**STUDY["settings"], "data": str(short), "steps": 2}
+    variants = {"narrow": {}, "odd": {"d_model": 6, "normalised_by": "group"}}
+    settings = {**STUDY["settings"], "steps": 2}
     broken = study.of(
         {**STUDY, "settings": settings, "variants": variants}, "width", tmp_path / "study.yaml"
     )
     with pytest.raises(Refused, match="3 of 6 cells failed; the others are kept") as refused:
         run(broken, tmp_path)
-    assert str(refused.value).count("The text is too short") == 3
+    assert str(refused.value).count("must divide d_model = 6") == 3
     assert len(list(tmp_path.glob("runs/width/narrow*/seen.json"))) == 3
 
 
