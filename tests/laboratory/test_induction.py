@@ -1,0 +1,295 @@
+"""Induction heads: segments come twice as they should, scores are right, and looking changes nothing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from implementation import attention, subsequent_mask
+from laboratory import induction
+from laboratory.cell import Experiment
+from laboratory.induction import (
+    attention_weights,
+    attentions,
+    figures,
+    look,
+    losses,
+    prefix_matching,
+    previous_token,
+    said_again,
+    without,
+)
+from laboratory.model import Composed, Recipe, build
+from laboratory.repeats import SYMBOLS, Repeated, Repeats, repeated
+from laboratory.study import REPEATS, Cell
+from training.batches import Rows, draws
+from training.devices import Place
+from training.errors import Refused
+from training.run import Run
+from training.settings import Settings
+
+CPU = torch.device("cpu")
+
+
+def settings(**changes: object) -> Settings:
+    usual = {
+        **{"task": "text", "layers": 2, "d_model": 16, "heads": 4, "d_ff": 32, "context": 24},
+        **{"dropout": 0.1, "smoothing": 0.0, "norm": "pre", "batch": 8, "seed": 3},
+        **{"steps": 6, "warmup": 3, "validate_every": 2, "save_every": 6},
+    }
+    return Settings(**(usual | changes))  # type: ignore[arg-type]
+
+
+def model_of(recipe: Recipe | None = None, **changes: object) -> Composed:
+    torch.manual_seed(0)
+    chosen = settings(**changes)
+    model = build(recipe or Recipe(positions="rope"), chosen, Repeats(chosen).languages)
+    return model.eval()
+
+
+def rows(count: int = 200, width: int = 25, symbols: int = SYMBOLS) -> Repeated:
+    return repeated(count, width, symbols, draws("test"))
+
+
+# --- What is learnt -------------------------------------------------------------------------------
+
+
+def test_a_segment_comes_twice_and_does_not_overlap() -> None:
+    drawn = rows()
+    for tokens, second, lag, length in zip(
+        drawn.tokens, drawn.second.tolist(), drawn.lag.tolist(), drawn.length.tolist(), strict=True
+    ):
+        first = second - lag
+        assert 0 <= first <= first + length <= second
+        assert second + length <= 25
+        assert 25 // 4 <= length <= 25 // 2
+        assert torch.equal(tokens[first : first + length], tokens[second : second + length])
+
+
+def test_places_lengths_and_distances_differ() -> None:
+    drawn = rows(2000)
+    assert set(drawn.length.tolist()) == set(range(6, 13))
+    assert (drawn.second - drawn.lag).min() == 0
+    assert (drawn.second + drawn.length).max() == 25
+    assert set(drawn.lag.tolist()) >= set(range(6, 19))
+
+
+def test_every_symbol_is_as_likely_wherever_it_stands() -> None:
+    tokens = rows(8000, 24, 4).tokens
+    for place in (0, 11, 23):
+        counts = tokens[:, place].bincount(minlength=4)
+        assert (counts - 2000).abs().max() < 4 * math.sqrt(8000 * 0.25 * 0.75)
+
+
+def test_a_batch_depends_on_its_number_and_the_seed_alone() -> None:
+    task = Repeats(settings())
+    first = task.batch(5).target
+    task.batch(6)
+    assert torch.equal(task.batch(5).target, first)
+    assert torch.equal(Repeats(settings()).batch(5).target, first)
+    assert first.shape == (8, 25)
+    assert not torch.equal(task.batch(6).target, first)
+    assert not torch.equal(Repeats(settings(seed=4)).batch(5).target, first)
+
+
+def test_nothing_of_what_is_held_out_is_learnt() -> None:
+    task = Repeats(settings(batch=512, context=16))
+
+    def of(some: list[Rows]) -> list[tuple[int, ...]]:
+        return [tuple(row) for one in some for row in one.target.tolist()]
+
+    validation, test = (of(task.held_out(split)) for split in task.splits)
+    learnt = of([task.batch(number) for number in range(20)])
+    every = [*validation, *test, *learnt]
+    assert len(set(every)) == len(every)
+    other = Repeats(settings(seed=9, context=16))
+    assert of(other.held_out("test")) == test
+
+
+def test_a_short_context_is_refused() -> None:
+    with pytest.raises(Refused, match="context must be at least 16 for repeats, and is 15"):
+        Repeats(settings(context=15))
+
+
+# --- Scores ---------------------------------------------------------------------------------------
+
+
+def pointing(drawn: Repeated, by: int) -> Tensor:
+    """A head that looks, from a repeated symbol, `by` places after its first one; else at itself."""
+    width = drawn.tokens.size(1)
+    weights = torch.eye(width).repeat(len(drawn.tokens), 1, 1)
+    for row, second, lag, length in zip(
+        weights, drawn.second.tolist(), drawn.lag.tolist(), drawn.length.tolist(), strict=True
+    ):
+        for place in range(second, second + length):
+            row[place] = 0
+            row[place, place - lag + by] = 1
+    return weights.unsqueeze(1)
+
+
+@pytest.mark.parametrize(("by", "score"), [(0, 0.0), (1, 1.0), (2, 0.0)])
+def test_a_head_that_always_looks_there_has_a_score_of_1(by: int, score: float) -> None:
+    drawn = rows()
+    assert prefix_matching(pointing(drawn, by), drawn).tolist() == [score]
+
+
+def test_equal_weights_have_a_score_of_one_over_t() -> None:
+    drawn = rows()
+    weights = torch.full((200, 2, 25, 25), 1 / 25)
+    torch.testing.assert_close(prefix_matching(weights, drawn), torch.full((2,), 1 / 25))
+
+
+def test_heads_are_scored_one_by_one_and_without_the_last_symbol() -> None:
+    drawn = rows()
+    both = torch.cat([pointing(drawn, 0), pointing(drawn, 1)], dim=1)[..., :-1, :-1]
+    assert prefix_matching(both, drawn).tolist() == [0.0, 1.0]
+
+
+def test_a_symbol_that_stands_elsewhere_before_is_not_asked_about() -> None:
+    #                 first place ↓           ↓ again: 1 stands twice before it, 2 once, 3 has no next
+    tokens = torch.tensor([[1, 2, 3, 9, 1, 8, 1, 2, 3, 7]])
+    drawn = Repeated(tokens, torch.tensor([6]), torch.tensor([6]), torch.tensor([3]))
+    weights = torch.zeros(1, 1, 10, 10)
+    weights[0, 0, 7, 2] = 0.25  # from the 2 that comes again to what came after it
+    weights[0, 0, 6, 1] = weights[0, 0, 8, 3] = 1.0
+    assert prefix_matching(weights, drawn).tolist() == [0.25]
+
+
+def test_previous_token_scores() -> None:
+    before = torch.zeros(3, 5, 5)
+    before[:, torch.arange(1, 5), torch.arange(4)] = 1
+    weights = torch.stack([before, torch.eye(5).expand(3, 5, 5), before / 4], dim=1)
+    assert previous_token(weights).tolist() == [1.0, 0.0, 0.25]
+
+
+def test_losses_are_taken_where_something_tells_what_is_next() -> None:
+    #                          first: 1 to 3 (of which the first is not counted), again: 5 to 7
+    drawn = Repeated(
+        torch.zeros(1, 9, dtype=torch.long), torch.tensor([5]), torch.tensor([4]), torch.tensor([3])
+    )
+    loss = torch.tensor([[1.0, 2, 4, 8, 16, 32, 64, 128]])  # of the symbols 1 to 8
+    assert said_again(loss, drawn) == ((2 + 4) / 2, (32 + 64) / 2)
+
+
+# --- Looking into a model -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [Recipe(positions="rope"), Recipe(), Recipe(positions="rope", attention="grouped", groups=2)],
+    ids=["rope", "sinusoid", "grouped"],
+)
+def test_the_weights_are_those_that_values_are_mixed_by(recipe: Recipe) -> None:
+    model, tokens = model_of(recipe), rows().tokens[:4]
+    seen = []
+    for layer in attentions(model):
+        layer.w_o.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    weights = attention_weights(model, tokens)
+    entered: list[Tensor] = []
+    attentions(model)[1].register_forward_pre_hook(lambda _, given: entered.append(given[0]))
+    model(tokens)
+    layer = attentions(model)[1]
+    value = layer.project(entered[0])[2].repeat_interleave(4 // layer.n_kv_heads, dim=1)
+    torch.testing.assert_close(weights[1].sum(-1), torch.ones(4, 4, 25))
+    mixed = (weights[1] @ value).transpose(1, 2).flatten(-2)
+    torch.testing.assert_close(mixed, seen[1])
+    query, key, _ = layer.project(entered[0])
+    key = layer.turn(key).repeat_interleave(4 // layer.n_kv_heads, dim=1)
+    _, wanted = attention(layer.turn(query), key, value, subsequent_mask(25))
+    torch.testing.assert_close(weights[1], wanted)
+
+
+def test_a_head_that_is_off_is_one_whose_columns_of_the_projection_are_0() -> None:
+    model, tokens = model_of(), rows().tokens
+    layer = attentions(model)[1]
+    whole = losses(model, tokens)
+    with without(layer, 2):
+        off = losses(model, tokens)
+    torch.testing.assert_close(losses(model, tokens), whole, rtol=0, atol=0)
+    assert not torch.allclose(off, whole)
+    with torch.no_grad():
+        layer.w_o.weight[:, 8:12] = 0  # d_k is 4
+    torch.testing.assert_close(losses(model, tokens), off)
+
+
+def test_a_head_is_on_again_after_an_error() -> None:
+    model, tokens = model_of(), rows().tokens[:2]
+    whole = losses(model, tokens)
+    with pytest.raises(RuntimeError), without(attentions(model)[0], 0):
+        raise RuntimeError
+    assert torch.equal(losses(model, tokens), whole)
+
+
+def test_figures_are_of_the_head_that_was_best() -> None:
+    model, task = model_of(), Repeats(settings())
+    seen = {"step": 10, **look(model, task, CPU)}
+    seen["prefix"] = [[0.1, 0.2, 0.0, 0.0], [0.0, 0.3, 0.7, 0.1]]
+    seen["previous"] = [[0.1, 0.2, 0.0, 0.9], [1.0, 0.0, 0.0, 0.0]]
+    found = figures(model, task, [seen], CPU)
+    assert found["best_off"] == found["off_1_2"]
+    assert found["previous_off"] == found["off_0_3"]
+    six = [found[f"off_{layer}_{head}"] for layer in (0, 1) for head in range(4)]
+    six = [cost for number, cost in enumerate(six) if number not in (3, 6)]
+    assert found["others_off"] == pytest.approx(sum(six) / 6)
+    assert found["in_context"] == found["again"] - found["first"]
+    test = task.repeated("test")
+    weights = attention_weights(model, test.tokens[:, :-1])
+    assert found["prefix_matching"] == float(prefix_matching(weights[1], test)[2])
+    assert found["formed_at"] == 10.0
+    assert "fell_at" not in found  # an untrained model has learnt nothing
+
+
+def test_a_single_layer_has_nobody_to_carry_anything() -> None:
+    model, task = model_of(layers=1), Repeats(settings())
+    found = figures(model, task, [{"step": 1, **look(model, task, CPU)}], CPU)
+    assert "previous_off" not in found
+    assert "formed_at" not in found
+
+
+def test_when_is_the_first_time() -> None:
+    half = math.log(SYMBOLS) / 2
+    looks = [
+        {"step": step, "prefix": [[0.0], [score]], "again": again}
+        for step, score, again in ((1, 0.4, 3.0), (2, 0.5, half), (3, 0.3, 1.0), (4, 0.9, 0.1))
+    ]
+    assert induction._when(looks) == {"formed_at": 2.0, "fell_at": 2.0}
+    assert induction._when(looks[:1]) == {}
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [Recipe(positions="alibi"), Recipe(attention="linear"), Recipe(attention="window")],
+    ids=["alibi", "linear", "window"],
+)
+def test_other_attention_is_refused(recipe: Recipe) -> None:
+    with pytest.raises(Refused, match="attention=full"):
+        look(model_of(recipe), Repeats(settings()), CPU)
+
+
+# --- Looking changes nothing ----------------------------------------------------------------------
+
+
+def trained(folder: Path, watched: bool, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    chosen = settings()
+    cell = Cell("v", (), 3, REPEATS, chosen, Recipe(positions="rope"), ())
+    experiment = Experiment(cell, Repeats(chosen), Run.begin(folder, chosen), Place(CPU))
+    with monkeypatch.context() as patch:
+        if not watched:
+            patch.setattr(induction, "look", lambda *_: {})
+        experiment.train(None)
+    return experiment
+
+
+def test_looking_does_not_change_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = trained(tmp_path / "watched", True, monkeypatch)
+    alone = trained(tmp_path / "alone", False, monkeypatch)
+    assert [one["step"] for one in watched.looks] == [2, 4, 6]
+    assert len(watched.looks[0]["prefix"]) == 2
+    for name, weight in watched.model.named_parameters():
+        assert torch.equal(weight, dict(alone.model.named_parameters())[name]), name
