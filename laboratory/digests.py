@@ -6,17 +6,16 @@ import ast
 import functools
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from laboratory.study import REPEATS, Cell
+from laboratory.study import Cell
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("implementation.py", "variants/*.py", "training/*.py")
-# Of the laboratory, as its other files change no figure:
-OWN = ("cell", "layers", "measures", "model", "recipe", "timed")
+CELL = ROOT / "laboratory" / "cell.py"
 WHERE = ("data_dir",)  # settings that say where something lies
 
 
@@ -37,22 +36,44 @@ def digest_of(cell: Cell, data: str, device: torch.device) -> str:
         "data": data,
         "device": device.type,
         "torch": torch.__version__,
-        "code": _code(cell.task == REPEATS),
+        "code": _code(),
     }
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
 @functools.cache
-def _code(repeats: bool) -> str:
-    """Of what the code does: comments and docstrings may change."""
-    files = [path for pattern in SOURCES for path in sorted(ROOT.glob(pattern))]
-    own = (*OWN, "induction") if repeats else OWN
-    files += [ROOT / "laboratory" / f"{name}.py" for name in own]
+def _code() -> str:
+    """Of what the code does that a cell is computed by: comments and docstrings may change."""
     digest = hashlib.sha256()
-    for file in files:
-        tree = ast.parse(file.read_bytes())
+    for _, tree in sorted(_needed(CELL).items()):
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 node.value.value = ""
         digest.update(ast.dump(tree).encode())
     return digest.hexdigest()
+
+
+def _needed(start: Path) -> dict[Path, ast.Module]:
+    """A file of ours, and all that it imports by whatever detour."""
+    found: dict[Path, ast.Module] = {}
+    left = [start]
+    while left:
+        file = left.pop()
+        if file not in found:
+            found[file] = ast.parse(file.read_bytes())
+            left += _imported(found[file])
+    return found
+
+
+def _imported(tree: ast.Module) -> Iterator[Path]:
+    """The files of ours that a file imports."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+        for name in names:
+            file = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+            if file.is_file():
+                yield file

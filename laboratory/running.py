@@ -64,7 +64,9 @@ def run(
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
     """Within it nobody else writes into the folder."""
-    lock = FileLock(folder / ".lock", timeout=0)  # the system takes it back, however its holder ends
+    lock = FileLock(
+        folder / ".lock", timeout=0
+    )  # the system takes it back, however its holder ends
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()

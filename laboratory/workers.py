@@ -88,7 +88,7 @@ def perform_all(jobs: Sequence[Job], devices: Sequence[str], threads: int) -> It
 def _keep_busy(
     worker: _Worker, waiting: queue.SimpleQueue[Job], ended: queue.SimpleQueue[Done]
 ) -> None:
-    while True:
+    while not worker.ended:
         try:
             job = waiting.get_nowait()
         except queue.Empty:
@@ -97,10 +97,15 @@ def _keep_busy(
 
 
 class _Worker:
-    """A process, started again where it has died."""
+    """A process, started again where it has died.
+
+    Attributes:
+        ended: whether nothing more is wanted of it.
+    """
 
     def __init__(self, device: str, threads: int):
         self._device, self._threads = device, threads
+        self.ended = False
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
 
@@ -121,9 +126,10 @@ class _Worker:
             return Done(job, None, f"its process ended with {how}: perhaps memory ran out")
 
     def end(self) -> None:
+        """Whatever it is doing. A cell goes on later from its last checkpoint."""
+        self.ended = True
         if self._process is not None:
-            self._process.terminate()
-            self._process.join()
+            self._process.kill()
 
 
 def _serve(pipe: Connection, device: str, threads: int) -> None:
