@@ -1,4 +1,5 @@
-"""What training and inference hold in memory, by part: predicted by `training.memory`, and measured.
+"""What training and inference hold in memory, by part: predicted by `training.memory` and
+`training.peaks`, and measured.
 
 The paper's decoder, GPT-2 and LLaMA, at three sizes, float32, one thread. Each line of the tables is a
 process of its own, in which these are measured:
@@ -44,15 +45,14 @@ from rounds import console, machine_with, show_machine, table, write
 from training.memory import (
     Step,
     activations,
-    inference_peak,
     kv_cache,
     moments,
     sizes_of,
     tables,
-    training_peak,
     weights,
 )
 from training.model import Objective, build, recompute_layers
+from training.peaks import inference_peak, training_peak
 from training.settings import MODELS, Settings
 from training.vocabulary import Languages, Symbols
 from variants.kv_cache import CachedGPT, KVCache, new_cache

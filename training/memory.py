@@ -1,11 +1,11 @@
 """The bytes that a model needs, part by part, from its sizes alone.
 
-    training   = weights + gradients + moments + activations + what is at work
-    inference  = weights + cache + what is at work
+    training    weights, gradients, moments (of Adam), activations
+    inference   weights, cache
 
 It holds for the language models of `training.model`: the paper's decoder, GPT-2, LLaMA. Activations are
 what autograd keeps of *these* references, operation by operation. They spell out norms and attention, and
-so keep more than fused kernels do. `benchmarks/memory.py` measures the same.
+so keep more than fused kernels do. `training.peaks` adds the parts up; `benchmarks/memory.py` measures them.
 
 From symbols to names
     B, T            batch, tokens: of a step
@@ -266,60 +266,3 @@ def activations(sizes: Sizes, step: Step) -> int:
         return sizes.layers * sum(layer_activations(sizes, step).values()) + outside
     entering = sizes.layers * step.batch * step.tokens * sizes.d_model * step.number
     return entering + outside + step.tokens**2 * FLAG * (sizes.model == "paper")
-
-
-# --- At the most ----------------------------------------------------------------------------------
-
-
-def training_peak(sizes: Sizes, step: Step) -> dict[str, int]:
-    """The parts of a training step when most is held, with torch's Adam going by one tensor at a time.
-
-    There are two such moments, and the larger is returned. In between gradients come and activations go.
-
-        backward begins   W + moments + activations + a layer anew + max(2 B T V, B h T², B T f) s
-        Adam steps        W + moments + gradients + 2 · the largest matrix
-
-    At the first the gradients of log-probabilities and logits are at work, or of attention weights, or of
-    the hidden layer; where layers are recomputed, the last one's activations are there as well. At the
-    second Adam's denominator is at work, twice.
-    """
-    s, rows = step.number, step.batch * step.tokens
-    pairs = 0 if step.fused else step.batch * sizes.heads * step.tokens**2
-    held = {"weights": weights(sizes, s) + tables(sizes, s), "moments": moments(sizes, s)}
-    anew = sum(layer_activations(sizes, step).values()) if step.recompute else 0
-    turn = held | {
-        "gradients": 0,
-        "activations": activations(sizes, step),
-        "at work": anew + max(2 * rows * sizes.vocab, pairs, rows * sizes.d_ff) * s,
-    }
-    largest = sizes.d_model * max(sizes.vocab, sizes.d_ff, 3 * sizes.d_model)
-    end = held | {"gradients": weights(sizes, s), "activations": 0, "at work": 2 * largest * s}
-    return max(turn, end, key=lambda parts: sum(parts.values()))
-
-
-def inference_peak(sizes: Sizes, step: Step, room: int = 0) -> dict[str, int]:
-    """The parts when a model reads B · T tokens at once, without gradients, when most is held.
-
-        weights + cache + max(B T V, 3 B h T², B T f · 2) s      LLaMA: B T f · 3
-
-    At work are the logits (the paper's decoder: and their logarithms, 2 B T V); or scores, weights and
-    masked weights; or the hidden layer. The paper's decoder keeps the weights of all layers to be looked at,
-    N B h T² s, unless it is fused.
-
-    Args:
-        sizes, step: of the model, and of what it reads.
-        room: tokens that the cache has room for; 0 is no cache.
-    """
-    s, rows = step.number, step.batch * step.tokens
-    pairs = 0 if step.fused else step.batch * sizes.heads * step.tokens**2
-    paper = sizes.model == "paper"
-    head, hidden = (
-        rows * sizes.vocab * (1 + paper),
-        rows * sizes.d_ff * (2 + (sizes.model == "llama")),
-    )
-    return {
-        "weights": weights(sizes, s) + tables(sizes, s),
-        "cache": kv_cache(sizes, step.batch, room, s),
-        "to look at": sizes.layers * pairs * s * paper,
-        "at work": max(head, 3 * pairs, hidden) * s,
-    }

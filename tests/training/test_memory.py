@@ -8,7 +8,6 @@ from training.memory import (
     Sizes,
     Step,
     activations,
-    inference_peak,
     kv_cache,
     layer_activations,
     layer_parameters,
@@ -17,10 +16,10 @@ from training.memory import (
     parameters,
     sizes_of,
     tables,
-    training_peak,
     weights,
 )
 from training.model import Objective, build, count, recompute_layers
+from training.peaks import inference_peak, to_look_at, training_peak
 from training.tasks import load
 from variants.kv_cache import new_cache
 
@@ -164,6 +163,19 @@ def test_the_peak_is_where_most_is_held():
     less = training_peak(sizes, again)
     assert sum(less.values()) < sum(begun.values()) / 2
     assert less["activations"] < outer_activations(sizes, again)["head"] * 4
+
+
+def test_weights_to_look_at_are_held_by_the_paper_s_decoder(poem):
+    """They are there after a pass without gradients, and not where they were never written down."""
+    for fused in (False, True):
+        model, sizes = made(poem, fused=fused)
+        with torch.no_grad():
+            model(torch.ones(3, 7, dtype=torch.long))
+        kept = [one.weights for one in model.modules() if getattr(one, "weights", None) is not None]
+        step = Step(batch=3, tokens=7, fused=fused)
+        assert to_look_at(sizes, step) == storages(kept)
+        assert inference_peak(sizes, step)["to look at"] == storages(kept)
+    assert to_look_at(made(poem, model="gpt")[1], Step(batch=3, tokens=7)) == 0
 
 
 def test_sizes_that_there_are_not():

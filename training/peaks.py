@@ -1,0 +1,86 @@
+"""What training and inference hold when most is held, from a model's sizes: the parts of `training.memory`,
+and what is at work beside them. Symbols are those of that file."""
+
+from __future__ import annotations
+
+from training.memory import (
+    Sizes,
+    Step,
+    activations,
+    kv_cache,
+    layer_activations,
+    moments,
+    tables,
+    weights,
+)
+
+
+def to_look_at(sizes: Sizes, step: Step) -> int:
+    """The attention weights that the paper's decoder holds on to until its next forward pass, unless it is
+    fused: N B h T² s. While autograd keeps them as well they are the same bytes."""
+    held = sizes.model == "paper" and not step.fused
+    return sizes.layers * _pairs(sizes, step) * step.number * held
+
+
+def _pairs(sizes: Sizes, step: Step) -> int:
+    """Queries and keys that meet in a layer, B h T²; none where they are never written down."""
+    return 0 if step.fused else step.batch * sizes.heads * step.tokens**2
+
+
+def training_peak(sizes: Sizes, step: Step) -> dict[str, int]:
+    """The parts of a training step when most is held, with torch's Adam going by one tensor at a time.
+
+    There are two such moments, and the larger is returned. In between gradients come and activations go.
+
+        backward begins   weights + moments + activations + max(2 B T V, B h T² · 1, B T f) s
+        Adam steps        weights + moments + gradients + 2 · the largest matrix
+
+    At the first the gradients of log-probabilities and logits are at work; or those of attention weights and
+    of scores, while the weights themselves are let go (the paper's decoder holds on to them: B h T² · 2); or
+    that of the hidden layer. Where layers are recomputed, the last one's activations are at work as well. At
+    the second Adam's denominator is at work, twice.
+    """
+    s, rows, pairs = step.number, step.batch * step.tokens, _pairs(sizes, step)
+    held = {"weights": weights(sizes, s) + tables(sizes, s), "moments": moments(sizes, s)}
+    looked_at = to_look_at(sizes, step)
+    anew = sum(layer_activations(sizes, step).values()) if step.recompute else 0
+    gradients = max(2 * rows * sizes.vocab, pairs * (2 if looked_at else 1), rows * sizes.d_ff) * s
+    turn = held | {
+        "gradients": 0,
+        "activations": activations(sizes, step),
+        # of all layers but the last, whose weights are among the activations
+        "to look at": looked_at * (sizes.layers - 1) // sizes.layers if step.recompute else 0,
+        "at work": anew + gradients,
+    }
+    largest = sizes.d_model * max(sizes.vocab, sizes.d_ff, 3 * sizes.d_model)
+    end = held | {
+        "gradients": weights(sizes, s),
+        "activations": 0,
+        "to look at": looked_at,
+        "at work": 2 * largest * s,
+    }
+    return max(turn, end, key=lambda parts: sum(parts.values()))
+
+
+def inference_peak(sizes: Sizes, step: Step, room: int = 0) -> dict[str, int]:
+    """The parts when a model reads B · T tokens at once, without gradients, when most is held.
+
+        weights + cache + max(B T V, 3 B h T², B T f · 2) s      LLaMA: B T f · 3
+
+    At work are the logits (the paper's decoder: and their logarithms, 2 B T V); or scores, weights and
+    masked weights, of which the paper's decoder keeps one to be looked at; or the hidden layer.
+
+    Args:
+        sizes, step: of the model, and of what it reads.
+        room: tokens that the cache has room for; 0 is no cache.
+    """
+    s, rows, pairs = step.number, step.batch * step.tokens, _pairs(sizes, step)
+    looked_at = to_look_at(sizes, step)
+    head = rows * sizes.vocab * (2 if sizes.model == "paper" else 1)
+    hidden = rows * sizes.d_ff * (3 if sizes.model == "llama" else 2)
+    return {
+        "weights": weights(sizes, s) + tables(sizes, s),
+        "cache": kv_cache(sizes, step.batch, room, s),
+        "to look at": looked_at,
+        "at work": max(head, pairs * (2 if looked_at else 3), hidden) * s,
+    }
