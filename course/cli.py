@@ -31,7 +31,8 @@ COMMANDS = {  # and where they are, in the order of the help
     "study": "laboratory.command",
     "grade": "course.grading.command",
     **{"train": TRAINING, "translate": TRAINING, "generate": TRAINING},
-    **{"evaluate": TRAINING, "attention": TRAINING, "quantize": TRAINING, "export": TRAINING},
+    **{"evaluate": TRAINING, "attention": TRAINING, "compare": TRAINING},
+    **{"quantize": TRAINING, "export": TRAINING},
 }
 IN_AN_EDITION = ("check", "watch", "hint", "reset", "lesson", "solution", "doctor")
 

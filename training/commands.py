@@ -1,5 +1,5 @@
 """`train`, and what is done with what it has made: `translate`, `generate`, `evaluate`, `attention`,
-`quantize`, `export`."""
+`compare`, `quantize`, `export`."""
 
 from __future__ import annotations
 
@@ -217,6 +217,27 @@ def attention(
         from training import using  # torch takes a second to import
 
         using.attention(program, run, text, out, device)
+
+
+def compare(
+    context: typer.Context,
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="The folders of two runs or more.")
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The picture, .png, .svg or .pdf.")
+    ] = Path("compare.png"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
+    ] = False,
+) -> None:
+    """Runs beside each other: curves in one picture, the settings that differ, losses at equal steps,
+    tokens and time."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import comparing  # Matplotlib takes a second to import
+
+        comparing.compare(program, runs, out, as_json)
 
 
 def quantize(
