@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from implementation import attention, subsequent_mask
-from laboratory import induction
+from laboratory import heads, induction
 from laboratory.cell import Experiment
 from laboratory.induction import (
     attention_weights,
@@ -25,6 +25,7 @@ from laboratory.induction import (
 )
 from laboratory.model import Composed, Recipe, build
 from laboratory.repeats import SYMBOLS, Repeated, Repeats, repeated
+from laboratory.results import Results, Seen
 from laboratory.study import REPEATS, Cell
 from training.batches import Rows, draws
 from training.devices import Place
@@ -108,6 +109,14 @@ def test_nothing_of_what_is_held_out_is_learnt() -> None:
     assert len(set(every)) == len(every)
     other = Repeats(settings(seed=9, context=16))
     assert of(other.held_out("test")) == test
+
+
+def test_who_draws_otherwise_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Repeats(settings())
+    assert task.fingerprint == Repeats(settings(seed=4)).fingerprint
+    assert task.fingerprint != Repeats(settings(context=25)).fingerprint
+    monkeypatch.setattr("laboratory.repeats.SYMBOLS", 33)
+    assert task.fingerprint != Repeats(settings()).fingerprint
 
 
 def test_a_short_context_is_refused() -> None:
@@ -293,3 +302,73 @@ def test_looking_does_not_change_the_training(
     assert len(watched.looks[0]["prefix"]) == 2
     for name, weight in watched.model.named_parameters():
         assert torch.equal(weight, dict(alone.model.named_parameters())[name]), name
+
+
+# --- What is told of it ---------------------------------------------------------------------------
+
+
+def cell_of(seed: int, formed: int | None, variant: str = "two", best: float = 1.0) -> Seen:
+    """A cell with two layers of two heads, the last of which forms at a step, or never."""
+    looks = [
+        {
+            "step": step,
+            "prefix": [[0.1, 0.0], [0.2, 0.9 if formed is not None and step >= formed else 0.1]],
+            "previous": [[0.2, 0.8], [0.1, 0.1]],
+            **{"first": 3.5, "again": 0.5, "score": -1.0},
+        }
+        for step in (25, 50, 75)
+    ]
+    figures = {
+        **{"loss": 2.0, "parameters": 1.0, "prefix_matching": 0.9, "first": 3.5},
+        **{"again": 0.5, "in_context": -3.0 + seed / 10, "best_off": best, "others_off": 0.25},
+        **{"previous_off": 2.0, "off_0_0": 0.25, "off_0_1": 2.0, "off_1_0": 0.25, "off_1_1": best},
+    }
+    if formed is not None:
+        figures |= {"formed_at": float(formed), "fell_at": formed + 25.0 * (seed - 1)}
+    return Seen(variant, {}, seed, figures, extra={"looks": looks})
+
+
+def results(cells: list[Seen]) -> Results:
+    return Results("induction", False, {}, cells)
+
+
+def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
+    told = heads.paragraphs(
+        results([cell_of(2, 75), cell_of(0, 50, best=0.9), cell_of(1, 50, best=1.2)])
+    )
+    assert "a head formed in 3 of 3 seeds" in told[0]
+    assert "at steps 50 to 75" in told[0]
+    assert "-25, +0, +25 (the model was looked at every 25 steps)" in told[1]
+    assert "costs 3.50 ± 0.00 a symbol where it comes first, and 0.50 ± 0.00" in told[2]
+    assert "costs 1.03 ± 0.15 more, without the head below it" in told[3]
+    assert (
+        "matters more than the others, in every seed: by 0.78 (95% interval 0.40 to 1.16)"
+        in told[3]
+    )
+
+
+def test_what_did_not_form_is_told_too() -> None:
+    told = heads.paragraphs(
+        results([cell_of(seed, 50 if seed == 2 else None) for seed in range(3)])
+    )
+    assert "formed in 1 of 3 seeds" in told[0]
+    assert "no head formed in 2 of 3 seeds" in told[2]
+    none = heads.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
+    assert "no head formed in 3 of 3 seeds" in none[0]
+    assert "made use of without an induction head as well, by 2.65 to 3.15" in none[2]
+
+
+def test_heads_that_matter_alike_are_not_told_apart() -> None:
+    cells = [cell_of(seed, 50, best=best) for seed, best in enumerate((0.1, 0.3, 0.5))]
+    assert "the others no difference is seen" in heads.paragraphs(results(cells))[-1]
+
+
+def test_the_picture_is_the_same_in_any_order_and_has_no_date(tmp_path: Path) -> None:
+    cells = [cell_of(seed, 50, variant) for seed in range(3) for variant in ("one", "two")]
+    (first,) = heads.draw(results(cells), tmp_path / "a")
+    (again,) = heads.draw(results(cells[::-1]), tmp_path / "b")
+    assert first.name == "heads.svg"
+    assert "<dc:date>" not in first.read_text()
+    assert again.read_bytes() == first.read_bytes()
+    (other,) = heads.draw(results(cells[:4]), tmp_path / "c")
+    assert other.read_bytes() != first.read_bytes()
