@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from implementation import attention, subsequent_mask
-from laboratory import heads, induction
+from laboratory import headmaps, heads, induction
 from laboratory.cell import Experiment
 from laboratory.induction import (
     attention_weights,
@@ -353,9 +353,11 @@ def test_what_did_not_form_is_told_too() -> None:
     )
     assert "formed in 1 of 3 seeds" in told[0]
     assert "no head formed in 2 of 3 seeds" in told[2]
+    assert "costs 1.00 more" in told[-1]  # of the one seed in which there is such a head
     none = heads.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
     assert "no head formed in 3 of 3 seeds" in none[0]
     assert "made use of without an induction head as well, by 2.65 to 3.15" in none[2]
+    assert len(none) == 3
 
 
 def test_heads_that_matter_alike_are_not_told_apart() -> None:
@@ -365,10 +367,10 @@ def test_heads_that_matter_alike_are_not_told_apart() -> None:
 
 def test_the_picture_is_the_same_in_any_order_and_has_no_date(tmp_path: Path) -> None:
     cells = [cell_of(seed, 50, variant) for seed in range(3) for variant in ("one", "two")]
-    (first,) = heads.draw(results(cells), tmp_path / "a")
-    (again,) = heads.draw(results(cells[::-1]), tmp_path / "b")
+    (first,) = headmaps.draw(results(cells), tmp_path / "a")
+    (again,) = headmaps.draw(results(cells[::-1]), tmp_path / "b")
     assert first.name == "heads.svg"
     assert "<dc:date>" not in first.read_text()
     assert again.read_bytes() == first.read_bytes()
-    (other,) = heads.draw(results(cells[:4]), tmp_path / "c")
+    (other,) = headmaps.draw(results(cells[:4]), tmp_path / "c")
     assert other.read_bytes() != first.read_bytes()
