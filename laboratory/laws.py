@@ -6,7 +6,7 @@ eq. 2):
     L(N, D) = E + A / N^α + B / D^β
 
 and for one of the two alone, L(N) = E + A / N^α. Without a floor, as Kaplan et al. 2020 (*Scaling Laws for
-Neural Language Models*, eq. 1.1 and 1.2): L(N) = (N_c / N)^α, a straight line where both axes are logarithmic.
+Neural Language Models*, eq. 1.1 and 1.2): L(N) = (N_c / N)^α, a straight line on logarithmic axes.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def fit(sizes: Float[ndarray, "n k"], losses: Float[ndarray, " n"], seed: int = 
             f"there are {different} and {count}"
         )
     middle = x.mean(0)  # the search is easier around the middle
-    best = min((_search(x - middle, y, start) for start in _starts(y, terms)), key=lambda one: one.cost)
+    best = min(
+        (_search(x - middle, y, start) for start in _starts(y, terms)), key=lambda one: one.cost
+    )
     fitted = _predicted(best.x, x - middle)
     residuals = y - fitted
     residuals -= residuals.mean()
@@ -116,7 +118,9 @@ def straight(sizes: Float[ndarray, " n"], losses: Float[ndarray, " n"]) -> Estim
         Refused: too few different sizes.
     """
     if len(np.unique(sizes)) < LEAST_SIZES:
-        raise Refused(f"A law needs {LEAST_SIZES} different sizes: there are {len(np.unique(sizes))}")
+        raise Refused(
+            f"A law needs {LEAST_SIZES} different sizes: there are {len(np.unique(sizes))}"
+        )
     line = stats.linregress(np.log(sizes), np.log(losses))
     half = _t(len(sizes) - 2) * line.stderr
     return Estimate(-line.slope, -line.slope - half, -line.slope + half)

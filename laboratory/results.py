@@ -110,12 +110,12 @@ def _lines(results: Results) -> Iterator[str]:
     yield from _listed(
         {
             **{"variant": one.variant, "point": one.point, "seed": one.seed},
-            **{"figures": one.figures, "curve": one.curve, "extra": one.extra},
+            **{"figures": _sorted(one.figures), "curve": one.curve, "extra": one.extra},
         }
         for one in cells
     )
     yield '], "timed": ['
-    yield from _listed(one.timed for one in cells)
+    yield from _listed(_sorted(one.timed) for one in cells)
     yield "]}"
 
 
@@ -127,6 +127,10 @@ def _sortable(point: Point) -> list[tuple[bool, float, str]]:
     ]
 
 
+def _sorted(figures: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(figures.items()))
+
+
 def _listed(rows: Iterable[Any]) -> Iterator[str]:
     lines = [_line(row) for row in rows]
     for number, line in enumerate(lines, 1):
@@ -135,7 +139,7 @@ def _listed(rows: Iterable[Any]) -> Iterator[str]:
 
 def _line(value: Any) -> str:
     """JSON in a line. Python writes a float with the digits that bring it back."""
-    return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

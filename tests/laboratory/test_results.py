@@ -53,6 +53,13 @@ def test_points_are_sorted_as_numbers(tmp_path: Path) -> None:
     assert layers == [2, 12]
 
 
+def test_a_point_keeps_the_order_of_its_keys(tmp_path: Path) -> None:
+    point: dict[str, int | float | str | bool] = {"warmup": 1, "layers": 2}
+    write(Results("norms", False, MADE, [replace(cell(), point=point)]), tmp_path)
+    [seen] = read(tmp_path).cells
+    assert list(seen.point) == ["warmup", "layers"]
+
+
 def test_a_change_of_one_cell_changes_one_line(tmp_path: Path) -> None:
     results = several()
     write(results, tmp_path)

@@ -1,0 +1,52 @@
+"""Numbers as a report tells them: with the digits that their spread allows."""
+
+from __future__ import annotations
+
+import math
+
+
+def places(spread: float, most: int) -> int:
+    """How many decimals a number with this spread has.
+
+    The first digit of the spread is the last that is told, and the second where the first is a 1.
+
+    Args:
+        spread: a deviation, or half an interval; 0 or NaN where there is none.
+        most: decimals that are told at most; these, where there is no spread.
+
+    Returns:
+        Decimals; below 0 where tens, hundreds, … are rounded away.
+    """
+    if not math.isfinite(spread) or spread <= 0:
+        return most
+    size = math.floor(math.log10(spread))
+    first_is_1 = spread / 10.0**size < 2
+    return min(most, first_is_1 - size)
+
+
+def number(value: float, decimals: int) -> str:
+    """A number with so many decimals, thousands apart, and a real minus."""
+    if not math.isfinite(value):
+        return "—" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    rounded = round(value, decimals) + 0.0  # -0.0 becomes 0.0
+    return f"{rounded:,.{max(0, decimals)}f}".replace("-", "−")
+
+
+def signed(value: float, decimals: int) -> str:
+    """A difference, which always has its sign."""
+    told = number(value, decimals)
+    return f"+{told}" if value > 0 and told.strip("0.,") else told
+
+
+def significant(value: float, digits: int = 2) -> str:
+    """A number that is known by its size: 1.2e+12 is 1.2 · 10¹²."""
+    if not math.isfinite(value) or value == 0:
+        return number(value, 0)
+    size = math.floor(math.log10(abs(value)))
+    if -3 <= size < 7:
+        return number(value, digits - 1 - size)
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa} · 10{str(int(power)).translate(RAISED)}"
+
+
+RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
