@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,12 +15,13 @@ from matplotlib.ticker import MaxNLocator
 
 from laboratory.comparing import Compared, where
 from laboratory.study import Picture
-from laboratory.style import WIDTH, Look, columns, legend, logarithmic, plain
+from laboratory.style import WIDTH, Look, columns, legend, logarithmic, plain, short
 
 TITLE = 0.55  # inches of a panel's title and of its axis
 LEGEND = 0.3  # inches of a row of the legend
 LETTERS = 58  # of a line below a picture
 NARROW = 28  # letters of a line beside it
+BEYOND = 5  # times the median: what is larger would press all else together
 
 
 def grid_of(count: int, height: float, rows: int, beside: int = 1) -> tuple[Figure, list[Axes]]:
@@ -52,13 +54,46 @@ def rows_of(compared: Compared) -> int:
     return math.ceil(len(compared.study.variants) / columns(compared.study.variants))
 
 
-def scale_y(plot: Axes, picture: Picture) -> None:
-    """The vertical axis, as the picture asks for it."""
+def scale(plot: Axes, axis: str, picture: Picture, compared: Compared) -> None:
+    """The axis of the picture's figure: logarithmic if it asks for that, and else cut where a run that got
+    out of hand would press all others together.
+    """
     if picture.logy:
-        logarithmic(plot, "y")
-    else:
-        plot.yaxis.set_major_locator(MaxNLocator(6))
-        plain(plot, "y")
+        logarithmic(plot, axis)
+        return
+    (plot.yaxis if axis == "y" else plot.xaxis).set_major_locator(MaxNLocator(6))
+    plain(plot, axis)
+    highest = roof(compared, picture)
+    if math.isfinite(highest):
+        lowest = min(value for value in _drawn(compared, picture))
+        low, high = lowest - 0.05 * (highest - lowest), highest + 0.05 * (highest - lowest)
+        plot.set_ylim(low, high) if axis == "y" else plot.set_xlim(low, high)
+
+
+def roof(compared: Compared, picture: Picture) -> float:
+    """The largest value that the axis shows; ∞ where all are near enough to each other."""
+    values = _drawn(compared, picture)
+    most = BEYOND * statistics.median(values) if values else 0.0
+    return math.inf if max(values, default=0.0) <= most else max(v for v in values if v <= most)
+
+
+def _drawn(compared: Compared, picture: Picture) -> list[float]:
+    runs = (
+        compared.values(picture.y, v, p)
+        for v in compared.study.variants
+        for p in compared.study.points
+    )
+    return [value for run in runs for value in run.values() if math.isfinite(value) and value > 0]
+
+
+def _beyond(compared: Compared, picture: Picture) -> Iterator[str]:
+    highest = roof(compared, picture)
+    if picture.logy:
+        return
+    for side in compared.sides(picture.y):
+        if side.spread is not None and side.spread.high > highest:
+            at = f" at {where(side.point)}" if side.point else ""
+            yield f"{side.variant}{at} (up to {short(float(f'{side.spread.high:.2g}'))})"
 
 
 def finish(
@@ -74,8 +109,11 @@ def finish(
         legend(figure, drawn, line)
         told = textwrap.fill(words or words_of(compared, picture.y), NARROW)
         figure.supylabel(told, fontsize=10.5)
-    if lost := list(_not_drawn(compared, picture)):
-        told = textwrap.fill("not drawn: " + "; ".join(lost), LETTERS)
+    lost, beyond = list(_not_drawn(compared, picture)), list(_beyond(compared, picture))
+    notes = [f"not drawn: {'; '.join(lost)}"] if lost else []
+    notes += [f"beyond the axis: {'; '.join(beyond)}"] if beyond else []
+    if notes:
+        told = "\n".join(textwrap.fill(note, LETTERS) for note in notes)
         figure.supxlabel(told, x=0.01, ha="left", fontsize=9.5)
 
 

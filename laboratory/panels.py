@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from laboratory.comparing import Compared, Side, where
-from laboratory.frames import TITLE, finish, grid_of, rows_of, scale_y, unique, words_of
+from laboratory.frames import TITLE, finish, grid_of, rows_of, scale, unique, words_of
 from laboratory.study import Picture, Point
 from laboratory.style import INK, QUIET, Look, logarithmic, looks, plain
 
@@ -43,7 +43,7 @@ def against(compared: Compared, picture: Picture) -> Figure:
             logarithmic(plot, "x", values)
         plot.xaxis.set_major_locator(FixedLocator(values))
         plain(plot, "x")
-        scale_y(plot, picture)
+        scale(plot, "y", picture, compared)
     panels[-1].set_xlabel(words_of(compared, picture.x))
     finish(figure, compared, picture, drawn)
     return figure
@@ -107,11 +107,7 @@ def dots(compared: Compared, picture: Picture) -> Figure:
         plot.set_ylim(len(drawn) - 0.4, -0.6)
         plot.set_title(where(point))
         plot.grid(axis="y", visible=False)
-        if picture.logy:
-            logarithmic(plot, "x")
-        else:
-            plot.xaxis.set_major_locator(MaxNLocator(6))
-            plain(plot, "x")
+        scale(plot, "x", picture, compared)
     panels[-1].set_xlabel(words_of(compared, picture.y))
     finish(figure, compared, picture, {})
     return figure
@@ -140,7 +136,7 @@ def curves(compared: Compared, picture: Picture) -> Figure:
         plain(plot, "x")
         if picture.logx:
             logarithmic(plot, "x")
-        scale_y(plot, picture)
+        scale(plot, "y", picture, compared)
         plot.set_xlabel("step" if plot in panels[-2:] else "")
     finish(figure, compared, picture, drawn, "validation loss")
     return figure
@@ -176,7 +172,7 @@ def scatter(compared: Compared, picture: Picture) -> Figure:
         else:
             plot.xaxis.set_major_locator(MaxNLocator(6))
             plain(plot, "x")
-        scale_y(plot, picture)
+        scale(plot, "y", picture, compared)
     panels[-1].set_xlabel(words_of(compared, picture.x))
     finish(figure, compared, picture, drawn, line=False)
     return figure

@@ -219,8 +219,8 @@ def _points(grid: Mapping[str, list[Value]]) -> Iterator[Point]:
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
             raise Refused(f"grid: {key} must be a list of values, not {values!r}")
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
+    for chosen in itertools.product(*grid.values()):
+        yield dict(zip(grid, chosen, strict=True))
 
 
 def _cells(
