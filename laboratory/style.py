@@ -109,10 +109,16 @@ def plain(axes: Axes, axis: str) -> None:
 class Plain(ScalarFormatter):
     """All numbers of an axis with as many decimals, and large ones short."""
 
+    large = False
+
+    def set_locs(self, locs: list[float]) -> None:
+        """Where the ticks are."""
+        self.large = max(map(abs, locs), default=0) >= 1000
+        super().set_locs(locs)
+
     def __call__(self, x: float, pos: int | None = None) -> str:
         """A tick's label."""
-        large = len(self.locs) == 0 or max(map(abs, self.locs)) >= 1000
-        return short(x) if large else super().__call__(x, pos)
+        return short(x) if self.large else super().__call__(x, pos)
 
 
 def short(value: float) -> str:

@@ -1,0 +1,371 @@
+"""A report says what the numbers allow, and no more: from results that are made up."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from laboratory import drawing, report, study
+from laboratory.answers import headline
+from laboratory.comparing import Compared
+from laboratory.digits import number, places, signed, significant
+from laboratory.results import Results, Seen, read, write
+from laboratory.study import Study
+from training.errors import Refused
+
+NAN = math.nan
+MADE: dict[str, str | int | float] = {
+    **{"torch": "2.13.0", "machine": "x86_64 AVX2", "device": "cpu", "threads": 1},
+    **{"commit": "0123456789ab", "data": "fedcba", "yardstick": 0.0123},
+}
+ASKED: dict[str, Any] = {
+    "question": "Does width help?",
+    "task": "shakespeare",
+    "settings": {"dropout": 0.0, "smoothing": 0.0},
+    "baseline": "narrow",
+    "variants": {"narrow": {}, "wide": {"d_ff": 4096}, "deep": {"layers": 8}},
+    "grid": {"warmup": [10, 50]},
+    "seeds": [0, 1, 2],
+    "equal": "tokens",
+    "held": "All read the same batches.",
+    "figures": {
+        "loss": {"words": "loss per character", "better": "lower", "digits": 3},
+        "accuracy": {"words": "accuracy", "better": "higher", "digits": 3},
+        "cache": {"words": "bytes kept", "better": "lower", "digits": 0},
+        "pace": {"words": "tokens a second", "better": "higher", "digits": 0, "timed": True},
+    },
+    "pictures": [
+        {"kind": "against", "x": "warmup", "y": "loss", "logx": True},
+        {"kind": "dots", "y": "accuracy"},
+        {"kind": "curves", "y": "loss"},
+        {"kind": "scatter", "x": "loss", "y": "accuracy"},
+    ],
+    "why": {"accuracy": "Nobody counted."},
+}
+# Of each seed: what the seed does to all variants, and what else it does to this one.
+SHARED = (0.00, 0.05, -0.04)
+OWN = {"narrow": (0.0, 0.0, 0.0), "wide": (0.001, -0.001, 0.0), "deep": (0.002, -0.02, 0.017)}
+SHIFT = {"narrow": 0.0, "wide": -0.1, "deep": 0.0}
+
+
+def asked(**changes: Any) -> Study:
+    return study.of({**ASKED, **changes}, "width", Path("study.yaml"))
+
+
+def simple(**changes: Any) -> Study:
+    """The same study at a single point."""
+    pictures = [one for one in ASKED["pictures"] if one["kind"] != "against"]
+    return asked(**{"grid": {}, "pictures": pictures, **changes})
+
+
+Change = Callable[[str, int, dict[str, float]], None]
+
+
+def results(one: Study, change: Change | None = None) -> Results:
+    cells = []
+    for cell in one.cells:
+        name, seed = cell.variant, cell.seed
+        loss = 2 + SHIFT[name] + SHARED[seed] + OWN[name][seed]
+        figures = {"loss": loss, "accuracy": 1 - loss / 4, "cache": 1024.0, "parameters": 1000.0}
+        figures["cache"] *= {"narrow": 1, "wide": 2, "deep": 4}[name]
+        if change is not None:
+            change(name, seed, figures)
+        curve = [(10, figures["loss"] + 1), (20, figures["loss"])]
+        timed = {"pace": 12_345.0 + 1000 * seed}
+        cells.append(Seen(name, dict(cell.point), seed, figures, timed, curve))
+    return Results("width", False, MADE, cells)
+
+
+def diverge(name: str, seeds: int) -> Change:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        if variant == name and seed < seeds:
+            figures.clear()
+            figures |= {"loss": NAN, "parameters": 1000.0}
+
+    return change
+
+
+# --- What is said ---------------------------------------------------------------------------------
+
+
+def test_a_difference_is_claimed_with_its_size_and_interval() -> None:
+    one = simple()
+    told = report.report(one, results(one))
+    assert "better than `narrow`: `wide` by 0.100 (0.098 to 0.102)" in told
+    assert "- `wide`: better by 0.100 (0.098 to 0.102)." in told
+    assert "**−0.100 (−0.102 to −0.098)**" in told
+
+
+def test_higher_is_better_where_it_is_said_to_be() -> None:
+    one = simple()
+    told = report.report(one, results(one))
+    paragraph = told[told.index("**Accuracy** (higher is better)") :]
+    assert "- `wide`: better by 0.025 " in paragraph
+
+
+def test_no_difference_seen_is_said_with_its_interval() -> None:
+    one = simple()
+    told = report.report(one, results(one))
+    assert "no difference seen: `deep`" in told
+    assert "- `deep`: no difference seen: 0.00 (−0.05 to +0.05)." in told
+    row = next(line for line in told.splitlines() if line.startswith("| `deep` | 2.00"))
+    assert "**" not in row
+
+
+def test_chance_is_counted() -> None:
+    one = simple()
+    told = report.report(one, results(one))
+    # Two variants and two figures that seeds change; the bytes kept are no matter of chance.
+    assert "Comparisons that seeds could disturb: 4. Claimed among them: 2." in told
+    assert "at most 5% look different: 0.2." in told
+
+
+def test_points_are_told_apart() -> None:
+    one = asked()
+    mixed = results(one)
+    for seen in mixed.cells:
+        if seen.variant == "wide" and seen.point["warmup"] == 50:
+            seen.figures["loss"] += 0.1  # then there is nothing between the two
+    told = report.report(one, mixed)
+    assert "`wide` (at 1 of 2 points)" in headline(Compared(one, mixed))
+    assert "better at warmup 10 by 0.100" in told
+    assert "no difference seen at warmup 50" in told
+
+
+def test_what_no_seed_changes_is_told_as_a_multiple() -> None:
+    one = simple()
+    told = report.report(one, results(one))
+    assert "in multiples of `narrow`: `wide` 2.00, `deep` 4.00." in told
+    assert "| `deep` | 4,096 |" in told
+
+
+def test_timed_figures_stand_apart_and_claim_nothing() -> None:
+    one = simple()
+    told = report.report(one, results(one))
+    before, _, after = told.partition("## Measured by the clock")
+    assert "tokens a second" not in before
+    assert "**These vary**" in after
+    assert "| `wide` | 12,300 to 14,300 |" in after
+
+
+def test_it_can_be_repeated() -> None:
+    one = simple()
+    told = report.report(one, results(one))
+    assert told.startswith("# Does width help?\n")
+    assert "Held equal: tokens. All read the same batches." in told
+    for value in ("torch 2.13.0", "x86_64 AVX2", "threads 1", "commit 0123456789ab", "data fedcba"):
+        assert value in told
+    assert "\ncourse study width\n" in told
+    assert "reading.md" in told
+
+
+# --- What went wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+def test_what_diverged_is_told_and_not_averaged_away(seeds: int) -> None:
+    one = simple()
+    told = report.report(one, results(one, diverge("wide", seeds)))
+    assert f"- `wide`: diverged in {seeds} of 3 seeds." in told
+    assert f"| `wide` | diverged in {seeds} of 3 |" in told
+    assert "diverged in some runs: `wide`" in told
+    assert "nan" not in told
+    assert "better" not in headline(Compared(one, results(one, diverge("wide", seeds))))
+
+
+def test_with_a_baseline_that_diverged_nothing_is_compared() -> None:
+    one = simple()
+    told = report.report(one, results(one, diverge("narrow", 1)))
+    assert "- `narrow`: diverged in 1 of 3 seeds." in told
+    assert "Claimed" not in told and "better by" not in told
+
+
+def test_a_figure_that_a_variant_lacks_is_a_dash_with_its_reason() -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        if variant == "deep":
+            del figures["accuracy"]
+
+    one = simple()
+    told = report.report(one, results(one, change))
+    assert "| `deep` | — |" in told
+    assert "- `deep`: not compared: nobody counted." in told
+    assert "— stands where there is no such figure. Accuracy: Nobody counted." in told
+    assert "Nobody counted" not in report.report(one, results(one))
+
+
+def test_missing_runs_are_named() -> None:
+    one = simple()
+    whole = results(one)
+    told = report.report(one, dataclasses.replace(whole, cells=whole.cells[:-1]))
+    assert "**This is of a part of the study.** Of 9 runs 1 are missing: `deep,seed=2`." in told
+    assert "part of the study" not in report.report(one, whole)
+
+
+def test_nothing_is_claimed_of_two_seeds() -> None:
+    one = simple()
+    whole = results(one)
+    told = report.report(
+        one, dataclasses.replace(whole, cells=[seen for seen in whole.cells if seen.seed < 2])
+    )
+    assert "better by" not in told and "Claimed" not in told
+
+
+def test_a_variant_that_was_not_run_is_said_to_be_missing() -> None:
+    one = simple()
+    whole = results(one)
+    some = [seen for seen in whole.cells if seen.variant != "deep"]
+    told = report.report(one, dataclasses.replace(whole, cells=some))
+    assert "| `deep` | not run |" in told
+
+
+def test_results_of_something_else_are_refused() -> None:
+    one = simple()
+    whole = results(one)
+    with pytest.raises(Refused, match="results of depth, not of width"):
+        report.report(one, dataclasses.replace(whole, study="depth"))
+    with pytest.raises(Refused, match="results of width --full, not of width"):
+        report.report(one, dataclasses.replace(whole, full=True))
+    with pytest.raises(Refused, match=r"wide.*does not ask for any more"):
+        report.report(simple(variants={"narrow": {}, "deep": {}}), whole)
+
+
+# --- Pictures -------------------------------------------------------------------------------------
+
+
+def drawn(one: Study, seen: Results, folder: Path) -> dict[str, bytes]:
+    folder.mkdir(exist_ok=True)
+    drawing.draw(one, seen, folder)
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_all_that_the_report_shows_is_drawn(tmp_path: Path) -> None:
+    one = asked()
+    files = drawn(one, results(one), tmp_path)
+    assert sorted(files) == sorted(picture.file for picture in drawing.pictures(one))
+    told = report.report(one, results(one))
+    assert all(f"]({name})" in told for name in files)
+
+
+def test_the_same_results_are_the_same_bytes(tmp_path: Path) -> None:
+    one = asked()
+    first, again = (drawn(one, results(one), tmp_path / name) for name in ("first", "again"))
+    assert first == again
+    assert not any(b"dc:date" in body for body in first.values())
+
+
+def test_pictures_are_text_on_white(tmp_path: Path) -> None:
+    one = asked()
+    for name, body in drawn(one, results(one), tmp_path).items():
+        texts = [node.text for node in ET.fromstring(body).iter("{http://www.w3.org/2000/svg}text")]
+        assert any("wide" in (text or "") for text in texts), name
+        assert b"fill: #ffffff" in body, name
+        assert len(body) < 100_000, name
+
+
+def test_what_is_not_drawn_is_named(tmp_path: Path) -> None:
+    one = asked()
+    files = drawn(one, results(one, diverge("wide", 2)), tmp_path)
+    for name in ("loss_against_warmup.svg", "accuracy_dots.svg", "accuracy_against_loss.svg"):
+        assert b"not drawn: wide" in files[name], name
+    assert b"not drawn" not in drawn(one, results(one), tmp_path / "whole")["accuracy_dots.svg"]
+
+
+def test_a_run_that_got_out_of_hand_does_not_press_the_others_together(tmp_path: Path) -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        figures["loss"] += 100 * (variant == "deep")
+
+    one = asked()
+    files = drawn(one, results(one, change), tmp_path)
+    assert b"beyond the axis: deep" in files["loss_against_warmup.svg"]
+    assert b"beyond" not in files["accuracy_dots.svg"]
+
+
+def test_a_part_of_the_study_can_be_drawn(tmp_path: Path) -> None:
+    one = asked()
+    whole = results(one)
+    files = drawn(one, dataclasses.replace(whole, cells=whole.cells[:1]), tmp_path)
+    assert len(files) == len(one.pictures)
+    assert len(drawn(one, dataclasses.replace(whole, cells=[]), tmp_path / "none")) == len(files)
+
+
+# --- Files ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of studies with one in it."""
+    monkeypatch.setattr(study, "STUDIES", tmp_path)
+    monkeypatch.setattr(report, "STUDIES", tmp_path)
+    folder = tmp_path / "width"
+    folder.mkdir()
+    (folder / "study.yaml").write_text(yaml.safe_dump(ASKED))
+    write(results(study.read("width")), folder)
+    return tmp_path
+
+
+def test_report_pictures_and_the_page_of_all_are_written(studies: Path) -> None:
+    one = study.read("width")
+    path = report.write(one, read(one.folder))
+    assert path.read_text(encoding="utf-8") == report.report(one, results(one))
+    page = (studies / "README.md").read_text(encoding="utf-8")
+    assert page == report.index()
+    assert "## Does width help?" in page
+    assert report.answer(one, results(one)) in page
+    assert "](width/loss_against_warmup.svg)](width/report.md)" in page
+    assert (studies / "width" / "loss_against_warmup.svg").exists()
+
+
+def test_a_study_without_results_is_not_on_the_page(studies: Path) -> None:
+    (studies / "width" / "results.json").unlink()
+    assert "Does width help?" not in report.index()
+
+
+# --- Digits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spread", "most", "expected"),
+    [
+        (0.0041, 5, 3),
+        (0.0012, 5, 4),
+        (0.0012, 3, 3),
+        (0.3, 3, 1),
+        (25.0, 3, -1),
+        (0.0, 3, 3),
+        (NAN, 3, 3),
+        (0.002, 5, 3),
+    ],
+)
+def test_a_number_has_the_digits_that_its_spread_allows(
+    spread: float, most: int, expected: int
+) -> None:
+    assert places(spread, most) == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (number(1234567.0, 0), "1,234,567"),
+        (number(1234567.0, -4), "1,230,000"),
+        (number(-0.0001, 3), "0.000"),
+        (number(-1.5, 1), "−1.5"),
+        (number(NAN, 1), "—"),
+        (number(-math.inf, 1), "−∞"),
+        (signed(0.5, 1), "+0.5"),
+        (signed(0.0001, 2), "0.00"),
+        (signed(-0.5, 1), "−0.5"),
+        (significant(1.234e12), "1.2 · 10¹²"),
+        (significant(0.01234), "0.012"),
+        (significant(123456.0, 3), "123,000"),
+        (significant(1.5e-7), "1.5 · 10⁻⁷"),
+    ],
+)
+def test_numbers_as_they_are_told(told: str, expected: str) -> None:
+    assert told == expected
