@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,8 +99,10 @@ def _run(compared: Compared) -> str:
         f"{len(asked.variants)} variants (" + ", ".join(f"`{v}`" for v in asked.variants) + ")"
     )
     points = f" at {len(asked.points)} points" if len(asked.points) > 1 else ""
+    counts = Counter((cell.variant, cell.point) for cell in asked.cells).values()
+    seeds = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{max(counts)}"
     return (
-        f"{len(compared.results.cells)} runs: {variants}{points}, with {len(asked.seeds)} seeds. "
+        f"{len(compared.results.cells)} runs: {variants}{points}, with {seeds} seeds. "
         f"Held equal: {asked.equal}. {asked.held}"
     )
 

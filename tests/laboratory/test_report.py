@@ -166,6 +166,16 @@ def test_it_can_be_repeated() -> None:
     assert "reading.md" in told
 
 
+def test_runs_are_counted_with_their_seeds() -> None:
+    one = simple()
+    assert "9 runs: 3 variants (`narrow`, `wide`, `deep`), with 3 seeds." in report.report(
+        one, results(one)
+    )
+    dear = simple(leave_out=[{"variant": "deep", "seed": 2}])
+    assert "8 runs: 3 variants" in report.report(dear, results(dear))
+    assert "with 2 to 3 seeds." in report.report(dear, results(dear))
+
+
 # --- What went wrong ------------------------------------------------------------------------------
 
 
