@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from laboratory.comparing import Compared, Side, where
-from laboratory.digits import number, places, signed
+from laboratory.digits import number, places, signed, significant
 from laboratory.statistics import Comparison, chance
 from laboratory.study import Figure
 
@@ -136,7 +136,7 @@ def _size(figure: Figure, side: Side) -> str:
     """How large a difference is, without its sign: "0.12 (0.08 to 0.16)"."""
     assert side.against is not None
     low, high = sorted((abs(side.against.low), abs(side.against.high)))
-    decimals = places((high - low) / 2, figure.digits)
+    decimals = _decimals(figure, side.against)
     told = [number(one, decimals) for one in (abs(side.against.mean), low, high)]
     return f"{told[0]} ({told[1]} to {told[2]})"
 
@@ -147,9 +147,16 @@ def _difference(figure: Figure, side: Side) -> str:
 
 def difference(figure: Figure, against: Comparison) -> str:
     """A difference with its interval: "+0.12 (+0.08 to +0.16)"."""
-    decimals = places((against.high - against.low) / 2, figure.digits)
+    decimals = _decimals(figure, against)
     mean, low, high = (signed(one, decimals) for one in (against.mean, against.low, against.high))
     return f"{mean} ({low} to {high})" if math.isfinite(against.low) else f"{mean} (a single seed)"
+
+
+def _decimals(figure: Figure, against: Comparison) -> int:
+    """Of a difference and its interval, which must not seem to hold 0 where it does not."""
+    decimals = places((against.high - against.low) / 2, figure.digits)
+    nearest = min(abs(against.low), abs(against.high))
+    return max(decimals, -math.floor(math.log10(nearest))) if against.claimed else decimals
 
 
 def _diverged(side: Side) -> str:
@@ -170,7 +177,7 @@ def _exact(compared: Compared, figure: Figure) -> str:
             if side.spread and base and base.mean and math.isfinite(side.spread.mean / base.mean):
                 ratios.append(side.spread.mean / base.mean)
         if ratios:
-            low, high = number(min(ratios), 2), number(max(ratios), 2)
+            low, high = significant(min(ratios)), significant(max(ratios))
             told.append(f"`{variant}` {low if low == high else f'{low} to {high}'}")
     if not told:
         return ""

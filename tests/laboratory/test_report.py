@@ -119,6 +119,17 @@ def test_no_difference_seen_is_said_with_its_interval() -> None:
     assert "**" not in row
 
 
+def test_an_interval_that_is_claimed_does_not_seem_to_hold_0() -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        if variant == "wide":
+            figures["loss"] = 2 + SHARED[seed] + 0.001 + 0.0003 * seed
+
+    one = simple()
+    told = report.report(one, results(one, change))
+    assert "- `wide`: worse by 0.0013 (0.0006 to 0.0020)." in told
+    assert "**+0.0013 (+0.0006 to +0.0020)**" in told
+
+
 def test_chance_is_counted() -> None:
     one = simple()
     told = report.report(one, results(one))
@@ -142,7 +153,7 @@ def test_points_are_told_apart() -> None:
 def test_what_no_seed_changes_is_told_as_a_multiple() -> None:
     one = simple()
     told = report.report(one, results(one))
-    assert "in multiples of `narrow`: `wide` 2.00, `deep` 4.00." in told
+    assert "in multiples of `narrow`: `wide` 2.0, `deep` 4.0." in told
     assert "| `deep` | 4,096 |" in told
 
 
