@@ -19,7 +19,7 @@ from training.errors import Refused
 from training.overlaid import draw
 from training.program import Program
 from training.settings import Settings
-from training.using import _refuse_what_is_no_picture
+from training.using import refuse_what_is_no_picture
 
 LOSSES = ("validation", "training")
 AMOUNTS = ("steps", "tokens", "seconds")
@@ -46,7 +46,7 @@ def compare(program: Program, folders: Sequence[Path], out: Path, as_json: bool)
         Refused: fewer than two runs, what is no run or has no rows, metrics that are damaged, or a
             picture that cannot be written.
     """
-    _refuse_what_is_no_picture(out)
+    refuse_what_is_no_picture(out)
     runs = read(folders)
     try:
         draw(runs, out)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from training.curves import Curves, Point
-from training.pictures import DPI, _write
+from training.pictures import DPI, write_figure
 
 # Of Okabe and Ito, for those who see few colours; markers and dashes for those who see none.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
@@ -44,7 +44,7 @@ def draw(runs: Sequence[Curves], path: Path) -> None:
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def _line(panel: Axes, points: Sequence[Point], number: int) -> None:

@@ -76,7 +76,7 @@ def draw_curves(run: Run) -> None:
     for plot in (pace, rate):
         plot.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
         plot.set_xlabel("step")
-    _write(figure, run.curves)
+    write_figure(figure, run.curves)
 
 
 def _line(
@@ -124,7 +124,7 @@ def draw_attention(maps: Sequence[Attention], path: Path) -> None:
     figure.colorbar(image, cax=bar)
     bar.tick_params(labelsize=7)
     bar.set_title("weight", fontsize=8)
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def _panel(plot: Axes, one: Attention, head: int) -> matplotlib.image.AxesImage:
@@ -175,7 +175,7 @@ def _glyphs() -> frozenset[int]:
     return frozenset(get_font(findfont(FontProperties())).get_charmap())
 
 
-def _write(figure: Figure, path: Path) -> None:
+def write_figure(figure: Figure, path: Path) -> None:
     """All of it or nothing, so that a full disk leaves no half of a picture."""
     ending = path.suffix.lower()
     body = io.BytesIO()

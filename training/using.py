@@ -120,7 +120,7 @@ def attention(program: Program, run: Path, text: str, out: Path | None, device: 
         Refused: no model, a text that it cannot read, or a picture that cannot be written.
     """
     picture = out or Run(run).attention
-    _refuse_what_is_no_picture(picture)
+    refuse_what_is_no_picture(picture)
     try:
         draw_attention(Model.load(run, device, program.workshop).attention(text), picture)
     except OSError as error:
@@ -128,7 +128,12 @@ def attention(program: Program, run: Path, text: str, out: Path | None, device: 
     program.console().print(Text(str(picture)), soft_wrap=True)
 
 
-def _refuse_what_is_no_picture(path: Path) -> None:
+def refuse_what_is_no_picture(path: Path) -> None:
+    """Before anything is computed for it.
+
+    Raises:
+        Refused: a name by which no picture can be written.
+    """
     endings = ", ".join(METADATA)
     if path.is_dir():
         raise Refused(f"{path} is a folder: --out names a file ending in {endings}")

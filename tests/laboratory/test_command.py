@@ -1,0 +1,55 @@
+"""`course study` as somebody types it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from course.curriculum import ROOT
+from laboratory import study
+
+
+def course(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "course.cli", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_list_says_what_each_asks_and_takes() -> None:
+    done = course("study")
+    assert done.returncode == 0, done.stderr
+    for name in study.names():
+        assert name in done.stdout
+    assert " min" in done.stdout
+
+
+def test_a_name_that_is_nearly_right() -> None:
+    done = course("study", "norm")
+    assert done.returncode == 2
+    assert "did you mean 'norms'?" in done.stderr.replace("\n", " ")
+
+
+def test_a_report_needs_results() -> None:
+    done = course("study", "norms", "--full", "--report")
+    assert done.returncode == 2
+    assert "the study has no results yet" in done.stderr.replace("\n", " ")
+
+
+def test_a_report_is_written_again_as_it_was() -> None:
+    shipped = study.STUDIES / "positions" / "report.md"
+    before = shipped.read_bytes()
+    done = course("study", "positions", "--report")
+    assert done.returncode == 0, done.stderr
+    assert str(shipped) in done.stdout
+    assert shipped.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(["--jobs", "0"], "jobs"), (["--device", "tpu"], "no device 'tpu'")]
+)
+def test_bad_words(words: list[str], told: str, tmp_path: Path) -> None:
+    done = course("study", "norms", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
