@@ -75,9 +75,9 @@ def _list(jobs: int | None) -> None:
         one = study.read(name)
         try:
             seconds = cost.seconds_here(results.read(one.folder), processes, step)
-            takes = f"{max(1, round(seconds / 60))} min"
         except Refused:
-            takes = "not known"
+            seconds = None
+        takes = f"{max(1, round(seconds / 60))} min" if seconds else "not known"
         table.add_row(Text(name, "bold"), one.question, str(len(one.cells)), takes)
     display.console().print(table)
 

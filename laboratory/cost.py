@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 
@@ -48,13 +49,15 @@ def _step() -> float:
     return statistics.median(taken)
 
 
-def seconds_here(results: Results, processes: int, step: float) -> float:
-    """How long a study that has results would take here.
+def seconds_here(results: Results, processes: int, step: float) -> float | None:
+    """How long a study that has results would take here; None where they do not say what it took.
 
     Args:
         results: with the time of each cell where they were made.
         processes: side by side.
         step: the yardstick here.
     """
-    there = sum(seen.timed["core_seconds"] for seen in results.cells)
+    there = sum(seen.timed.get("core_seconds", math.nan) for seen in results.cells)
+    if math.isnan(there):
+        return None
     return there * step / float(results.made["yardstick"]) / processes
