@@ -103,7 +103,7 @@ def served(topic: str) -> Iterator[str]:
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        found = re.search(r"http://\\S+", server.stdout.readline())
+        found = re.search(r"http://\S+", server.stdout.readline())
         assert found, "course explore gave no address"
         yield found[0]
     finally:
