@@ -37,10 +37,8 @@ from tests.browser import FLAGS, LAPTOP, program  # noqa: E402
 OPENED, REDRAWN = 10.0, 0.2  # seconds
 DRAWN = ".drawn, .failed"
 PATIENCE = 3_000  # milliseconds: a move that changes nothing, as at the end of a scale, is left out
-HANDS = {
-    "attention": ".grid button",
-    "heads": ".heads button",
-}  # what is clicked where nothing slides
+# What is clicked where nothing slides: queries, and heads.
+HANDS = {"attention": "button[aria-label^='query ']", "heads": ".heads button"}
 
 # Notes when a hand moved and when what is drawn is another.
 WATCH = """() => {
@@ -115,6 +113,7 @@ def moved(page: Page, topic: str, moves: int) -> Iterator[float]:
     """Seconds from each move to what it changes."""
     if topic in HANDS:
         hands = page.locator(HANDS[topic])
+        hands.first.wait_for()
         for number in range(2 * moves):
             yield from one_move(page, lambda at=number: hands.nth(at).click())
         return
