@@ -13,6 +13,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from laboratory import induction
 from laboratory.measures import MEASURES, TIMED
 from laboratory.model import build
 from laboratory.results import Seen
@@ -76,8 +77,6 @@ class Experiment(Trainer):
         """The loss as ever; where heads are studied, they are looked at as well."""
         loss = super().validate()
         if self.cell.task == REPEATS:
-            from laboratory import induction  # of the one study that is about it
-
             look = induction.look(self.model, self.task, self.place.device)
             self.looks.append({"step": self.progress.step, **look})
             write_whole(self._file, json.dumps(self.looks).encode())
@@ -91,8 +90,6 @@ def load(cell: Cell) -> Task:
         Refused: data that cannot be had.
     """
     if cell.task == REPEATS:
-        from laboratory import induction
-
         return induction.Repeats(cell.settings)
     return tasks.load(cell.settings, SILENT)
 
@@ -137,8 +134,6 @@ def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float
         with torch.random.fork_rng(devices=[]):
             into |= measure(model, task, settings, device)
     if experiment.cell.task == REPEATS:
-        from laboratory import induction
-
         figures |= induction.figures(model, task, experiment.looks, device)
     return figures, timed
 
