@@ -1,4 +1,4 @@
-"""What training and inference hold in memory, by part: predicted by `training.memory` and
+"""What training and inference hold in memory, by part: predicted by `variants.memory` and
 `training.peaks`, and measured.
 
 The paper's decoder, GPT-2 and LLaMA, at three sizes, float32, one thread. Each line of the tables is a
@@ -42,20 +42,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rounds import console, machine_with, show_machine, table, write
 
-from training.memory import (
+from training.model import Objective, build, recompute_layers
+from training.peaks import inference_peak, sizes_of, training_peak
+from training.settings import MODELS, Settings
+from training.vocabulary import Languages, Symbols
+from variants.kv_cache import CachedGPT, KVCache, new_cache
+from variants.memory import (
     Step,
     activations,
     kv_cache,
     moments,
-    sizes_of,
     tables,
     weights,
 )
-from training.model import Objective, build, recompute_layers
-from training.peaks import inference_peak, training_peak
-from training.settings import MODELS, Settings
-from training.vocabulary import Languages, Symbols
-from variants.kv_cache import CachedGPT, KVCache, new_cache
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SIZES: dict[

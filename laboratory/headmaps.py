@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from laboratory.heads import by_variant
-from laboratory.induction import FORMED
+from laboratory.induction import FORMED, strongest
 from laboratory.repeats import SYMBOLS
 from laboratory.results import Results, Seen
 
@@ -79,7 +79,7 @@ def _column(plots: Sequence[Axes], cells: Sequence[Seen], dearest: float) -> Non
     for number, cell in enumerate(cells):
         looks, colour = cell.extra["looks"], COLOURS[number % len(COLOURS)]
         steps = [look["step"] for look in looks]
-        best = _best(looks[-1]["prefix"])
+        best = strongest(looks[-1]["prefix"])
         for layer, some in enumerate(looks[-1]["prefix"]):
             for head in range(len(some)):
                 strong = (layer, head) == best
@@ -119,10 +119,10 @@ def _map(plot: Axes, cells: Sequence[Seen], dearest: float) -> None:
     plot.imshow(costs, cmap="Blues", vmin=0, vmax=most, aspect="auto")
     for row, cell in enumerate(cells):
         last = cell.extra["looks"][-1]
-        best = _best(last["prefix"])
+        best = strongest(last["prefix"])
         _frame(plot, heads.index(best), row, BEST)
         if best[0]:
-            _frame(plot, heads.index(_best(last["previous"][: best[0]])), row, CARRIER)
+            _frame(plot, heads.index(strongest(last["previous"][: best[0]])), row, CARRIER)
         for column, cost in enumerate(costs[row]):
             dark = cost > 0.6 * most
             ink = "white" if dark else "black"
@@ -149,12 +149,6 @@ def _frame(plot: Axes, column: int, row: int, line: str) -> None:
         color="#d55e00",
     )
     plot.add_patch(square)
-
-
-def _best(scores: list[list[float]]) -> tuple[int, int]:
-    """Layer and head of the largest score; of equal ones, the first."""
-    places = [(layer, head) for layer, some in enumerate(scores) for head in range(len(some))]
-    return max(places, key=lambda place: scores[place[0]][place[1]])
 
 
 def _written(figure: Figure, path: Path) -> Path:

@@ -23,7 +23,7 @@ from training.errors import Refused
 from training.model import Model
 from training.tasks import Task
 
-__all__ = ["Look", "Repeats", "figures", "look"]
+__all__ = ["Look", "Repeats", "figures", "look", "strongest"]
 
 FORMED = 0.5  # from here on, most of a head's weight lies where induction asks for it
 EARLY, LATE = 50 / 512, 500 / 512  # of the context: the tokens that Olsson et al. 2022 compare
@@ -106,6 +106,12 @@ def previous_token(weights: Tensor) -> Tensor:
     there (Elhage et al. 2021, "Induction Heads").
     """
     return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 2))
+
+
+def strongest(scores: list[list[float]]) -> tuple[int, int]:
+    """Layer and head of the largest score; of equal ones, the first."""
+    places = [(layer, head) for layer, some in enumerate(scores) for head in range(len(some))]
+    return max(places, key=lambda place: scores[place[0]][place[1]])
 
 
 # --- What the model makes of it -------------------------------------------------------------------
@@ -201,7 +207,7 @@ def figures(
     layers = attentions(model)
     rows = _rows(task, "test", device)
     last = looks[-1]
-    best = _largest(last["prefix"])
+    best = strongest(last["prefix"])
     weights = attention_weights(model, rows.tokens[:, :-1])[best[0]]
     first, again = said_again(losses(model, rows.tokens), rows)
     off = {}
@@ -209,7 +215,7 @@ def figures(
         for head in range(layer.n_heads):
             with without(layer, head):
                 off[number, head] = said_again(losses(model, rows.tokens), rows)[1] - again
-    carrier = _largest(last["previous"][: best[0]]) if best[0] else None
+    carrier = strongest(last["previous"][: best[0]]) if best[0] else None
     others = [cost for which, cost in off.items() if which not in (best, carrier)]
     found = {
         "prefix_matching": float(prefix_matching(weights, rows)[best[1]]),
@@ -233,12 +239,6 @@ def _when(looks: Sequence[Look]) -> dict[str, float]:
     fell = [one["step"] for one in looks if one["again"] <= chance / 2]
     steps = {"formed_at": formed, "fell_at": fell}
     return {name: float(found[0]) for name, found in steps.items() if found}
-
-
-def _largest(scores: list[list[float]]) -> tuple[int, int]:
-    """Layer and head of the largest score; of equal ones, the first."""
-    places = [(layer, head) for layer, some in enumerate(scores) for head in range(len(some))]
-    return max(places, key=lambda place: scores[place[0]][place[1]])
 
 
 def _rows(task: Task, split: str, device: torch.device) -> Repeated:

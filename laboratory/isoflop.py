@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from laboratory.laws import Estimate
+from laboratory.laws import Estimate, Fit, fit
 from laboratory.results import Results
 from laboratory.study import Cell, Study
 
@@ -88,6 +88,16 @@ def cellwise(study: Study, results: Results) -> tuple[list[Cellwise], int]:
     whole = [Cellwise(*where, tuple(seen)) for where, seen in sorted(losses.items())]
     sound = [one for one in whole if all(map(math.isfinite, one.losses))]
     return sound, len(whole) - len(sound)
+
+
+def joint(cells: Sequence[Cellwise]) -> Fit:
+    """The law of loss by parameters and tokens together.
+
+    Raises:
+        Refused: too few different sizes.
+    """
+    sizes = np.array([(one.parameters, one.tokens) for one in cells]).reshape(-1, 2)
+    return fit(sizes, np.array([one.loss for one in cells]))
 
 
 # --- Loss at equal compute ------------------------------------------------------------------------

@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from laboratory import laws
 from laboratory.digits import significant
-from laboratory.isoflop import Cellwise, cellwise, spend
+from laboratory.isoflop import Cellwise, cellwise, joint, spend
 from laboratory.results import Results
 from laboratory.study import Study
 from laboratory.style import INK, MARKS, WIDTH, logarithmic, short
@@ -58,10 +57,7 @@ def by_size(cells: Sequence[Cellwise]) -> Figure:
     """Loss over size for each number of tokens, each seed a dot, with the law of both where one fits."""
     figure, plot = _panel()
     try:
-        law = laws.fit(
-            np.array([(one.parameters, one.tokens) for one in cells]).reshape(-1, 2),
-            np.array([one.loss for one in cells]),
-        ).law
+        law = joint(cells).law
     except Refused:
         law = None
     budgets = sorted({one.tokens for one in cells})

@@ -9,7 +9,7 @@ import numpy as np
 
 from laboratory import laws
 from laboratory.digits import number, places, significant
-from laboratory.isoflop import Cellwise, Profile, Spending, cellwise, spend
+from laboratory.isoflop import Cellwise, Profile, Spending, cellwise, joint, spend
 from laboratory.laws import Estimate
 from laboratory.results import Results
 from laboratory.study import Study
@@ -45,10 +45,7 @@ def paragraphs(study: Study, results: Results) -> list[str]:
 def _joint(cells: Sequence[Cellwise]) -> str:
     """Loss by parameters and tokens together."""
     try:
-        fit = laws.fit(
-            np.array([(one.parameters, one.tokens) for one in cells]).reshape(-1, 2),
-            np.array([one.loss for one in cells]),
-        )
+        fit = joint(cells)
     except Refused as error:
         return f"No law of loss can be fitted yet. {error}."
     alpha, beta = (fit.estimate(_exponent_of(term)) for term in (0, 1))

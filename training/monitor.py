@@ -55,12 +55,12 @@ def perplexity(loss: float) -> float:
 def read_metrics(run: Run) -> list[dict[str, float | None]]:
     """The rows of `metrics.csv`, without a last one that a kill has cut short."""
     try:
-        with run.metrics.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        text = run.metrics.read_text(encoding="utf-8")
     except OSError:
         return []
+    whole = text[: text.rfind("\n") + 1]  # the half of a number is a number as well
     found: list[dict[str, float | None]] = []
-    for row in rows:
+    for row in csv.DictReader(whole.splitlines()):
         try:
             found.append({name: float(row[name]) if row[name] else None for name in COLUMNS})
         except (TypeError, ValueError, KeyError):

@@ -1,9 +1,10 @@
-"""What training and inference hold when most is held, from a model's sizes: the parts of `training.memory`,
+"""What training and inference hold when most is held, from a model's sizes: the parts of `variants.memory`,
 and what is at work beside them. Symbols are those of that file."""
 
 from __future__ import annotations
 
-from training.memory import (
+from training.settings import Settings
+from variants.memory import (
     Sizes,
     Step,
     activations,
@@ -13,6 +14,22 @@ from training.memory import (
     tables,
     weights,
 )
+
+
+def sizes_of(settings: Settings, vocab: int) -> Sizes:
+    """The sizes of a run's language model, whose vocabulary has so many tokens."""
+    return Sizes(
+        model=settings.model,
+        vocab=vocab,
+        layers=settings.layers,
+        d_model=settings.d_model,
+        heads=settings.heads,
+        d_ff=settings.d_ff,
+        kv_heads=settings.kv_heads,
+        context=settings.context,
+        norm=settings.norm,
+        tie=settings.tie,
+    )
 
 
 def to_look_at(sizes: Sizes, step: Step) -> int:

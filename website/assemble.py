@@ -36,6 +36,7 @@ MENU = (
     "commands",
     "train",
     "find_out",
+    "Studies <studies/README>",
     "teach",
     "grade",
     "Integrations <integrations/README>",
@@ -81,8 +82,7 @@ def _made() -> Iterator[tuple[str, str]]:
         # To be taken along: without the answer, and untouched by whoever builds the site.
         yield f"_extra/lessons/{day.stem}.ipynb", day.lesson.read_text(encoding="utf-8")
         yield f"_extra/exercises/{day.stem}.py", stub_text(day)
-    if STUDIES.exists():
-        yield "studies/README.md", _studies()
+    yield "studies/README.md", _studies()
     yield "index.md", _first_page()
     yield "lessons/index.md", _lessons()
     yield "paper_notes/index.md", _paper_notes()
@@ -95,9 +95,8 @@ def _made() -> Iterator[tuple[str, str]]:
 
 def _first_page() -> str:
     """What stands there already, and the site's menu."""
-    studies = ["Studies <studies/README>"] if STUDIES.exists() else []
     text = (PAGES / "index.md").read_text(encoding="utf-8")
-    return f"{text}\n{_toctree([*MENU[:6], *studies, *MENU[6:]])}\n"
+    return f"{text}\n{_toctree(MENU)}\n"
 
 
 def _studies() -> str:

@@ -4,7 +4,11 @@ import pytest
 import torch
 
 from tests.training.conftest import small
-from training.memory import (
+from training.model import Objective, build, count, recompute_layers
+from training.peaks import inference_peak, sizes_of, to_look_at, training_peak
+from training.tasks import load
+from variants.kv_cache import new_cache
+from variants.memory import (
     Sizes,
     Step,
     activations,
@@ -14,14 +18,9 @@ from training.memory import (
     moments,
     outer_activations,
     parameters,
-    sizes_of,
     tables,
     weights,
 )
-from training.model import Objective, build, count, recompute_layers
-from training.peaks import inference_peak, to_look_at, training_peak
-from training.tasks import load
-from variants.kv_cache import new_cache
 
 T = 11
 CASES = {

@@ -260,6 +260,17 @@ def test_what_a_killed_run_wrote_after_its_checkpoint_is_gone(trainer):
     assert steps == sorted(set(steps)) and steps[-1] == 20
 
 
+def test_a_row_that_a_kill_has_cut_is_no_row_though_its_half_numbers_are_numbers(trainer):
+    one = trainer(small(steps=4, validate_every=2))
+    monitored(one)
+    whole = read_metrics(one.run)
+    written = one.run.metrics.read_bytes()
+    last = written.splitlines(keepends=True)[-1]
+    for cut in range(len("\r\n"), len(last)):
+        one.run.metrics.write_bytes(written[:-cut])
+        assert read_metrics(one.run) == whole[:-1]
+
+
 def test_ctrl_c_ends_the_step_and_saves(trainer):
     before = signal.getsignal(signal.SIGINT)
     one = trainer(small(steps=1000))

@@ -3,9 +3,10 @@
     training    weights, gradients, moments (of Adam), activations
     inference   weights, cache
 
-It holds for the language models of `training.model`: the paper's decoder, GPT-2, LLaMA. Activations are
-what autograd keeps of *these* references, operation by operation. They spell out norms and attention, and
-so keep more than fused kernels do. `training.peaks` adds the parts up; `benchmarks/memory.py` measures them.
+It holds for three language models: the paper's decoder alone, GPT-2 (`gpt.py`) and LLaMA (`llama.py`).
+Activations are what autograd keeps of *these* references, operation by operation. They spell out norms and
+attention, and so keep more than fused kernels do. Lessons 25, 31, 33 and 38 draw from it.
+`training.peaks` adds the parts up; `benchmarks/memory.py` measures them.
 
 From symbols to names
     B, T            batch, tokens: of a step
@@ -21,8 +22,6 @@ From symbols to names
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from training.settings import Settings
 
 INDEX, FLAG, WIDE = 8, 1, 8  # bytes of an int64, a bool, a float64
 POSITIONS = 5000  # in the paper's table of sines, of `implementation.PositionalEncoding`
@@ -82,22 +81,6 @@ class Sizes:
         return self.model != "paper" or self.norm == "pre"
 
 
-def sizes_of(settings: Settings, vocab: int) -> Sizes:
-    """The sizes of a run's language model, whose vocabulary has so many tokens."""
-    return Sizes(
-        model=settings.model,
-        vocab=vocab,
-        layers=settings.layers,
-        d_model=settings.d_model,
-        heads=settings.heads,
-        d_ff=settings.d_ff,
-        kv_heads=settings.kv_heads,
-        context=settings.context,
-        norm=settings.norm,
-        tie=settings.tie,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """What is asked of a model at once.
@@ -109,7 +92,7 @@ class Step:
         dropped: m: 0 without dropout, s on the CPU, which keeps factors, 1 on a GPU, which keeps flags.
         fused: the paper's decoder with torch's kernel on the CPU, which keeps no attention weights
             (`keep_weights` is False), and drops none.
-        recompute: only what enters a layer is kept (Chen et al. 2016, §4), as `recompute_layers` does it.
+        recompute: only what enters a layer is kept (Chen et al. 2016, §4), as `CheckpointedGPT` does it.
 
     Raises:
         ValueError: a kernel that also drops: on the CPU there is none.
