@@ -62,9 +62,9 @@ def _beside(name: str, formed: Sequence[Seen]) -> str:
     every = looks[1]["step"] - looks[0]["step"] if len(looks) > 1 else looks[0]["step"]
     where = ", ".join(f"{gap:+.0f}" for gap in apart)
     return (
-        f"{name}: the loss of what is said again fell to half of chance in {len(fell)} of these "
-        f"{len(formed)} seeds, so many steps after the head had formed: {where} (the model was looked at "
-        f"every {every} steps)."
+        f"{name}: in {len(fell)} of these {len(formed)} seeds the loss of what is said again fell to half of "
+        f"chance. Counted from the step at which the head formed, that was at {where} steps (the model was "
+        f"looked at every {every} steps)."
     )
 
 
