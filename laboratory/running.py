@@ -155,7 +155,8 @@ class Showing:
             self._bar.start()
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._bar.live.is_started:  # else it would print an empty line
+            self._bar.stop()
 
     def ended(self, done: Done) -> None:
         """One more is."""
