@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from laboratory.digits import signed
 from laboratory.induction import FORMED
 from laboratory.repeats import SYMBOLS
 from laboratory.results import Results, Seen
@@ -60,7 +61,7 @@ def _beside(name: str, formed: Sequence[Seen]) -> str:
     apart = [cell.figures["fell_at"] - cell.figures["formed_at"] for cell in fell]
     looks = fell[0].extra["looks"]
     every = looks[1]["step"] - looks[0]["step"] if len(looks) > 1 else looks[0]["step"]
-    where = ", ".join(f"{gap:+.0f}" if gap else "0" for gap in apart).replace("-", "−")
+    where = ", ".join(signed(gap, 0) for gap in apart)
     return (
         f"{name}: in {len(fell)} of these {len(formed)} seeds the loss of what is said again fell to half of "
         f"chance. Counted from the step at which the head formed, that was at {where} steps (the model was "
