@@ -26,9 +26,9 @@ def _told(cells: Sequence[Seen]) -> Iterable[str]:
     formed = [cell for cell in cells if "formed_at" in cell.figures]
     if formed:
         yield (
-            f"{name}: a head formed in {len(formed)} of {seeds} seeds, which is to say that its "
-            f"prefix-matching score passed {FORMED}: {_steps('formed_at', formed)}. At the end the best "
-            f"head's score is {_values('prefix_matching', formed)}."
+            f"{name}: a head formed in {len(formed)} of {seeds} seeds, {_steps('formed_at', formed)}: by then "
+            f"its prefix-matching score had passed {FORMED}. At the end the best head's score is "
+            f"{_values('prefix_matching', formed)}."
         )
         yield _beside(name, formed)
     if len(formed) < seeds:
