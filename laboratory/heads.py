@@ -26,8 +26,8 @@ def _told(cells: Sequence[Seen]) -> Iterable[str]:
     formed = [cell for cell in cells if "formed_at" in cell.figures]
     if formed:
         yield (
-            f"{name}: a head formed in {len(formed)} of {seeds} seeds, {_steps('formed_at', formed)}: by then "
-            f"its prefix-matching score had passed {FORMED}. At the end the best head's score is "
+            f"{name}: a head formed in {len(formed)} of {seeds} seeds, {_steps('formed_at', formed)}: by "
+            f"then its prefix-matching score had passed {FORMED}. At the end the best head's score is "
             f"{_values('prefix_matching', formed)}."
         )
         yield _beside(name, formed)
