@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import implementation
 from laboratory.layers import Attention, Depths, Linear, Windowed
-from laboratory.timed import Figures, memory, speed
+from laboratory.timed import Figures, memory, speed, step_memory
 from training.batches import Rows
 from training.model import Model
 from training.settings import Settings
@@ -185,4 +185,4 @@ MEASURES: dict[str, Measure] = {
     "calibration": calibration,
     "routing": routing,
 }
-TIMED: dict[str, Measure] = {"speed": speed, "memory": memory}
+TIMED: dict[str, Measure] = {"speed": speed, "memory": memory, "step_memory": step_memory}

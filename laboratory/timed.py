@@ -54,6 +54,17 @@ def memory(model: Model, task: Task, settings: Settings, device: torch.device) -
     return found
 
 
+def step_memory(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
+    """The most bytes that are held at once beyond the weights in both passes over one batch of the run's own
+    size: `step_bytes`. A batch that is accumulated is one of several; each is over before the next begins."""
+    pass_ = _pass(model, task, settings, device, settings.batch, settings.context)
+    pass_(True)
+    model.zero_grad()
+    found = {"step_bytes": float(_peak(pass_, True, device))}
+    model.zero_grad()
+    return found
+
+
 def _tokens(device: torch.device) -> int:
     return TOKENS_ON_A_GPU if device.type == "cuda" else TOKENS
 
@@ -62,24 +73,31 @@ def _passes(
     model: Model, task: Task, settings: Settings, device: torch.device
 ) -> Iterator[tuple[int, Callable[[bool], None]]]:
     """Each length with what makes one pass over so long a text, or both where it is told to train."""
-    vocabulary, half = len(task.languages.target), autocast_to(settings, device)
     for length in ON_A_GPU if device.type == "cuda" else LENGTHS:
-        if model.longest is not None and length > model.longest:
-            continue
-        tokens = torch.arange(_tokens(device), device=device) % vocabulary
-        rows = tokens.view(-1, length)
-
-        def pass_(training: bool, rows: Tensor = rows) -> None:
-            narrowed = torch.autocast(device.type, half or torch.bfloat16, half is not None)
-            model.train(training)
-            with torch.set_grad_enabled(training), narrowed:
-                scores = model.generator(model(rows))
-            if training:
-                scores[..., 0].sum().backward()
-            model.eval()
-
-        yield length, pass_
+        if model.longest is None or length <= model.longest:
+            rows = _tokens(device) // length
+            yield length, _pass(model, task, settings, device, rows, length)
     model.zero_grad()
+
+
+def _pass(
+    model: Model, task: Task, settings: Settings, device: torch.device, rows: int, length: int
+) -> Callable[[bool], None]:
+    """What makes one pass over so many rows of so many tokens, or both passes where it is told to train."""
+    half = autocast_to(settings, device)
+    tokens = torch.arange(rows * length, device=device) % len(task.languages.target)
+    batch = tokens.view(rows, length)
+
+    def pass_(training: bool) -> None:
+        narrowed = torch.autocast(device.type, half or torch.bfloat16, half is not None)
+        model.train(training)
+        with torch.set_grad_enabled(training), narrowed:
+            scores = model.generator(model(batch))
+        if training:
+            scores[..., 0].sum().backward()
+        model.eval()
+
+    return pass_
 
 
 def _seconds(pass_: Callable[[bool], None], training: bool, device: torch.device) -> float:

@@ -262,6 +262,19 @@ def test_speed_and_memory_at_each_length(studied, recipe):
     assert not model.training
 
 
+def test_memory_of_a_step_is_that_of_its_own_batch(studied):
+    model, task, settings, device = studied()
+    gradients = 4 * sum(one.numel() for one in model.parameters())
+
+    def held(batch):
+        changed = settings.but({"batch": batch})
+        return TIMED["step_memory"](model, task, changed, device)["step_bytes"]
+
+    assert gradients < held(1) < held(4) < held(8)
+    assert held(8) - held(4) == pytest.approx(4 * (held(5) - held(4)), rel=0.05)
+    assert all(one.grad is None for one in model.parameters()) and not model.training
+
+
 @pytest.mark.usefixtures("_short")
 def test_no_speed_beyond_learnt_positions(studied):
     found = TIMED["speed"](*studied({"positions": "learned"}))
