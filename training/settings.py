@@ -69,6 +69,7 @@ class Settings:
     vocabulary: int = within(0, 1_000_000, 0)  # tokens of byte-pair encoding; 0 is characters
     joint: bool = True  # one vocabulary for both languages
     context: int = within(1, 5000, 64)  # language models: tokens that are read at once
+    pairs: int = within(0, None, 0)  # translation: the first so many are learnt from; 0 is all
     longest: int = within(2, 5000, 128)  # translation: longer sentences are not learnt from
     batch: int = within(1, None, 64)  # sequences of a batch
     batch_tokens: int = within(0, None, 0)  # translation: padded tokens of a batch, both sides

@@ -360,8 +360,9 @@ class Translation:
         self._texts = {split: pairs[split] for split in self.splits}
         self._settings = settings
         self.fingerprint = _digest(pairs)
-        self.languages = languages or _learnt_from(pairs["train"], settings)
-        self._train = self._parallel(pairs["train"], settings.longest)
+        train = pairs["train"][: settings.pairs or None]
+        self.languages = languages or _learnt_from(train, settings)
+        self._train = self._parallel(train, settings.longest)
         self._epoch = (-1, self._train.batches())
         self.per_epoch = len(self._epoch[1])
 

@@ -157,6 +157,18 @@ def test_long_pairs_are_not_learnt_from_but_held_out_ones_are_all_measured():
         translation(longest=2)
 
 
+def test_of_few_pairs_alone_words_and_sentences_are_learnt_and_all_that_is_held_out_is_measured():
+    few, whole = translation(pairs=60, vocabulary=290), translation(vocabulary=290)
+    cut = {"train": PAIRS[:60], "validation": PAIRS[240:280], "test": PAIRS[280:]}
+    alone = Translation(small("translation", vocabulary=290), cut)
+    assert few.per_epoch < whole.per_epoch
+    assert all(same(few.batch(n), alone.batch(n)) for n in range(2 * few.per_epoch))
+    assert all(map(same, few.held_out("test"), alone.held_out("test")))
+    assert sum(len(rows) for rows in few.held_out("validation")) == 40
+    with pytest.raises(Refused, match="pairs"):
+        translation(pairs=-1)
+
+
 def test_separate_vocabularies_are_of_their_language_each():
     task = translation(joint=False, vocabulary=290)
     source, target = task.languages.source, task.languages.target
