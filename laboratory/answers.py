@@ -11,6 +11,9 @@ from laboratory.statistics import Comparison, chance
 from laboratory.study import Figure
 
 BETTER, WORSE, NONE = "better", "worse", "no difference seen"
+SAME = (
+    "the same in every seed"  # to the last digit, which is more than a difference that is not seen
+)
 UNTOLD = "not compared"  # a run diverged, or is missing
 FEW = 2  # points whose differences are told though none was seen
 
@@ -19,6 +22,8 @@ def verdict(figure: Figure, against: Comparison | None) -> str:
     """What may be said of a comparison."""
     if against is None or against.diverged:
         return UNTOLD
+    if against.low == against.high == 0:
+        return SAME
     if not against.claimed:
         return NONE
     return BETTER if (against.mean < 0) == (figure.better == "lower") else WORSE
@@ -30,7 +35,7 @@ def headline(compared: Compared) -> str:
     if not judged:
         return "There is no figure in it about which something could be claimed."
     figure, baseline = judged[0], f"`{compared.study.baseline}`"
-    grouped: dict[str, list[str]] = {BETTER: [], WORSE: [], NONE: [], UNTOLD: []}
+    grouped: dict[str, list[str]] = {BETTER: [], WORSE: [], NONE: [], SAME: [], UNTOLD: []}
     for variant, sides in _by_variant(compared, figure).items():
         for words, count in _counts(figure, sides).items():
             claimed = words in (BETTER, WORSE)
@@ -51,8 +56,7 @@ def headline(compared: Compared) -> str:
         for words in (BETTER, WORSE)
         if grouped[words]
     ]
-    if grouped[NONE]:
-        said.append(f"{NONE}: {_and(grouped[NONE])}")
+    said += [f"{words}: {_and(grouped[words])}" for words in (NONE, SAME) if grouped[words]]
     if diverged:
         said.append(f"diverged in some runs: {_and(diverged)}")
     return f"{_capital(figure.words)}: {'; '.join(said) or 'nothing could be compared'}."
@@ -125,6 +129,9 @@ def _parts(compared: Compared, figure: Figure, sides: list[Side]) -> Iterator[st
         yield f"{NONE} at {'any' if len(alike) == len(sides) else len(alike)} point{'s' * (alike != sides)}"
     elif alike:
         yield NONE + ",".join(f"{_at(side)}: {_difference(figure, side)}" for side in alike)
+    same = [side for side in sides if verdict(figure, side.against) == SAME]
+    if same:
+        yield SAME + ",".join(map(_at, same))
     yield from (_diverged(side) for side in sides if side.diverged)
     untold = [side for side in sides if verdict(figure, side.against) == UNTOLD]
     why = compared.study.why.get(figure.name, "a run is missing, or the baseline's diverged")

@@ -60,8 +60,7 @@ def draw(study: Study, results: Results, folder: Path) -> None:
 
 
 def _file(picture: Picture) -> str:
-    over = f"_against_{picture.x}" if picture.x else ""
-    return f"{picture.y}{over}_{picture.kind}.svg" if not over else f"{picture.y}{over}.svg"
+    return f"{picture.y}_{f'against_{picture.x}' if picture.x else picture.kind}.svg"
 
 
 def _words(study: Study, picture: Picture) -> str:

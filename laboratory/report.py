@@ -12,6 +12,7 @@ from laboratory.comparing import Compared
 from laboratory.results import FILE, Results, read
 from laboratory.study import STUDIES, Study
 from training.checkpoints import write_whole
+from training.errors import Refused
 
 NAME = "report.md"
 MOST_MISSING = 8  # runs that are named
@@ -164,21 +165,22 @@ def _index() -> Iterator[str]:
     )
     yield "`course study` lists them, `course study norms` runs one again."
     for name in study.names():
-        found = [
-            (one, read(one.folder))
-            for one in (study.read(name), study.read(name, full=True))
-            if (one.folder / FILE).exists()
-        ]
-        for asked, results in found:
-            yield from _entry(asked, results, first=asked is found[0][0])
+        sizes = (study.read(name), study.read(name, full=True))
+        found = [asked for asked in sizes if (asked.folder / FILE).exists()]
+        for asked in found:
+            yield from _entry(asked, first=asked is found[0])
 
 
-def _entry(asked: Study, results: Results, first: bool) -> Iterator[str]:
+def _entry(asked: Study, first: bool) -> Iterator[str]:
     folder = asked.folder.relative_to(STUDIES).as_posix()
     if first:
         yield f"## {asked.question}"
     size = "On a GPU, at full size: " if asked.full else ""
-    yield f"{size}{answer(asked, results)}"
+    try:
+        yield f"{size}{answer(asked, read(asked.folder))}"
+    except Refused as error:  # somebody is at work on this study, and the others need not wait
+        yield f"{size}There is no answer just now. {error}."
+        return
     for picture in drawing.pictures(asked)[:1]:
         yield f"[![{picture.words}]({folder}/{picture.file})]({folder}/{NAME})"
     yield f"[The report]({folder}/{NAME}) · [what was expected, and why]({asked.name}/reading.md)"

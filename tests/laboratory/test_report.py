@@ -119,6 +119,18 @@ def test_no_difference_seen_is_said_with_its_interval() -> None:
     assert "**" not in row
 
 
+def test_what_is_the_same_to_the_last_digit_is_more_than_no_difference_seen() -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        if variant == "deep":
+            figures["loss"] = 2 + SHARED[seed]
+
+    one = simple()
+    told = report.report(one, results(one, change))
+    assert "`wide` by 0.100 (0.098 to 0.102); the same in every seed: `deep`." in told
+    assert "- `deep`: the same in every seed." in told
+    assert "no difference seen: `deep`" not in told
+
+
 def test_an_interval_that_is_claimed_does_not_seem_to_hold_0() -> None:
     def change(variant: str, seed: int, figures: dict[str, float]) -> None:
         if variant == "wide":
@@ -341,6 +353,24 @@ def test_report_pictures_and_the_page_of_all_are_written(studies: Path) -> None:
     assert report.answer(one, results(one)) in page
     assert "](width/loss_against_warmup.svg)](width/report.md)" in page
     assert (studies / "width" / "loss_against_warmup.svg").exists()
+
+
+def test_results_that_no_longer_fit_are_told_on_the_page_and_do_not_stop_the_others(
+    studies: Path,
+) -> None:
+    changed = {**ASKED, "question": "And with two seeds?", "seeds": [0, 1]}
+    (studies / "again").mkdir()
+    (studies / "again" / "study.yaml").write_text(yaml.safe_dump(changed))
+    mixed = dataclasses.replace(results(study.read("width")), study="again")
+    write(mixed, studies / "again")
+    one = study.read("width")
+    report.write(one, read(one.folder))
+    page = (studies / "README.md").read_text(encoding="utf-8")
+    assert report.answer(one, results(one)) in page
+    assert (
+        "## And with two seeds?\n\nThere is no answer just now. The results of again have" in page
+    )
+    assert "](again/report.md)" not in page
 
 
 def test_a_study_without_results_is_not_on_the_page(studies: Path) -> None:
