@@ -55,7 +55,7 @@ def answer(asked: Study, results: Results) -> str:
         Refused: results of another study.
     """
     if asked.analysis == "scaling":
-        return scaling.paragraphs(asked, results)[0]
+        return scaling.answer(asked, results)
     return headline(Compared(asked, results))
 
 
@@ -80,10 +80,10 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
             f"missing: {named}{rest}."
         )
     yield "## The answer"
+    yield answer(asked, results)
     if asked.analysis == "scaling":
         yield from scaling.paragraphs(asked, results)
     else:
-        yield headline(compared)
         yield from heads.paragraphs(results) if asked.analysis == "induction" else ()
         yield from answers(compared)
     for picture in drawing.pictures(asked):

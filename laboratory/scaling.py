@@ -21,22 +21,32 @@ HOFFMANN_N, HOFFMANN_D = 0.34, 0.28  # Hoffmann et al. 2022, their third approac
 TEXT = 1.0e6  # characters of Shakespeare that are learnt from
 
 
-def paragraphs(study: Study, results: Results) -> list[str]:
-    """The answer in a sentence, and then what it stands on.
+def answer(study: Study, results: Results) -> str:
+    """The answer in a sentence: the law that fits.
+
+    Args:
+        study: its sizes and budgets.
+        results: perhaps of some of its cells only.
+    """
+    return _joint(cellwise(study, results)[0])
+
+
+def paragraphs(study: Study, results: Results) -> Iterator[str]:
+    """What the answer stands on, and where compute is best spent.
 
     Args:
         study: its sizes and budgets.
         results: perhaps of some of its cells only.
     """
     cells, diverged = cellwise(study, results)
-    spending = spend(cells)
-    told = [_joint(cells), *_spending(spending), *_single(cells)]
+    yield from _spending(spend(cells))
+    yield from _single(cells)
     if diverged:
-        told.append(
+        yield (
             f"{diverged} of {len(cells) + diverged} sizes and budgets are left out of all this, because a "
             "run of theirs diverged."
         )
-    return [*told, _caveats(cells)]
+    yield _caveats(cells)
 
 
 # --- Laws -----------------------------------------------------------------------------------------

@@ -120,6 +120,10 @@ class Plain(ScalarFormatter):
         """A tick's label."""
         return short(x) if self.large else super().__call__(x, pos)
 
+    def get_offset(self) -> str:
+        """The power of ten that stands at the axis' end: none where labels tell it."""
+        return "" if self.large else super().get_offset()
+
 
 def short(value: float) -> str:
     """A number in few letters: 1500 is 1.5k."""

@@ -229,9 +229,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laws, "RESAMPLED", 20)
 
 
+def said(asked: study.Study, results: Results) -> list[str]:
+    """The answer, and what it stands on."""
+    return [scaling.answer(asked, results), *scaling.paragraphs(asked, results)]
+
+
 @pytest.mark.usefixtures("quick")
 def test_the_study_that_ships_can_say_what_it_asks(shipped: study.Study) -> None:
-    told = scaling.paragraphs(shipped, seen(shipped, by_both))
+    told = said(shipped, seen(shipped, by_both))
     assert "α = 0.4" in told[0] and "outside that interval" in told[0]
     whole = "\n".join(told)
     assert "The best size grows as C^a with a = 0.5" in whole
@@ -251,7 +256,7 @@ def test_published_exponents_are_inside_or_outside(low: float, high: float, expe
 
 @pytest.mark.usefixtures("quick")
 def test_no_minimum_inside_is_said(shipped: study.Study) -> None:
-    told = "\n".join(scaling.paragraphs(shipped, seen(shipped, lambda n, d: 1 + (1e4 / n) ** 0.3)))
+    told = "\n".join(said(shipped, seen(shipped, lambda n, d: 1 + (1e4 / n) ** 0.3)))
     assert "not inside the sizes that were tried: the loss is least at the largest" in told
     assert "too few" in told
 
@@ -261,7 +266,7 @@ def test_what_diverged_is_left_out_and_counted(shipped: study.Study) -> None:
     whole = seen(shipped, by_both)
     wild = whole.cells[0]
     wild = dataclasses.replace(wild, figures={"loss": math.nan, "parameters": 1.0})
-    told = scaling.paragraphs(shipped, dataclasses.replace(whole, cells=[wild, *whole.cells[1:]]))
+    told = said(shipped, dataclasses.replace(whole, cells=[wild, *whole.cells[1:]]))
     points = len({(cell.variant, cell.point) for cell in shipped.cells})
     assert any(one.startswith(f"1 of {points} sizes and budgets are left out") for one in told)
     assert "nan" not in "\n".join(told)
@@ -269,7 +274,7 @@ def test_what_diverged_is_left_out_and_counted(shipped: study.Study) -> None:
 
 def test_a_part_of_the_study_is_no_law_yet(shipped: study.Study) -> None:
     whole = seen(shipped, by_both)
-    told = scaling.paragraphs(shipped, dataclasses.replace(whole, cells=whole.cells[:4]))
+    told = said(shipped, dataclasses.replace(whole, cells=whole.cells[:4]))
     assert told[0].startswith("No law of loss can be fitted yet.")
     assert "No budget of compute" in "\n".join(told)
 
