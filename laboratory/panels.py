@@ -116,9 +116,8 @@ def dots(compared: Compared, picture: Picture) -> Figure:
 def curves(compared: Compared, picture: Picture) -> Figure:
     """Validation loss over the steps: the mean, and a band from the smallest seed to the largest."""
     study = compared.study
-    figure, panels = grid_of(
-        len(study.points), PANEL, rows_of(compared), beside=2 if len(study.points) > 2 else 1
-    )
+    beside = 2 if len(study.points) > 2 else 1
+    figure, panels = grid_of(len(study.points), PANEL, rows_of(compared), beside)
     drawn = looks(study.variants, study.baseline)
     for plot, point in zip(panels, study.points, strict=True):
         for variant, look in drawn.items():
@@ -137,7 +136,7 @@ def curves(compared: Compared, picture: Picture) -> Figure:
         if picture.logx:
             logarithmic(plot, "x")
         scale(plot, "y", picture, compared)
-        plot.set_xlabel("step" if plot in panels[-2:] else "")
+        plot.set_xlabel("step" if plot in panels[-beside:] else "")
     finish(figure, compared, picture, drawn, "validation loss")
     return figure
 
