@@ -338,7 +338,7 @@ def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
     )
     assert "a head formed in 3 of 3 seeds" in told[0]
     assert "at steps 50 to 75" in told[0]
-    assert "-25, +0, +25 (the model was looked at every 25 steps)" in told[1]
+    assert "that was at −25, 0, +25 steps (the model was looked at every 25 steps)" in told[1]
     assert "costs 3.50 ± 0.00 a symbol where it comes first, and 0.50 ± 0.00" in told[2]
     assert "costs 1.03 ± 0.15 more, without the head below it" in told[3]
     assert (
