@@ -11,9 +11,7 @@ from laboratory.statistics import Comparison, chance
 from laboratory.study import Figure
 
 BETTER, WORSE, NONE = "better", "worse", "no difference seen"
-SAME = (
-    "the same in every seed"  # to the last digit, which is more than a difference that is not seen
-)
+SAME = "the same in every seed"  # to the last digit: more than no difference seen
 UNTOLD = "not compared"  # a run diverged, or is missing
 FEW = 2  # points whose differences are told though none was seen
 
