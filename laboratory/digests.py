@@ -19,13 +19,14 @@ CELL = ROOT / "laboratory" / "cell.py"
 WHERE = ("data_dir",)  # settings that say where something lies
 
 
-def digest_of(cell: Cell, data: str, device: torch.device) -> str:
+def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
     """A cell's.
 
     Args:
         cell: which.
         data: fingerprint of what it learns from.
         device: on which kind of device.
+        machine: its kind, on which the last digits depend.
     """
     settings = {key: value for key, value in asdict(cell.settings).items() if key not in WHERE}
     whole = {
@@ -35,6 +36,7 @@ def digest_of(cell: Cell, data: str, device: torch.device) -> str:
         "measures": cell.measures,
         "data": data,
         "device": device.type,
+        "machine": machine,
         "torch": torch.__version__,
         "code": _code(),
     }

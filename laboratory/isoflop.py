@@ -7,6 +7,7 @@ C = 6 N D, a multiplication and an addition for each parameter and token, and tw
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ def tokens(cell: Cell) -> float:
     return float(settings.steps * settings.accumulate * settings.batch * settings.context)
 
 
-def cellwise(study: Study, results: Results) -> tuple[list[Cellwise], int]:
+def cellwise(study: Study, results: Results) -> tuple[tuple[Cellwise, ...], int]:
     """The losses of each size and budget, and how many of these are left out because a run diverged."""
     sizes = {(one.variant, one.point): (parameters(one), tokens(one)) for one in study.cells}
     losses: dict[tuple[float, float], list[float]] = {}
@@ -86,11 +87,12 @@ def cellwise(study: Study, results: Results) -> tuple[list[Cellwise], int]:
         where = sizes[seen.variant, tuple(seen.point.items())]
         losses.setdefault(where, []).append(seen.figures["loss"])
     whole = [Cellwise(*where, tuple(seen)) for where, seen in sorted(losses.items())]
-    sound = [one for one in whole if all(map(math.isfinite, one.losses))]
+    sound = tuple(one for one in whole if all(map(math.isfinite, one.losses)))
     return sound, len(whole) - len(sound)
 
 
-def joint(cells: Sequence[Cellwise]) -> Fit:
+@functools.cache  # the answer, the picture and the page of all studies are drawn from the same fit
+def joint(cells: tuple[Cellwise, ...]) -> Fit:
     """The law of loss by parameters and tokens together.
 
     Raises:

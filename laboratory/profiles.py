@@ -21,7 +21,7 @@ HEIGHT = 3.6  # inches
 SHADES = 0.0, 0.82  # of viridis, whose lightest yellow is hardly seen on white
 
 
-def sound(study: Study, results: Results) -> list[Cellwise]:
+def sound(study: Study, results: Results) -> tuple[Cellwise, ...]:
     """The sizes and budgets that can be drawn."""
     return cellwise(study, results)[0]
 
@@ -53,7 +53,7 @@ def equal_compute(cells: Sequence[Cellwise]) -> Figure:
     return figure
 
 
-def by_size(cells: Sequence[Cellwise]) -> Figure:
+def by_size(cells: tuple[Cellwise, ...]) -> Figure:
     """Loss over size for each number of tokens, each seed a dot, with the law of both where one fits."""
     figure, plot = _panel()
     try:

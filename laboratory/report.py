@@ -144,7 +144,11 @@ def _made(compared: Compared) -> Iterator[str]:
     asked, made = compared.study, compared.results.made
     yield "## Made"
     told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key != "yardstick")
-    yield f"With {told}. On the same kind of machine the same command gives the same numbers:"
+    yield (
+        f"With {told}. On the same kind of machine the same command gives the same numbers. Another kind "
+        "adds up in another order: mostly that changes the last digits, but where training is unstable, the "
+        "result:"
+    )
     yield f"```\ncourse study {asked.name}{' --full' if asked.full else ''}\n```"
 
 

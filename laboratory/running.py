@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from laboratory.cell import load
 from laboratory.cost import weight, yardstick
 from laboratory.digests import ROOT, digest_of
+from laboratory.machine import kind_of
 from laboratory.results import Results, Seen
 from laboratory.study import Cell, Study
 from laboratory.workers import Done, Job, perform_all
@@ -99,13 +99,15 @@ def _planned(
         changes = {"data_dir": str(data_dir.resolve())}
         cells = [replace(cell, settings=cell.settings.but(changes)) for cell in cells]
     order = sorted(cells, key=lambda cell: (study.seeds.index(cell.seed), -weight(cell)))
+    device = torch.device(place)
+    machine = kind_of(device)
     fingerprints: dict[tuple[str, str], str] = {}
     jobs = []
     for cell in order:
         data = (cell.task, cell.settings.data)
         if data not in fingerprints:
             fingerprints[data] = load(cell).fingerprint
-        digest = digest_of(cell, fingerprints[data], torch.device(place))
+        digest = digest_of(cell, fingerprints[data], device, machine)
         jobs.append(Job(cell, folder / f"{cell.name}-{digest[:12]}"))
     return jobs, " ".join(sorted(one[:12] for one in fingerprints.values()))
 
@@ -181,18 +183,13 @@ def _made(place: str, fingerprint: str, step: float) -> dict[str, str | int | fl
     device = torch.device(place)
     return {
         "torch": torch.__version__,
-        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
+        "machine": kind_of(device),
         "device": device.type,
         "threads": THREADS,
         "commit": commit(),
         "data": fingerprint,
         "yardstick": round(step, 6),
     }
-
-
-def processor() -> str:
-    """The kind of CPU: what it can do decides in which order sums are taken."""
-    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
 
 
 def commit() -> str:

@@ -52,7 +52,7 @@ def paragraphs(study: Study, results: Results) -> Iterator[str]:
 # --- Laws -----------------------------------------------------------------------------------------
 
 
-def _joint(cells: Sequence[Cellwise]) -> str:
+def _joint(cells: tuple[Cellwise, ...]) -> str:
     """Loss by parameters and tokens together."""
     try:
         fit = joint(cells)

@@ -70,8 +70,11 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
         ).observation
         for round_ in range(2)
     ]
+    whole = max((magnitude(leaf) for leaf in truth.values() if is_float(leaf)), default=0.0)
     tolerance = {
-        path: _tolerance(leaf, truth.get(path), [other.get(path) for other in moved], largest.value)
+        path: _tolerance(
+            leaf, truth.get(path), [other.get(path) for other in moved], largest.value, whole
+        )
         for path, leaf in seen.observation.items()
     }
     names = tuple(dict.fromkeys(name for name, _ in named_values(inputs)))
@@ -85,18 +88,21 @@ def is_float(leaf: Leaf | None) -> bool:
     return leaf.type == "float" or (leaf.is_array and np.asarray(leaf.value).dtype.kind == "f")
 
 
-def _tolerance(leaf: Leaf, truth: Leaf | None, moved: list[Leaf | None], largest: float) -> float:
+def _tolerance(
+    leaf: Leaf, truth: Leaf | None, moved: list[Leaf | None], largest: float, whole: float
+) -> float:
     if not is_float(leaf) or truth is None:
         return 0.0
     eps = eps_of(leaf.dtype or "float64")
     # Whoever is right in half precision computes in float32 what half precision cannot hold.
     inner = min(eps, eps_of("float32"))
     own = OWN_ERRORS * _distance(leaf, truth)
-    size = magnitude(truth)
     # Beyond half the digits a rounding on the way says nothing any more about the result: what
-    # becomes of numbers as large as that is what the shaken inputs show.
-    on_the_way = inner * min(largest, size / math.sqrt(inner))
-    rounding = ROUNDINGS * max(eps * size, on_the_way)
+    # becomes of numbers as large as that is what the shaken inputs show. The digits are those of all
+    # that is observed. One leaf of it may be 0 because everything cancels, such as the gradients of
+    # scores that have a single key, and then another right answer has roundings there.
+    on_the_way = inner * min(largest, whole / math.sqrt(inner))
+    rounding = ROUNDINGS * max(eps * magnitude(truth), on_the_way)
     distances = [_distance(other, truth) for other in moved if other is not None]
     conditioning = max(
         distances, default=0.0

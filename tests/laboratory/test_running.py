@@ -131,19 +131,20 @@ def test_a_cell_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> N
 
 def test_a_digest_is_of_all_that_figures_depend_on(small: Study) -> None:
     cell, cpu = small.cells[0], torch.device("cpu")
-    same = digests.digest_of(cell, "data", cpu)
-    assert same == digests.digest_of(cell, "data", cpu)
+    same = digests.digest_of(cell, "data", cpu, "AVX2")
+    assert same == digests.digest_of(cell, "data", cpu, "AVX2")
     elsewhere = dataclasses.replace(cell, settings=cell.settings.but({"data_dir": "elsewhere"}))
-    assert same == digests.digest_of(elsewhere, "data", cpu)
+    assert same == digests.digest_of(elsewhere, "data", cpu, "AVX2")
     others = [
         dataclasses.replace(cell, settings=cell.settings.but({"factor": 2.0})),
         dataclasses.replace(cell, recipe=cell.recipe.but({"positions": "none"})),
         dataclasses.replace(cell, measures=("cache",)),
     ]
-    found = {digests.digest_of(other, "data", cpu) for other in others}
-    found |= {digests.digest_of(cell, "other data", cpu)}
-    found |= {digests.digest_of(cell, "data", torch.device("cuda"))}
-    assert len(found - {same}) == 5
+    found = {digests.digest_of(other, "data", cpu, "AVX2") for other in others}
+    found |= {digests.digest_of(cell, "other data", cpu, "AVX2")}
+    found |= {digests.digest_of(cell, "data", cpu, "AVX512")}
+    found |= {digests.digest_of(cell, "data", torch.device("cuda"), "AVX2")}
+    assert len(found - {same}) == 6
 
 
 def test_where_it_was_made_is_written_down(small: Study, tmp_path: Path) -> None:

@@ -176,6 +176,24 @@ def test_tolerance_follows_the_condition():
         assert told(cancelling, reference, inputs, seed) is not None
 
 
+def test_what_cancels_whole_may_leave_roundings():
+    """A leaf of nothing but 0 is judged by the size of what it was seen with."""
+
+    def it_is_right_and_centred(answer, x):
+        """Results are right."""
+        return dict(zip(("scaled", "left"), answer.it(x), strict=True))
+
+    check = check_of(it_is_right_and_centred, x=numbers)
+    expected = expect(check, SimpleNamespace(it=lambda x: (x * 2, x - x)), 0)
+
+    def passes(left):
+        seen = see(check, SimpleNamespace(it=lambda x: (x * 2, np.full_like(x, left))), 0)
+        return matches(seen, expected)
+
+    assert passes(4e-16)
+    assert not passes(1e-13)
+
+
 def test_exceptions_match_by_what_they_say():
     """A wrong answer that raises is recognised by the exception's kind and words together."""
     check = check_of(it_is_right, x=numbers)
