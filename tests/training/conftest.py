@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
+from typer.testing import CliRunner
 
+from course.cli import app
 from training import tasks
 from training.devices import Place
 from training.run import Run
@@ -61,6 +63,14 @@ def trainer(tmp_path):
         return Trainer(settings, task, run, CPU, **how)
 
     return make
+
+
+@pytest.fixture
+def course_here(tmp_path, monkeypatch):
+    """Run the `course` command in that folder and in this process, which has imported torch already: for what
+    is refused before anything is computed."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
 
 
 @pytest.fixture

@@ -166,19 +166,19 @@ def test_a_run_has_a_folder_of_its_own_by_default(course, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_trained_is_refused_in_words(course, tmp_path, arguments, words):
-    done = course("train", *arguments)
-    assert done.returncode == 2
+def test_what_cannot_be_trained_is_refused_in_words(course_here, tmp_path, arguments, words):
+    done = course_here("train", *arguments)
+    assert done.exit_code == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("runs/*"))  # nothing is in the way of the next try
 
 
-def test_a_folder_with_something_else_is_left_alone(course, tmp_path):
+def test_a_folder_with_something_else_is_left_alone(course_here, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").write_text("words")
-    done = course("train", "copy", "--out", "mine")
-    assert done.returncode == 2 and "holds something else" in done.stderr
+    done = course_here("train", "copy", "--out", "mine")
+    assert done.exit_code == 2 and "holds something else" in done.stderr
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis"]
 
 

@@ -260,9 +260,9 @@ def test_a_shard_that_lacks_what_its_index_says_is_named(tmp_path):
         (["--pretrained", "../up/down"], "no folder ../up/down"),
     ],
 )
-def test_what_is_no_model_is_refused(course, arguments, words):
-    done = course("generate", *arguments)
-    assert done.returncode == 2
+def test_what_is_no_model_is_refused(course_here, arguments, words):
+    done = course_here("generate", *arguments)
+    assert done.exit_code == 2
     assert words in " ".join(done.stderr.split())
 
 
