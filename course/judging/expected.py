@@ -97,12 +97,14 @@ def _tolerance(
     # Whoever is right in half precision computes in float32 what half precision cannot hold.
     inner = min(eps, eps_of("float32"))
     own = OWN_ERRORS * _distance(leaf, truth)
+    size = magnitude(truth)
+    # Where all of a leaf cancels, as in the gradients of scores that have a single key, another right
+    # answer has roundings: there the digits are those of what the leaf was observed with.
+    cancels = size <= ROUNDINGS * eps_of("float64") * whole
     # Beyond half the digits a rounding on the way says nothing any more about the result: what
-    # becomes of numbers as large as that is what the shaken inputs show. The digits are those of all
-    # that is observed. One leaf of it may be 0 because everything cancels, such as the gradients of
-    # scores that have a single key, and then another right answer has roundings there.
-    on_the_way = inner * min(largest, whole / math.sqrt(inner))
-    rounding = ROUNDINGS * max(eps * magnitude(truth), on_the_way)
+    # becomes of numbers as large as that is what the shaken inputs show.
+    on_the_way = inner * min(largest, (whole if cancels else size) / math.sqrt(inner))
+    rounding = ROUNDINGS * max(eps * size, on_the_way)
     distances = [_distance(other, truth) for other in moved if other is not None]
     conditioning = max(
         distances, default=0.0
