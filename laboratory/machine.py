@@ -8,13 +8,8 @@ from pathlib import Path
 
 import torch
 
-NUMBERED = (
-    "vendor_id",
-    "cpu family",
-    "model",
-    "CPU implementer",
-    "CPU part",
-)  # of Intel, AMD; of Arm
+INTEL_OR_AMD = "vendor_id", "cpu family", "model"
+ARM = "CPU implementer", "CPU part"
 
 
 def kind_of(device: torch.device) -> str:
@@ -30,4 +25,5 @@ def kind_of(device: torch.device) -> str:
     except OSError:  # not Linux
         return ", ".join(filter(None, [kind, platform.processor()]))
     said = dict(re.findall(r"^(.+?)\s*: (.+)$", first, re.MULTILINE))
-    return ", ".join([kind, *(f"{name} {said[name]}" for name in NUMBERED if name in said)])
+    told = [f"{name} {said[name]}" for name in (*INTEL_OR_AMD, *ARM) if name in said]
+    return ", ".join([kind, *told])

@@ -145,7 +145,7 @@ def _made(compared: Compared) -> Iterator[str]:
     yield "## Made"
     told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key != "yardstick")
     yield (
-        f"With {told}. On the same kind of machine the same command gives the same numbers. Another kind "
+        f"With {told}. On a processor of the same model the same command gives the same numbers. Another "
         "adds up in another order: mostly that changes the last digits, but where training is unstable, the "
         "result:"
     )
