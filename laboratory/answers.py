@@ -77,7 +77,7 @@ def answers(compared: Compared) -> Iterator[str]:
     )
     if count:
         yield (
-            f"Comparisons that seeds could disturb: {count}. Claimed among them: {claimed}. If no variant "
+            f"Comparisons that depend on the seeds: {count}. Claimed among them: {claimed}. If no variant "
             f"differed, chance alone would make at most 5% look different: {number(expected, 1)}."
         )
 

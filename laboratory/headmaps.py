@@ -30,7 +30,7 @@ OFF = re.compile(r"off_\d+_\d+")  # figures of a head each
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
-    """Draw, for each variant, the score of every head over the steps, the loss of what is said again below
+    """Draw, for each variant, the score of every head over the steps, the loss on repeated symbols below
     it, and what switching off each head of each seed costs; as `heads.svg`.
 
     Args:
@@ -59,15 +59,13 @@ def draw(results: Results, folder: Path) -> list[Path]:
         )
         for column, cells in enumerate(variants):
             _column(list(axes[:, column]), cells, dearest)
-        for row, words in enumerate(
-            ("prefix matching\nof each head", "loss of what\nis said again")
-        ):
+        for row, words in enumerate(("prefix matching\nof each head", "loss on\nrepeated symbols")):
             axes[row, 0].set_ylabel(words)
         axes[2, 0].set_ylabel("seed")
         _share(axes)
         figure.supxlabel(
-            "Numbers: the loss of what is said again grows by so much with a head off.\n"
-            "Frame: the best head; dotted: of the layers below, the head of the token before.",
+            "Numbers: the loss on repeated symbols grows by so much with a head off.\n"
+            "Frame: the best head; dotted: of the layers below, the previous-token head.",
             fontsize=7,
         )
         return [_written(figure, folder / PICTURE)]

@@ -38,14 +38,14 @@ def _told(cells: Sequence[Seen]) -> Iterable[str]:
             f"{_values('prefix_matching', without)}."
         )
     yield (
-        f"{name}: at the end a segment costs {_values('first', cells)} a symbol where it comes first, and "
-        f"{_values('again', cells)} where it comes again (chance: {math.log(SYMBOLS):.2f})."
+        f"{name}: at the end the loss per symbol of a segment is {_values('first', cells)} where it comes "
+        f"first, and {_values('again', cells)} where it repeats (chance: {math.log(SYMBOLS):.2f})."
     )
     _, low, high = mean_interval([cell.figures["in_context"] for cell in cells])
     if not formed and seeds > 1 and high < 0:
         yield (
-            f"{name}: so what was read before is made use of without an induction head as well, by "
-            f"{-high:.2f} to {-low:.2f} a symbol (95% interval)."
+            f"{name}: so the context helps without an induction head as well, by {-high:.2f} to {-low:.2f} "
+            f"per symbol (95% interval)."
         )
     if formed:
         yield _switched_off(name, formed)
@@ -56,14 +56,14 @@ def _beside(name: str, formed: Sequence[Seen]) -> str:
     fell = [cell for cell in formed if "fell_at" in cell.figures]
     if not fell:
         return (
-            f"{name}: the loss of what is said again did not fall to half of chance in any of them."
+            f"{name}: the loss on repeated symbols did not fall to half of chance in any of them."
         )
     apart = [cell.figures["fell_at"] - cell.figures["formed_at"] for cell in fell]
     looks = fell[0].extra["looks"]
     every = looks[1]["step"] - looks[0]["step"] if len(looks) > 1 else looks[0]["step"]
     where = ", ".join(signed(gap, 0) for gap in apart)
     return (
-        f"{name}: in {len(fell)} of these {len(formed)} seeds the loss of what is said again fell to half of "
+        f"{name}: in {len(fell)} of these {len(formed)} seeds the loss on repeated symbols fell to half of "
         f"chance. Counted from the step at which the head formed, that was at {where} steps (the model was "
         f"looked at every {every} steps)."
     )
@@ -71,18 +71,17 @@ def _beside(name: str, formed: Sequence[Seen]) -> str:
 
 def _switched_off(name: str, cells: Sequence[Seen]) -> str:
     told = (
-        f"{name}: without its best head what is said again costs {_values('best_off', cells)} more"
+        f"{name}: switching off its best head adds {_values('best_off', cells)} to the loss on repeated "
+        "symbols"
     )
     if all("previous_off" in cell.figures for cell in cells):
         told += (
-            ", without the head below it that looks most at the token before "
-            f"{_values('previous_off', cells)} more"
+            ", switching off the head below it that looks most at the previous token adds "
+            f"{_values('previous_off', cells)}"
         )
     if not all("others_off" in cell.figures for cell in cells):
         return f"{told}."
-    told += (
-        f", without one of the others {_values('others_off', cells)} more, on average over these"
-    )
+    told += f", and switching off one of the others {_values('others_off', cells)}, on average over these"
     by_seed = (
         {cell.seed: cell.figures[key] for cell in cells} for key in ("best_off", "others_off")
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy import optimize, special, stats
+from scipy import optimize, stats
 
 from training.errors import Refused
 
@@ -133,13 +133,14 @@ def allocation(law: Law) -> float:
 
 
 # --- The search -----------------------------------------------------------------------------------
-# Its parameters are log E, the terms' logarithms in the middle of the sizes, and the exponents.
+# Its parameters are E, the terms' logarithms in the middle of the sizes, and the exponents. E itself and not
+# its logarithm: where the losses tell no floor, the best E is 0, and a logarithm would go down without end.
 
 
 def _starts(y: Float[ndarray, " n"], terms: int) -> list[Float[ndarray, " p"]]:
-    least, half = y.min(), math.log(0.5)
+    least, half = math.exp(y.min()), math.log(0.5)
     return [
-        np.array([least + math.log(floor), *[y.mean() + half] * terms, *exponents])
+        np.array([least * floor, *[y.mean() + half] * terms, *exponents])
         for floor in FLOORS
         for exponents in itertools.product(EXPONENTS, repeat=terms)
     ]
@@ -149,42 +150,44 @@ def _search(
     x: Float[ndarray, "n k"], y: Float[ndarray, " n"], start: Float[ndarray, " p"]
 ) -> optimize.OptimizeResult:
     terms = x.shape[1]
-    low = [y.min() - 10, *[y.min() - 20] * terms, *[1e-3] * terms]
-    high = [y.max(), *[y.max() + 5] * terms, *[STEEPEST] * terms]
+    low = [0.0, *[y.min() - 20] * terms, *[1e-3] * terms]
+    high = [math.exp(y.max()), *[y.max() + 5] * terms, *[STEEPEST] * terms]
     inside = np.clip(start, np.add(low, 1e-6), np.subtract(high, 1e-6))
     return optimize.least_squares(
         lambda p: _predicted(p, x) - y,
         inside,
         jac=lambda p: _slopes(p, x),
         bounds=(low, high),
+        method="dogbox",  # for small problems with bounds
         loss="huber",
         f_scale=HUBER,
         max_nfev=200,
     )
 
 
-def _logs(p: Float[ndarray, " p"], x: Float[ndarray, "n k"]) -> Float[ndarray, "n k1"]:
-    """The logarithm of the floor and of each term, for each row of sizes."""
+def _terms(p: Float[ndarray, " p"], x: Float[ndarray, "n k"]) -> Float[ndarray, "n k"]:
+    """Each term of the law without its floor, for each row of sizes."""
     terms = x.shape[1]
-    floor = np.full((len(x), 1), p[0])
-    return np.concatenate([floor, p[1 : 1 + terms] - p[1 + terms :] * x], axis=1)
+    return np.asarray(np.exp(p[1 : 1 + terms] - p[1 + terms :] * x))
 
 
 def _predicted(p: Float[ndarray, " p"], x: Float[ndarray, "n k"]) -> Float[ndarray, " n"]:
-    return np.asarray(special.logsumexp(_logs(p, x), axis=1))
+    return np.asarray(np.log(p[0] + _terms(p, x).sum(axis=1)))
 
 
 def _slopes(p: Float[ndarray, " p"], x: Float[ndarray, "n k"]) -> Float[ndarray, "n p"]:
-    """How the prediction goes with each parameter: the derivative of a logsumexp is a softmax."""
-    shares = special.softmax(_logs(p, x), axis=1)
-    return np.concatenate([shares, -shares[:, 1:] * x], axis=1)
+    """How the predicted logarithm changes with each parameter."""
+    terms = _terms(p, x)
+    loss = p[0] + terms.sum(axis=1, keepdims=True)
+    shares = terms / loss
+    return np.concatenate([1 / loss, shares, -shares * x], axis=1)
 
 
 def _law(p: Float[ndarray, " p"], middle: Float[ndarray, " k"]) -> Law:
     terms = len(middle)
     exponents = p[1 + terms :]
     scales = np.exp(p[1 : 1 + terms] + exponents * middle)
-    return Law(float(np.exp(p[0])), tuple(scales.tolist()), tuple(exponents.tolist()))
+    return Law(float(p[0]), tuple(scales.tolist()), tuple(exponents.tolist()))
 
 
 def _t(freedom: int) -> float:

@@ -126,8 +126,8 @@ def _numbers(compared: Compared) -> Iterator[str]:
     if compared.timed:
         yield "## Measured by the clock"
         yield (
-            "Smallest to largest over the seeds. **These vary**: they are others on every machine and on "
-            "every run, and nothing is claimed of them."
+            "Smallest to largest over the seeds. **These vary** from machine to machine and from run to run, "
+            "and nothing is claimed of them."
         )
         yield "\n".join(tables.timed(compared, compared.timed))
     lacking = {
@@ -145,9 +145,9 @@ def _made(compared: Compared) -> Iterator[str]:
     yield "## Made"
     told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key != "yardstick")
     yield (
-        f"With {told}. On a processor of the same model the same command gives the same numbers. Another "
-        "adds up in another order: mostly that changes the last digits, but where training is unstable, the "
-        "result:"
+        f"With {told}. On a processor of the same model the command below gives the same numbers. Another "
+        "model sums in a different order. Mostly that changes the last digits; where training is unstable, "
+        "it changes the result."
     )
     yield f"```\ncourse study {asked.name}{' --full' if asked.full else ''}\n```"
 

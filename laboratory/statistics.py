@@ -111,7 +111,7 @@ def mean_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float, f
 
 
 def chance(comparisons: Iterable[Comparison]) -> tuple[int, float]:
-    """How many comparisons there were that seeds could disturb, and how many of them would look
+    """How many comparisons there were that depend on the seeds, and how many of them would look
     different by chance alone if no variant differed: at most 5%."""
     count = sum(one.by_chance for one in comparisons)
     return count, (1 - CONFIDENCE) * count

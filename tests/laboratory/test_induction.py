@@ -339,8 +339,11 @@ def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
     assert "a head formed in 3 of 3 seeds" in told[0]
     assert "at steps 50 to 75" in told[0]
     assert "that was at −25, 0, +25 steps (the model was looked at every 25 steps)" in told[1]
-    assert "costs 3.50 ± 0.00 a symbol where it comes first, and 0.50 ± 0.00" in told[2]
-    assert "costs 1.03 ± 0.15 more, without the head below it" in told[3]
+    assert "is 3.50 ± 0.00 where it comes first, and 0.50 ± 0.00 where it repeats" in told[2]
+    assert (
+        "adds 1.03 ± 0.15 to the loss on repeated symbols, switching off the head below it"
+        in told[3]
+    )
     assert (
         "matters more than the others, in every seed: by 0.78 (95% interval 0.40 to 1.16)"
         in told[3]
@@ -353,10 +356,10 @@ def test_what_did_not_form_is_told_too() -> None:
     )
     assert "formed in 1 of 3 seeds" in told[0]
     assert "no head formed in 2 of 3 seeds" in told[2]
-    assert "costs 1.00 more" in told[-1]  # of the one seed in which there is such a head
+    assert "its best head adds 1.00 to" in told[-1]  # of the one seed in which there is such a head
     none = heads.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
     assert "no head formed in 3 of 3 seeds" in none[0]
-    assert "made use of without an induction head as well, by 2.65 to 3.15" in none[2]
+    assert "the context helps without an induction head as well, by 2.65 to 3.15" in none[2]
     assert len(none) == 3
 
 

@@ -146,7 +146,7 @@ def test_chance_is_counted() -> None:
     one = simple()
     told = report.report(one, results(one))
     # Two variants and two figures that seeds change; the bytes kept are no matter of chance.
-    assert "Comparisons that seeds could disturb: 4. Claimed among them: 2." in told
+    assert "Comparisons that depend on the seeds: 4. Claimed among them: 2." in told
     assert "at most 5% look different: 0.2." in told
 
 
