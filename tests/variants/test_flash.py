@@ -193,7 +193,8 @@ def test_dtype(dtype):
     for one, other in zip((out, *grads), (expected, *wanted), strict=True):
         assert one.dtype == dtype
         eps = torch.finfo(dtype).eps
-        torch.testing.assert_close(one.double(), other, rtol=2 * eps, atol=4 * eps)
+        # What it is held against is float64 too, and off by some 1e-15: more or less of it, as the CPU adds.
+        torch.testing.assert_close(one.double(), other, rtol=2 * eps, atol=4 * eps + 1e-14)
 
 
 def test_halves_do_not_overflow():
