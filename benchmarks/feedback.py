@@ -3,9 +3,12 @@
 For each day an answer that is right, one with a known mistake, one with a mistake that nobody knows and one
 that raises are saved in turn. Warm is `course watch`: from the save to the verdict, and to the diagnosis or
 the word that none is known. Cold is `course check` in a new process, from its start to its end, with a cache
-that is full and with one that is empty.
+that is full and with one that is empty. CPU is what `course watch`, its workers and the server of workers
+spent from one save to the next, the search for a diagnosis included.
 
-    python benchmarks/feedback.py            every day, three rounds
+    python benchmarks/feedback.py                 every day, three rounds
+    python benchmarks/feedback.py --warm          `course watch` alone
+    python benchmarks/feedback.py --warm --beside 2      with two busy processes beside it
     python benchmarks/feedback.py --rounds 9 --days 2 14 --json feedback.json
 """
 
@@ -19,12 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from rich.live import Live
-from rounds import console, machine, show_machine, table, write
+from rounds import busy, console, machine, show_machine, table, write
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT, Day
@@ -33,7 +37,11 @@ from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 
 BETWEEN_SAVES = 2.0  # seconds in which a learner at least looks at the verdict, and spares warm up
-COLUMNS = ("watch: verdict", "watch: diagnosis", "check, cache full", "check, cache empty")
+WARM = ("watch: verdict", "watch: diagnosis", "watch: CPU")
+COLD = ("check, cache full", "check, cache empty")
+
+Waits = dict[str, dict[str, list[float]]]
+"""Seconds by the kind of answer and the column."""
 
 UNKNOWN_MISTAKE = """
 
@@ -137,13 +145,23 @@ def shown(watch: subprocess.Popen[str]) -> tuple[float, float]:
     raise RuntimeError("course watch has ended")
 
 
-def warm(watch: subprocess.Popen[str], file: Path, text: str) -> tuple[float, float]:
-    """Seconds from a save to the verdict, and to the diagnosis."""
-    started = time.perf_counter()
+def warm(watch: subprocess.Popen[str], file: Path, text: str) -> tuple[float, float, float]:
+    """Seconds from a save to the verdict, and to the diagnosis; and seconds of CPU up to the next save."""
+    started, spent = time.perf_counter(), computed(watch.pid)
     file.write_text(text, encoding="utf-8")
     verdict, diagnosis = shown(watch)
     time.sleep(BETWEEN_SAVES)
-    return verdict - started, diagnosis - started
+    return verdict - started, diagnosis - started, computed(watch.pid) - spent
+
+
+def computed(process: int) -> float:
+    """CPU seconds of a process, of those that it has started, and of those that have ended."""
+    first = psutil.Process(process)
+    together = 0.0
+    for one in (first, *first.children(recursive=True)):
+        with suppress(psutil.Error):
+            together += sum(one.cpu_times()[:4])  # user, system, and the same of ended children
+    return together
 
 
 # --- Cold -----------------------------------------------------------------------------------------
@@ -185,12 +203,10 @@ def fill(day: Day) -> None:
 # --- All of it ------------------------------------------------------------------------------------
 
 
-def measure(day: Day, rounds: int, full: Path) -> dict[str, dict[str, list[float]]]:
+def measure(day: Day, rounds: int, full: Path, columns: Sequence[str]) -> Waits:
     """All waits of a day, by the kind of answer, in seconds."""
     texts = answers_of(day)
-    waits: dict[str, dict[str, list[float]]] = {
-        kind: {column: [] for column in COLUMNS} for kind in texts
-    }
+    waits: Waits = {kind: {column: [] for column in columns} for kind in texts}
     fill(day)
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / f"{day.stem}.py"
@@ -199,10 +215,9 @@ def measure(day: Day, rounds: int, full: Path) -> dict[str, dict[str, list[float
             time.sleep(2 * BETWEEN_SAVES)
             for _ in range(rounds):
                 for kind, text in texts.items():
-                    verdict, diagnosis = warm(watch, file, text)
-                    waits[kind]["watch: verdict"].append(verdict)
-                    waits[kind]["watch: diagnosis"].append(diagnosis)
-        for _ in range(rounds):
+                    for column, wait in zip(WARM, warm(watch, file, text), strict=True):
+                        waits[kind][column].append(wait)
+        for _ in range(rounds if COLD[0] in columns else 0):
             for kind, text in texts.items():
                 file.write_text(text, encoding="utf-8")
                 waits[kind]["check, cache full"].append(cold(day, kind, file.parent, full))
@@ -226,22 +241,29 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--days", type=int, nargs="*", help="all that are there if left out")
+    parser.add_argument("--warm", action="store_true", help="`course watch` alone")
+    parser.add_argument("--beside", type=int, default=0, help="busy processes beside it")
     parser.add_argument("--json", type=Path, help="write every figure to this file")
     arguments = parser.parse_args()
     days = [day for day in DAYS if day.ready and day.number in (arguments.days or range(1, 41))]
     facts = machine()
     show_machine(facts)
-    lines = table(["day", "answer"], list(COLUMNS), "seconds: median (nine in ten)")
-    figures: dict[str, dict[str, dict[str, list[float]]]] = {}
-    with tempfile.TemporaryDirectory() as cache, Live(lines, console=console, auto_refresh=False):
+    columns = WARM if arguments.warm else WARM + COLD
+    lines = table(["day", "answer"], list(columns), "seconds: median (nine in ten)")
+    figures: dict[str, Waits] = {}
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        busy(arguments.beside),
+        Live(lines, console=console, auto_refresh=False),
+    ):
         os.environ["COURSE_CACHE"] = cache
         for day in days:
-            figures[day.stem] = waits = measure(day, arguments.rounds, Path(cache))
+            figures[day.stem] = waits = measure(day, arguments.rounds, Path(cache), columns)
             for kind, found in waits.items():
-                lines.add_row(str(day.number), kind, *(in_short(found[c]) for c in COLUMNS))
+                lines.add_row(str(day.number), kind, *(in_short(found[c]) for c in columns))
         together = [
             in_short([s for day in figures.values() for kind in day.values() for s in kind[column]])
-            for column in COLUMNS
+            for column in columns
         ]
         lines.add_row("all", "all", *together)
     write({"machine": facts, "days": figures}, arguments.json)

@@ -18,7 +18,7 @@ from course.checks.observation import Leaf, Observation
 from course.curriculum import Day
 from course.judging.messages import describe_raised
 from course.workers.limits import GIBBERISH
-from course.workers.worker import NotStarted, Worker, WorkerStopped, command
+from course.workers.worker import NotStarted, Worker, WorkerStopped
 from explorer.serving import packed
 
 PATIENCE = 5.0  # seconds that a call may compute: a page waits for it
@@ -96,7 +96,7 @@ class OwnParts:
         if self._worker is None or self._worker.ended or saved != self._saved:
             self.close()
             torch_on = "cpu" if self._day.uses_torch else None
-            self._worker, self._saved = Worker(torch_on, command("explorer.serving")), saved
+            self._worker, self._saved = Worker(torch_on, "explorer.serving"), saved
             # A page makes new parts, and forgets the old ones: their workers are not to stay.
             weakref.finalize(self, self._worker.end)
         return self._worker

@@ -19,7 +19,7 @@ from course.assembly.parts import files_of
 from course.checks.frames import raised_from
 from course.checks.observation import Observation, Raised
 from course.workers.limits import GIBBERISH
-from course.workers.worker import Worker, WorkerStopped, command
+from course.workers.worker import Worker, WorkerStopped
 
 PATIENCE = 60.0  # seconds between two signs of life
 
@@ -48,7 +48,7 @@ def assemble(answers: Path, report: Callable[[Progress], None]) -> Assembled:
         NotStarted: the process did not start.
     """
     held_out = sequences(random.Random("held out"), HELD_OUT)
-    worker = Worker("cpu", command("course.assembly.copying"))
+    worker = Worker("cpu", "course.assembly.copying")
     result = Assembled()
     try:
         worker.ask({"assemble": files_of(answers), "held_out": held_out})

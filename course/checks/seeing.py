@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course.checks.arrays import copied, is_array, is_tensor, same
+from course.checks.clock import CLOCK
 from course.checks.draw import Draw
 from course.checks.loading import Check
 from course.checks.observation import Observation, Raised, flatten
@@ -60,7 +61,9 @@ def see(
     try:
         with warnings.catch_warnings(), _seeded(check, seed, device):
             warnings.simplefilter("ignore")  # an overflow shows in the values, which are compared
-            observation = flatten(check.function(answer=answer, **inputs))
+            with CLOCK.started():
+                result = check.function(answer=answer, **inputs)
+            observation = flatten(result)
     except (Exception, SystemExit) as error:
         return Seen({}, raised(error, file), exception=error)
     return Seen(observation, damaged=tuple(_differing(before, inputs)))
@@ -95,17 +98,23 @@ def takes_device(check: Check) -> bool:
 
 @contextmanager
 def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
-    """Within it, dropout draws what it draws every time; without, everything is as it was before."""
+    """Within it, dropout draws what it draws every time, in one thread: a second one would only wait for
+    tensors this small. After it, everything is as it was before."""
     if not check.tensors:
         yield
         return
     import torch  # a second, which a day in NumPy does not need
 
+    threads = torch.get_num_threads()
     with torch.random.fork_rng([] if device == "cpu" else None):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
         if device != "cpu":
             torch.manual_seed(seed)
-        yield
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _fixture(check: Check, name: str, known: dict[str, Any]) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import watchfiles
@@ -20,10 +20,11 @@ from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to
 from course.desk.state import belongs_on_board, fingerprint, keep_result
 from course.desk.verdicts import diagnoses, hint, verdict
+from course.desk.waiting import Waiting
 from course.judging.judge import Judge
 from course.judging.results import DayResult, report_json
 from course.terminal.display import MOST_PRINTED_LINES
-from course.workers.checking import Checked, check_first
+from course.workers.checking import Checked, checking_first
 from course.workers.pool import Pool
 
 SETTLE = 15  # milliseconds without a further event after which a save is complete
@@ -69,11 +70,11 @@ class Watch:
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
         judge = Judge(self._day, self._seed)
-        with Pool(2, judge.torch_on) as pool, keys_to(self._key) as self._has_keys:
+        with Pool(1, judge.torch_on) as pool, keys_to(self._key) as self._has_keys:
             files.start()
+            work = self._work(judge, pool)
             try:
-                self._verdict(judge, pool)
-                while (event := self._next_event(judge)) != "q":
+                while (event := self._next_event(work)) != "q":
                     if event == "h":
                         self._hint()
                     elif event == "?":
@@ -81,12 +82,15 @@ class Watch:
                     elif event in "np" and (day := self._neighbour(1 if event == "n" else -1)):
                         self._day = day
                         judge = Judge(day, self._seed)
-                        self._verdict(judge, pool)
+                        work.close()
+                        work = self._work(judge, pool)
                     elif event in AGAIN:
-                        self._verdict(judge, pool)
+                        work.close()
+                        work = self._work(judge, pool)
             except KeyboardInterrupt:
                 pass
             finally:
+                work.close()
                 stop.set()
         if not self._json:
             self._console.print(Text("Stopped watching.", "quiet"))
@@ -102,10 +106,9 @@ class Watch:
         if not self._json:
             self._console.print(Text(words, "quiet"))
 
-    def _next_event(self, judge: Judge) -> str:
-        """The next event; while there is none, what was misunderstood is looked for, and what other
-        diagnoses will need is observed, today's and tomorrow's."""
-        for _ in itertools.chain(self._search(), judge.prepare(), self._prepare_the_next_day()):
+    def _next_event(self, work: Iterator[None]) -> str:
+        """The next event; while there is none, there is work to do."""
+        for _ in work:
             if not self._events.empty():
                 break
         event = self._events.get()
@@ -113,14 +116,32 @@ class Watch:
             event = self._events.get()  # several saves at once are one
         return event
 
-    def _verdict(self, judge: Judge, pool: Pool) -> None:
+    def _work(self, judge: Judge, pool: Pool) -> Generator[None, None, None]:
+        """All there is to do after a save, a piece at each step: the verdict, what was misunderstood, and
+        what other diagnoses will need, today's and tomorrow's."""
+        yield from self._verdict(judge, pool)
+        yield from self._search()
+        yield from judge.prepare()
+        yield from self._prepare_the_next_day()
+
+    def _verdict(self, judge: Judge, pool: Pool) -> Generator[None, None, None]:
         path = find_answer(judge.day, self._answers)
         if path is not None and path.suffix == ".py" and not _complete(path):
             time.sleep(HALF_SAVED)
         self._mark = fingerprint(judge.day, path)
-        self._checked = check_first(judge, self._answers, pool)
+        checking = checking_first(judge, self._answers, pool)
+        keys = KEYS if self._has_keys else ""
+        with Waiting(self._console, judge.day, keys) as waiting, contextlib.closing(checking):
+            while True:
+                try:
+                    waiting.show(next(checking))
+                except StopIteration as done:
+                    self._checked = done.value
+                    break
+                yield
         self._moment = time.strftime("%H:%M:%S")
         if self._json:
+            assert self._checked is not None
             print(json.dumps(report_json([self._checked.look()])), flush=True)
         else:
             self._show()

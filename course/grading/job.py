@@ -43,7 +43,7 @@ from course.judging.results import DayResult
 from course.judging.vocabulary import KNOWN_MESSAGES
 from course.workers.checking import Answer, as_leaves, check_seated, not_observed
 from course.workers.seat import WAITING, Seat
-from course.workers.worker import Worker, WorkerStopped, command
+from course.workers.worker import Worker, WorkerStopped
 
 COMPUTING = (
     20.0  # seconds of CPU time that a submission may take for a day, before no more days run
@@ -172,7 +172,7 @@ class Grader:
         if plan.unsafe:
             folder = self._kept.enter_context(tempfile.TemporaryDirectory(prefix="course-unsafe-"))
             self._home = folder
-            self._start = partial(Worker, start=command("course.grading.analysis"))
+            self._start = partial(Worker, serving="course.grading.analysis")
         else:
             found = self._kept.enter_context(walls())
             self._home, self._start = HOME, partial(WalledWorker, found)

@@ -29,8 +29,8 @@ import psutil
 from course.curriculum import DAYS, ROOT
 from course.grading import cgroups
 from course.grading.cgroups import Cgroup, Hierarchy
-from course.workers.limits import CRASHED, MOST_MEMORY, TOO_MUCH
-from course.workers.worker import OutOfMemory, Worker, WorkerStopped, program, seconds
+from course.workers.limits import MOST_MEMORY, TOO_MUCH
+from course.workers.worker import OutOfMemory, Spawned, Worker, WorkerStopped, program, seconds
 
 NOBODY = 65534
 HOME = "/home/learner"
@@ -46,10 +46,10 @@ MODULES = {
     "": ("__init__", "curriculum"),
     "references": ("__init__", "imports", "modules"),
     "checks": (
-        *("__init__", "answers", "arrays", "authoring", "draw", "frames", "gradients", "loading"),
-        *("observation", "own", "raising", "seeing", "tensors"),
+        *("__init__", "answers", "arrays", "authoring", "clock", "draw", "frames", "gradients"),
+        *("loading", "observation", "own", "raising", "seeing", "tensors"),
     ),
-    "workers": ("__init__", "limits", "listening", "process", "traces"),
+    "workers": ("__init__", "limits", "listening", "preparing", "process", "traces"),
     "grading": ("__init__", "analysis"),
 }
 
@@ -231,12 +231,15 @@ class WalledWorker(Worker):
 
     def __init__(self, found: Walls, device: str | None) -> None:
         self._group = found.groups.group(MOST_MEMORY, MOST_PROCESSES) if found.groups else None
-        launch, filter_file = found.launch(self._group, device)
-        code = program(INSIDE, "course.grading.analysis")
+        self._found = found
         self._starved = False
+        super().__init__(device, "course.grading.analysis")
+
+    def _started(self, torch_on: str | None, serving: str) -> Spawned:
+        launch, filter_file = self._found.launch(self._group, torch_on)
+        code = program(INSIDE, torch_on, serving)
         try:
-            super().__init__(
-                device,
+            return Spawned(
                 [*launch, sys.executable, "-P", "-s", "-E", "-c", code],
                 [filter_file] if filter_file is not None else [],
             )
@@ -248,7 +251,7 @@ class WalledWorker(Worker):
         """The same, with all that it started."""
         if self._group is not None:
             return self._group.computed
-        return sum(seconds(one.pid) for one in self._processes())
+        return sum(map(seconds, self._processes()))
 
     def end(self) -> None:
         """End it with all that it started; nothing of it is left when this returns.
@@ -278,17 +281,16 @@ class WalledWorker(Worker):
                 raise OutOfMemory(TOO_MUCH)
 
     def _last_words(self) -> WorkerStopped:
-        if self._starved:
-            return OutOfMemory(TOO_MUCH)
-        code = self._process.wait()
-        if code > 128:  # bubblewrap's way of passing on a signal
-            return WorkerStopped(CRASHED.format(code - 128))
-        return super()._last_words()
+        return OutOfMemory(TOO_MUCH) if self._starved else super()._last_words()
+
+    def _ended_by(self, code: int) -> WorkerStopped:
+        # bubblewrap passes a signal on by a number of its own
+        return super()._ended_by(128 - code if code > 128 else code)
 
     def _processes(self) -> list[psutil.Process]:
+        first = self._process.process
         try:
-            first = psutil.Process(self._process.pid)
-            return [first, *first.children(recursive=True)]
+            return [first, *first.children(recursive=True)] if first else []
         except psutil.Error:
             return []
 

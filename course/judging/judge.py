@@ -102,10 +102,12 @@ class Judge:
         """
         return see(self._truth.check(check), answer, self.seed, self.device, file=file)
 
-    def look(self) -> None:
-        """Observe what verdicts on answers that are the reference's to the last bit will need."""
+    def looking(self) -> Iterator[None]:
+        """Observe what verdicts on answers that are the reference's to the last bit will need, a check at
+        each step."""
         for check in self.checks:
             self._truth.glance(check)
+            yield
 
     def prepare(self) -> Iterator[None]:
         """Observe ahead what other verdicts will need, then what diagnoses will, a piece at each step."""

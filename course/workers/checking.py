@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,14 +23,25 @@ from course.judging.results import DayResult
 from course.judging.vocabulary import closed_raised
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
-from course.workers.limits import GIBBERISH
+from course.workers.limits import BACKSTOP, GIBBERISH, WAITING
 from course.workers.pool import Pool
 from course.workers.seat import Seat
-from course.workers.worker import NotStarted, Worker, WorkerStopped
+from course.workers.worker import (
+    NotStarted,
+    TimedOut,
+    Wait,
+    Worker,
+    WorkerLost,
+    WorkerStopped,
+    exhaust,
+)
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
 LONGEST_DAY = 120.0  # seconds, for code that is slow in every check without ever being too slow
 LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
+MOST_LOST = 2  # workers that may be lost before it is said that none can be had
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -112,6 +123,20 @@ class Checked:
         return self.result
 
 
+@dataclass(frozen=True)
+class Running:
+    """What a worker is doing while its verdict is waited for."""
+
+    check: str
+    """The check that runs; empty while the worker starts and the file is loaded."""
+    since: float
+    """When it began, by `time.monotonic`."""
+
+
+Checking = Generator[Running, None, Checked]
+"""A check of a day under way: it yields whenever it waits, so that whoever waits can do other things."""
+
+
 def check_days(
     days: Sequence[Day], answers: Path, seed: int = 0, device: str = "cpu"
 ) -> Iterator[Checked]:
@@ -126,21 +151,23 @@ def check_days(
     with Pool(1, torch_on) as pool, Seat(lambda _: pool.take(torch_on)) as seat:
         for day in days:  # while the worker starts
             judge = Judge(day, seed, device)
-            yield check_file(judge, answers, partial(check_seated, seat=seat))
+            yield exhaust(_checking_file(judge, answers, partial(_checking_seated, seat=seat)))
             judge.keep()
 
 
 def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
     """The verdict on one day's file in a folder of answers, with its diagnosis."""
-    return check_first(judge, answers, pool).look()
+    return exhaust(checking_first(judge, answers, pool)).look()
 
 
-def check_first(judge: Judge, answers: Path, pool: Pool) -> Checked:
+def checking_first(judge: Judge, answers: Path, pool: Pool) -> Checking:
     """The verdict on one day's file in a folder of answers, before anything is diagnosed."""
-    return check_file(judge, answers, partial(check_answer, workers=pool))
+    return _checking_file(judge, answers, partial(_checking_answer, workers=pool))
 
 
-def check_file(judge: Judge, answers: Path, check: Callable[[Judge, Answer], Checked]) -> Checked:
+def _checking_file(
+    judge: Judge, answers: Path, checking: Callable[[Judge, Answer], Checking]
+) -> Checking:
     """The verdict on one day's file in a folder of answers, if it is there and a worker starts."""
     path = find_answer(judge.day, answers)
     if path is None:
@@ -149,7 +176,7 @@ def check_file(judge: Judge, answers: Path, check: Callable[[Judge, Answer], Che
             missing += f" `course reset {judge.day.number}` makes it anew."
         return Checked(not_observed(judge, "not_started", missing))
     try:
-        return check(judge, Answer(str(path), str(path.resolve())))
+        return (yield from checking(judge, Answer(str(path), str(path.resolve()))))
     except NotStarted as error:
         return Checked(not_observed(judge, "error", str(error)))
 
@@ -166,9 +193,13 @@ def check_answer(judge: Judge, answer: Answer, workers: Workers) -> Checked:
     Raises:
         NotStarted: a worker did not start.
     """
+    return exhaust(_checking_answer(judge, answer, workers))
+
+
+def _checking_answer(judge: Judge, answer: Answer, workers: Workers) -> Checking:
     started = time.monotonic()
     run = _Run(judge, answer, workers)
-    outcomes = run.outcomes()
+    outcomes = yield from run.outcomes()
     verdicts = judge.verdicts(outcomes, run.begun)
     verdict = DayResult(
         judge.day,
@@ -188,13 +219,17 @@ def check_seated(judge: Judge, answer: Answer, seat: Seat) -> Checked:
     Raises:
         NotStarted: a worker did not start.
     """
+    return exhaust(_checking_seated(judge, answer, seat))
+
+
+def _checking_seated(judge: Judge, answer: Answer, seat: Seat) -> Checking:
     seat.take(judge.torch_on)
     used, stopped = seat.used, seat.stopped
-    checked = check_answer(judge, answer, seat)
+    checked = yield from _checking_answer(judge, answer, seat)
     spoilt = not checked.verdict.as_new or (used and seat.stopped > stopped)
     if spoilt and any(check.went_wrong for check in checked.verdict.checks):
         seat.renew()
-        checked = check_answer(judge, answer, seat)
+        checked = yield from _checking_answer(judge, answer, seat)
     seat.used = True
     return checked
 
@@ -215,9 +250,14 @@ class _Run:
             check.name: check for check in judge.checks if check.name not in self._outcomes
         }
         self._waits: dict[str, int] = {}
+        self._doubted: str | None = None
+        """A check that ran out of time once. It is reported only if it does so again, in a fresh worker."""
+        self._lost = 0
+        self._loaded = False
+        self._running = Running("", time.monotonic())
         self._deadline = time.monotonic() + LONGEST_DAY
 
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self) -> Generator[Running, None, dict[str, Outcome]]:
         while self._left:
             if time.monotonic() > self._deadline:
                 self._settle_all(
@@ -225,22 +265,41 @@ class _Run:
                 )
                 break
             worker = self._workers.take(self._judge.torch_on)
-            self._judge.look()  # while the worker starts
             try:
-                worker.ask(self._request(), self._file())
-                self._hear(worker)
+                for _ in self._judge.looking():  # while the worker starts
+                    yield self._running
+                yield from self._while_waiting(worker.asking(self._request(), self._file()))
+                yield from self._hear(worker)
             except WorkerStopped as stop:
                 worker.end()
                 self._stopped(stop)
+            except GeneratorExit:  # nobody waits for it any more
+                worker.end()
+                raise
             finally:
                 self.printed += self._workers.give_back(worker)
         return self._outcomes
+
+    def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:
+        """The same, telling what is waited for."""
+        while True:
+            try:
+                next(wait)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            yield self._running
+
+    def _asked(self) -> list[str]:
+        """The checks that a worker is asked for: one alone, while its lack of time is in doubt."""
+        return [self._doubted] if self._doubted else list(self._left)
 
     def _request(self) -> dict[str, Any]:
         day = self._judge.day
         return {
             "day": day.number,
-            "names": list(self._left),
+            "names": self._asked(),
+            "thoroughly": self._doubted is not None,
             "answer": self._answer.path,
             "shown": self._answer.shown,
             "stubs": {one.stem: stub_of(one) for one in DAYS if one == day or is_recorded(one)},
@@ -254,27 +313,33 @@ class _Run:
         answer = self._answer
         return {} if answer.data is None else as_leaves({answer.path: answer.data})
 
-    def _hear(self, worker: Worker) -> None:
-        """Take in what one worker says, until every check has an outcome or the worker stops."""
-        since = time.monotonic()
-        loaded, _ = worker.hear()
+    def _hear(self, worker: Worker) -> Generator[Running, None, None]:
+        """Take in what one worker says, until each check that it was asked for has an outcome."""
+        self._loaded, self._running = False, Running("", time.monotonic())
+        loaded, _ = yield from self._while_waiting(worker.hearing(BACKSTOP, WAITING))
+        self._loaded = True
+        asked = set(self._asked())
         self._take_loading(loaded)
-        while self._left and time.monotonic() < self._deadline:
-            message, observation = worker.hear()
-            now = time.monotonic()
+        while waiting := [name for name in self._left if name in asked]:
+            if time.monotonic() > self._deadline:
+                break
+            self._running = Running(waiting[0], time.monotonic())
+            hearing = worker.hearing(BACKSTOP, WAITING)
+            message, observation = yield from self._while_waiting(hearing)
             try:
                 name = str(message["check"])
                 problem = raised_from(message["raised"]) if message["raised"] else None
                 damaged = tuple(str(other)[:100] for other in message["damaged"][:MOST_DAMAGED])
             except (BadFrame, KeyError, TypeError) as error:
                 raise WorkerStopped(GIBBERISH) from error
-            if name not in self._left:
+            if name not in waiting:
                 raise WorkerStopped(GIBBERISH)
             seen = Seen(observation, problem, damaged)
             told = self._told(problem) if problem else None
-            self._settle(name, Outcome(seen, seconds=now - since, told=told))
-            since = now
+            seconds = time.monotonic() - self._running.since
+            self._settle(name, Outcome(seen, seconds=seconds, told=told))
             self._take_called(message.get("called"))
+        self._doubted = None
 
     def _take_called(self, claimed: Any) -> None:
         self.called |= set(_names(claimed)) & set(self._answer.listen)
@@ -307,15 +372,26 @@ class _Run:
 
     def _stopped(self, stop: WorkerStopped) -> None:
         """The check that was under way gets the blame; the others get another worker."""
-        name, check = next(iter(self._left.items()))
+        if isinstance(stop, WorkerLost):
+            self._lost += 1
+            if self._lost > MOST_LOST:
+                raise NotStarted(str(stop))
+            return
+        name = next(one for one in self._asked() if one in self._left)
+        if isinstance(stop, TimedOut) and name != self._doubted:
+            self._doubted = name
+            return
+        self._doubted = None
+        if not self._loaded:
+            self._settle_all(stop.status, f"{self._answer.name} cannot be loaded.\n{stop}")
+            return
+        exercise = self._left[name].exercise
         self._settle(name, Outcome(None, stop.status, str(stop)))
-        self._waits[check.exercise] = self._waits.get(check.exercise, 0) + 1
-        if self._waits[check.exercise] >= LONGEST_WAITS:
-            why = (
-                f"Not run: {LONGEST_WAITS} checks of `{check.exercise}` before it ended so. {stop}"
-            )
+        self._waits[exercise] = self._waits.get(exercise, 0) + 1
+        if self._waits[exercise] >= LONGEST_WAITS:
+            why = f"Not run: {LONGEST_WAITS} checks of `{exercise}` before it ended so. {stop}"
             for other in list(self._left.values()):
-                if other.exercise == check.exercise:
+                if other.exercise == exercise:
                     self._settle(other.name, Outcome(None, stop.status, why))
 
     def _settle(self, name: str, outcome: Outcome) -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 MOST_MEMORY = 4 * 2**30
-PATIENCE = 5.0  # seconds a check may compute: over ten times what any needs
-IDLE = 6.0  # times as long by the clock, for code that waits, or a machine that is busy
+# CPU seconds of the learner's own code in one check: over ten times what any needs.
+PATIENCE = 5.0
+# CPU seconds of the entire process, for a worker whose own clock does not stop it: a loop in C, or a lie.
+BACKSTOP = 3 * PATIENCE
+WAITING = (
+    6 * PATIENCE
+)  # seconds by the clock, for a machine that is busy, or code that hardly computes
+ASLEEP = 0.1  # of that time, computing less than this share is waiting for something
 STARTING = 60.0  # seconds a worker may take to start; importing torch on a cold disk is slow
 MOST_PRINTED = 20_000  # characters kept of what the learner prints
 
+TOO_LONG = "Your code was still running after {:g} seconds: is there an endless loop?"
 TOO_MUCH = f"Your code took over {MOST_MEMORY // 2**30} GB of memory: is an array far too large?"
 CRASHED = "Your code crashed the whole Python process (signal {})."
 GIBBERISH = "Your code wrote to the channel that the checks speak through."
+LOST = "The process that runs your code was lost. Check again, or try `course doctor`."

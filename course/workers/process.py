@@ -1,18 +1,25 @@
 """The process in which a learner's code runs: started ahead of time, used by one learner alone.
 
-It imports what takes long, says that it is ready, and waits for requests on standard input. For each
-it loads the answer and runs the checks, and sends what each of them saw, a frame each. It knows no
-expected value and gives no verdict. Standard output is the channel of frames, so whatever the
-learner prints goes to standard error, which the other side reads as mere text.
+It says that it is ready, and waits for requests on standard input. For each it loads the answer and runs
+the checks, and sends what each of them saw, a frame each. It knows no expected value and gives no verdict.
+Standard output is the channel of frames, so whatever the learner prints goes to standard error, which the
+other side reads as mere text.
+
+It measures what the learner's own code computes, and stops where that is too much. The other side does not
+rely on it: it has limits of its own, wide enough for a busy machine.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +29,7 @@ import numpy as np  # noqa: F401  imported ahead of the request, as everything h
 import pytest  # noqa: F401
 
 from course.checks.answers import Unreadable, begun, build_answer, read_answer
+from course.checks.clock import CLOCK, leave_imports_out
 from course.checks.frames import from_bytes, read_frame, to_bytes, write_frame
 from course.checks.loading import load_checks
 from course.checks.observation import Observation
@@ -30,11 +38,12 @@ from course.checks.raising import raised
 from course.checks.seeing import see
 from course.curriculum import DAYS, ROOT, Day
 from course.references.imports import references_cut
-from course.workers.limits import MOST_MEMORY
+from course.workers.limits import MOST_MEMORY, MOST_PRINTED, PATIENCE
 from course.workers.listening import listening
+from course.workers.preparing import IDLE, imports_ahead, prepare
 from course.workers.traces import State
 
-IDLE = 0.5  # seconds without a request, after which a worker is a spare one
+LOOK = 0.05  # seconds between two looks at the learner's clock
 
 Send = Callable[..., None]
 """Sends a message, and an observation if there is one."""
@@ -43,31 +52,32 @@ Serve = Callable[[dict[str, Any], Send], None]
 """Answers a request."""
 
 
-def main(serve_others: Serve | None = None) -> None:
+def main(device: str | None = None, serving: str = "", is_forked: bool = False) -> None:
     """Wait for requests, and answer them.
 
     Args:
-        serve_others: answers those that ask for no checks, as whoever starts this process wants it.
+        device: where torch will compute, if it is needed.
+        serving: the module whose `serve` answers requests that ask for no checks.
+        is_forked: whether another process imports what later workers may need.
     """
-    channel, replies = _private_channels()
-    device = sys.argv[1] if len(sys.argv) > 1 else None
+    channel = Channel()
     if device is not None:
         _warm_up_torch(device)
-    write_frame(replies, to_bytes({"ready": True}))
+    serve_others = importlib.import_module(serving).serve if serving else None
+    CLOCK.follow_this_thread()
+    leave_imports_out()
+    channel.send({"ready": True})
     requests: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_listen, args=(channel, requests), daemon=True).start()
-    try:
-        request = requests.get(timeout=IDLE)
-    except queue.Empty:
-        if device is not None:
-            _warm_up_optimisers()
-        request = requests.get()
+    threading.Thread(target=_watch_the_clock, args=(channel,), daemon=True).start()
+    request = _first(requests, iter(()) if is_forked or device is None else imports_ahead())
     if device in (None, "cpu"):  # a GPU's driver reserves far more than it uses
         _limit_memory()
     sys.path[:] = [entry for entry in sys.path if entry not in ("", str(ROOT))]
     before = State()
     while True:
-        _serve(*from_bytes(request), before, replies, serve_others)
+        channel.make_room()
+        _serve(*from_bytes(request), before, channel.send, serve_others)
         request = requests.get()
 
 
@@ -82,28 +92,100 @@ def _warm_up_torch(device: str) -> None:
     (weight @ weight).sum().backward()  # type: ignore[no-untyped-call]
 
 
-def _warm_up_optimisers() -> None:
-    """They import as much again, and few days need them: only a worker with time to kill does it."""
-    import torch
-
-    torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
-
-
-def _private_channels() -> tuple[IO[bytes], IO[bytes]]:
-    """Keep standard input and output for the frames; give the learner's code an empty and a noisy one."""
-    requests = os.fdopen(os.dup(0), "rb")  # unbuffered, a long request would come in pieces
-    replies = os.fdopen(os.dup(1), "wb", buffering=0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    sys.stdin = os.fdopen(0, "r", closefd=False)
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8", errors="replace", closefd=False, buffering=1)
-    return requests, replies
+def _first(requests: queue.Queue[bytes], ahead: Iterator[str]) -> bytes:
+    """The first request; while there is none, something more is imported at each step."""
+    patience = IDLE
+    while True:
+        try:
+            return requests.get(timeout=patience)
+        except queue.Empty:
+            if next(ahead, None) is None:
+                return requests.get()
+            patience = 0.001
 
 
-def _listen(channel: IO[bytes], requests: queue.Queue[bytes]) -> None:
+class Channel:
+    """Standard input and output, kept for frames; the learner's code gets an empty and a noisy one."""
+
+    def __init__(self) -> None:
+        self.requests = os.fdopen(
+            os.dup(0), "rb"
+        )  # unbuffered, a long request would come in pieces
+        self._replies = os.fdopen(os.dup(1), "wb", buffering=0)
+        self._turn = threading.Lock()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        sys.stdin = os.fdopen(0, "r", closefd=False)
+        self._printed = [_Printed(1), _Printed(2)]
+        sys.stdout, sys.stderr = map(_as_text, self._printed)
+
+    def send(self, message: dict[str, Any], observation: Observation | None = None) -> None:
+        """Send one frame."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # closed by the learner's code
+                stream.flush()
+        data = to_bytes(message, observation)
+        with self._turn:
+            write_frame(self._replies, data)
+
+    def make_room(self) -> None:
+        """Let as much be printed as for the first request."""
+        for one in self._printed:
+            one.room = _Printed.MOST
+
+    def stop_if_overran(self) -> None:
+        """Say that the learner's code took too long, and end; unless it has just finished."""
+        with self._turn:
+            if CLOCK.runs and CLOCK.seconds > PATIENCE:
+                write_frame(self._replies, to_bytes({"overran": True}))
+                os._exit(1)
+
+
+class _Printed(io.RawIOBase):
+    """What is printed: passed on, off the learner's clock, until it is more than anybody reads."""
+
+    MOST = 4 * MOST_PRINTED  # bytes: a character has four at most
+
+    def __init__(self, file: int) -> None:
+        super().__init__()
+        self.room = self.MOST
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file
+
+    def write(self, data: Any) -> int:
+        size = len(data)
+        if self.room > 0:
+            with CLOCK.stopped():
+                left = memoryview(data)[: self.room]
+                self.room -= len(left)
+                while left:
+                    left = left[os.write(self._file, left) :]
+        return size
+
+
+def _as_text(stream: _Printed) -> IO[str]:
+    return io.TextIOWrapper(
+        io.BufferedWriter(stream), encoding="utf-8", errors="replace", line_buffering=True
+    )
+
+
+def _watch_the_clock(channel: Channel) -> None:
+    """Beside the learner's code: end it when it has computed too long."""
+    while True:
+        time.sleep(LOOK)
+        if CLOCK.runs and CLOCK.seconds > PATIENCE:
+            channel.stop_if_overran()
+
+
+def _listen(channel: Channel, requests: queue.Queue[bytes]) -> None:
     """Take in requests. When the other side is gone, nobody waits for an endless loop any more."""
-    while (request := read_frame(channel)) is not None:
+    while (request := read_frame(channel.requests)) is not None:
         requests.put(request)
     os._exit(1)  # threads and exit handlers that the learner's code left behind have no say
 
@@ -124,13 +206,9 @@ def _serve(
     request: dict[str, Any],
     files: Observation,
     before: State,
-    replies: IO[bytes],
+    send: Send,
     serve_others: Serve | None,
 ) -> None:
-    def send(message: dict[str, Any], observation: Observation | None = None) -> None:
-        sys.stdout.flush()
-        write_frame(replies, to_bytes(message, observation))
-
     for path, leaf in files.items():  # behind walls the answer cannot be read where it lies
         Path(path).write_bytes(leaf.value.tobytes())
     if "day" in request:
@@ -146,6 +224,7 @@ def _observe(request: dict[str, Any], before: State, send: Send) -> None:
     stubs = request["stubs"]
     own = OwnParts(Path(request["answer"]).parent, lambda earlier: stubs[earlier.stem])
     with references_cut(request["cut"], day.number, own.part):
+        prepare(day.number, request["thoroughly"])
         checks = load_checks(day)
         answer, message = _load_answer(request, day, stubs[day.stem])
         send(message | {"as_new": as_new})
@@ -163,6 +242,7 @@ def _observe(request: dict[str, Any], before: State, send: Send) -> None:
                         "raised": asdict(seen.raised) if seen.raised else None,
                         "damaged": seen.damaged,
                         "called": sorted(called),
+                        "seconds": CLOCK.seconds,
                     }
                     send(told, seen.observation)
 
@@ -174,7 +254,8 @@ def _load_answer(
     shown = request["shown"]
     try:
         source = read_answer(Path(request["answer"]))
-        answer = build_answer(shown, source)
+        with CLOCK.started():
+            answer = build_answer(shown, source)
         started = begun(source, stub, day.exercises)
     except Unreadable as error:
         return None, {"unreadable": str(error)}

@@ -11,26 +11,46 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
 
 import psutil
 
 from course.checks.frames import BadFrame, from_bytes, read_frame, to_bytes, write_frame
 from course.checks.observation import Observation
 from course.curriculum import ROOT
+from course.workers.forking import CAN_FORK, Forked, NoServer, end_family, fork
 from course.workers.limits import (
+    ASLEEP,
     CRASHED,
     GIBBERISH,
-    IDLE,
+    LOST,
     MOST_MEMORY,
     MOST_PRINTED,
     PATIENCE,
     STARTING,
+    TOO_LONG,
     TOO_MUCH,
+    WAITING,
 )
 
 LOOK = 0.02  # seconds between two looks at the memory
+
+Result = TypeVar("Result")
+Wait = Generator[None, None, Result]
+"""Something that is waited for: it yields every `LOOK` seconds, so that whoever waits can do other things."""
+
+Heard = tuple[dict[str, Any], Observation]
+
+
+def exhaust(wait: Generator[Any, None, Result]) -> Result:
+    """Wait to the end."""
+    while True:
+        try:
+            next(wait)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
 
 
 class WorkerStopped(Exception):
@@ -55,49 +75,63 @@ class OutOfMemory(WorkerStopped):
     status = "out_of_memory"
 
 
-def program(root: str, serving: str = "") -> str:
-    """The Python program of a worker.
+class WorkerLost(WorkerStopped):
+    """It is gone, and nothing that the learner's code did is known to be the reason."""
+
+
+def program(root: str, torch_on: str | None, serving: str = "") -> str:
+    """The Python program of a worker that is a new interpreter.
 
     Args:
         root: the folder of this package's parent, as the worker sees it.
+        torch_on: the device that is made ready, where torch will be needed.
         serving: the module whose `serve` answers requests that ask for no checks.
     """
-    main = f"from {serving} import serve; main(serve)" if serving else "main()"
     return (
-        f"import sys; sys.path.insert(0, {root!r}); from course.workers.process import main; {main}"
+        f"import sys; sys.path.insert(0, {root!r}); from course.workers.process import main; "
+        f"main({torch_on!r}, {serving!r})"
     )
 
 
-def command(serving: str = "") -> list[str]:
-    """What starts a worker without walls, on this machine."""
-    # -P keeps the current folder off the path, where a learner's `random.py` could shadow a library.
-    return [sys.executable, "-P", "-c", program(str(ROOT), serving)]
+class Spawned(subprocess.Popen[bytes]):
+    """A process of a new interpreter."""
 
-
-class Worker:
-    """One process that runs the code of one answer."""
-
-    def __init__(
-        self,
-        torch_on: str | None = None,
-        start: Sequence[str] = (),
-        inherits: Sequence[int] = (),
-    ) -> None:
-        """Start it.
-
-        Args:
-            torch_on: the device that is made ready, where torch will be needed.
-            start: what starts it, behind whatever walls; without any, the plain command.
-            inherits: open files that it is handed.
-        """
-        self._process = subprocess.Popen(
-            [*(start or command()), *([torch_on] if torch_on else [])],
+    def __init__(self, command: Sequence[str], inherits: Sequence[int] = ()) -> None:
+        super().__init__(
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C at the terminal is ours to handle (ignored on Windows)
             pass_fds=inherits,
         )
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """The process itself, while it is there."""
+        try:
+            return psutil.Process(self.pid)
+        except psutil.Error:
+            return None
+
+    def kill(self) -> None:
+        """End it and what it has started."""
+        if self.process is not None:
+            end_family(self.process)
+        self.wait()
+
+
+class Worker:
+    """One process that runs the code of one answer."""
+
+    def __init__(self, torch_on: str | None = None, serving: str = "") -> None:
+        """Start it.
+
+        Args:
+            torch_on: the device that is made ready, where torch will be needed.
+            serving: the module whose `serve` answers requests that ask for no checks.
+        """
+        self._process = self._started(torch_on, serving)
         self._ready = False
         self._spent = 0.0
         self.ended = False
@@ -108,6 +142,14 @@ class Worker:
         self._printing.start()
         threading.Thread(target=self._read_frames, daemon=True).start()
         threading.Thread(target=self._write_requests, daemon=True).start()
+
+    def _started(self, torch_on: str | None, serving: str) -> Spawned | Forked:
+        """A process without walls: a fork where there can be one, or else a new interpreter."""
+        if CAN_FORK:
+            with contextlib.suppress(NoServer):
+                return fork(torch_on, serving)
+        # -P keeps the current folder off the path, where a learner's `random.py` could shadow a library.
+        return Spawned([sys.executable, "-P", "-c", program(str(ROOT), torch_on, serving)])
 
     @property
     def printed(self) -> str:
@@ -121,40 +163,55 @@ class Worker:
         Raises:
             NotStarted: it did not start.
         """
+        exhaust(self.asking(request, files))
+
+    def asking(self, request: dict[str, Any], files: Observation | None = None) -> Wait[None]:
+        """The same, yielding while it waits."""
         if not self._ready:
             try:
-                self.hear(STARTING)
+                yield from self.hearing(STARTING, STARTING)
+            except WorkerLost:
+                raise
             except WorkerStopped as stop:
                 words = "The process that runs your code did not start: try `course doctor`."
                 raise NotStarted(f"{words}\n{self.printed[-1000:]}") from stop
             self._ready = True
         self._requests.put(to_bytes(request, files))
 
-    def hear(self, patience: float = PATIENCE) -> tuple[dict[str, Any], Observation]:
-        """The next thing it says.
+    def hear(self, computing: float = PATIENCE, waiting: float = WAITING) -> Heard:
+        """The next message, and the observation with it.
 
         Args:
-            patience: seconds that it may compute first. Other programs may keep it from computing, so
-                the clock on the wall is given more.
+            computing: seconds of CPU time that the process may take first.
+            waiting: seconds by the clock that it may take. Half of them are enough for one that sleeps.
 
         Raises:
             WorkerStopped: it died, spoke gibberish, or (`TimedOut`, `OutOfMemory`) had to be ended.
         """
-        computed, deadline = self.computed, time.monotonic() + IDLE * patience
+        return exhaust(self.hearing(computing, waiting))
+
+    def hearing(self, computing: float = PATIENCE, waiting: float = WAITING) -> Wait[Heard]:
+        """The same, yielding while it waits."""
+        computed, since = self.computed, time.monotonic()
         while True:
             try:
                 frame = self._frames.get(timeout=LOOK)
             except queue.Empty:
                 self._look_at_memory()
-                if self.computed - computed > patience or time.monotonic() > deadline:
+                spent, waited = self.computed - computed, time.monotonic() - since
+                sleeps = waited > waiting / 2 and spent < ASLEEP * waited
+                if spent > computing or waited > waiting or sleeps:
                     self.end()
-                    raise TimedOut(
-                        f"Your code was still running after {patience:g} seconds: is there an endless loop?"
-                    ) from None
+                    raise TimedOut(TOO_LONG.format(min(waited, PATIENCE))) from None
+                yield
                 continue
             try:
                 if isinstance(frame, bytes):
-                    return from_bytes(frame)
+                    message, observation = from_bytes(frame)
+                    if message.get("overran"):
+                        self.end()
+                        raise TimedOut(TOO_LONG.format(PATIENCE))
+                    return message, observation
             except BadFrame:
                 frame = BadFrame()
             self.end()
@@ -169,12 +226,7 @@ class Worker:
         self._spent = self.computed
         self.ended = True
         self._requests.put(None)
-        with contextlib.suppress(psutil.Error):
-            for child in psutil.Process(self._process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    child.kill()
         self._process.kill()
-        self._process.wait()
 
     @property
     def computed(self) -> float:
@@ -183,17 +235,21 @@ class Worker:
 
     def _computing(self) -> float:
         """Seconds of CPU time that it has had so far; 0 where that cannot be seen any more."""
-        return seconds(self._process.pid)
+        return seconds(self._process.process)
 
     def _look_at_memory(self) -> None:
         with contextlib.suppress(psutil.Error):
-            used = psutil.Process(self._process.pid).memory_info().rss
-            if used > MOST_MEMORY:
+            process = self._process.process
+            if process is not None and process.memory_info().rss > MOST_MEMORY:
                 self.end()
                 raise OutOfMemory(TOO_MUCH)
 
     def _last_words(self) -> WorkerStopped:
         code = self._process.wait()
+        return WorkerLost(LOST) if code is None else self._ended_by(code)
+
+    def _ended_by(self, code: int) -> WorkerStopped:
+        """What an exit code means."""
         if code < 0:
             return WorkerStopped(CRASHED.format(-code))
         return WorkerStopped(f"Your code ended the whole Python process (exit code {code}).")
@@ -232,10 +288,10 @@ class Worker:
                 self._printed.append(text if room > 0 else text + "\n… and more\n")
 
 
-def seconds(process: int) -> float:
+def seconds(process: psutil.Process | None) -> float:
     """CPU time that a process has had; 0 where it is there no more."""
-    try:
-        times = psutil.Process(process).cpu_times()
-    except psutil.Error:
-        return 0.0
-    return float(times.user + times.system)
+    with contextlib.suppress(psutil.Error):
+        if process is not None:
+            times = process.cpu_times()
+            return float(times.user + times.system)
+    return 0.0

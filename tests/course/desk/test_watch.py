@@ -25,6 +25,11 @@ from course.workers.checking import Checked
 PATIENCE = 30
 
 
+def hear_interrupts():
+    """As in a terminal: what a shell starts in the background ignores Ctrl-C, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def watch(project):
     """`course watch 2 --json`, and a function that waits for its next verdict."""
@@ -36,6 +41,7 @@ def watch(project):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
+        preexec_fn=hear_interrupts if os.name == "posix" else None,
     )
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(

@@ -18,9 +18,9 @@ from tests.course.hostile.kinds import before, during, right
 GRADE = """
 import sys
 from course.grading import job
-from course.workers import checking, worker
+from course.workers import checking
 
-worker.IDLE = 0.6  # three seconds by the clock for a check
+checking.WAITING = 3.0  # seconds by the clock for a check
 checking.LONGEST_DAY, job.COMPUTING, job.FINISHING = 8.0, 2.0, 28.0
 print(job.grade_as_json(sys.stdin.read()))
 """

@@ -1,0 +1,58 @@
+"""What stands on the screen while a verdict takes long: which check runs, and for how many seconds."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from course.curriculum import Day
+from course.workers.checking import Running
+
+LONG = 0.5  # seconds after which it is shown
+
+
+class Waiting:
+    """Within it, a terminal shows what is waited for, in place of the last verdict: that is out of date."""
+
+    def __init__(self, console: Console, day: Day, keys: str) -> None:
+        """Nothing is shown yet.
+
+        Args:
+            console: where.
+            day: the day that is checked.
+            keys: what can be pressed meanwhile.
+        """
+        self._console = console
+        self._day = day
+        self._keys = keys
+        self._started = time.monotonic()
+        self._live: Live | None = None
+        self._shown = ""
+
+    def show(self, running: Running) -> None:
+        """Show what runs, if that has taken long."""
+        now = time.monotonic()
+        if now - self._started < LONG or not self._console.is_terminal:
+            return
+        what = f"{running.check} is running" if running.check else "your file is being loaded"
+        told = f"{what} … {now - running.since:.0f} s"
+        if told == self._shown:
+            return
+        self._shown = told
+        if self._live is None:
+            self._console.clear()
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        title = (f"Day {self._day.number} · {self._day.title}", "bold")
+        text = Text.assemble(title, f"   {told}\n", (self._keys, "quiet"))
+        self._live.update(text, refresh=True)
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()

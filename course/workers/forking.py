@@ -1,0 +1,200 @@
+"""The server of forks seen from the process that needs workers: started when the first one is asked for."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from course.curriculum import ROOT
+
+NUMBER = 8  # bytes of a number that the server sends
+ENDING = 5.0  # seconds in which a killed process is gone, unless the machine stands still
+
+CAN_FORK = sys.platform == "linux"  # on macOS a fork with torch loaded may crash; Windows has none
+
+PROGRAM = "import sys; sys.path.insert(0, {!r}); from course.workers.server import main; main()"
+
+
+class NoServer(Exception):
+    """No server of forks can be had: a worker is a new interpreter then."""
+
+
+class Forked:
+    """A process that the server has forked, used as one of `subprocess.Popen`."""
+
+    def __init__(self, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], report: int) -> None:
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.returncode: int | None = None
+        """Its exit code, once it has ended and the server has said so."""
+        self._report = os.fdopen(report, "rb", buffering=0)
+        self._process: psutil.Process | None = None
+        self._was_announced = False
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """The process itself: none before it is forked, and none if it never was."""
+        if not self._was_announced and self._number_comes(0.0):
+            number, self._was_announced = self._number(), True
+            with contextlib.suppress(psutil.Error):  # it may be gone already
+                self._process = psutil.Process(number) if number is not None else None
+        return self._process
+
+    def kill(self) -> None:
+        """End it and what it has started."""
+        if self.process is not None:
+            end_family(self.process)
+
+    def wait(self) -> int | None:
+        """Its exit code; None if the server was gone before it could say so."""
+        if self._number_comes(ENDING):
+            _ = self.process  # its number comes first, where nobody has asked for it yet
+            if self.returncode is None and self._number_comes(ENDING):
+                self.returncode = self._number()
+        return self.returncode
+
+    def close(self) -> None:
+        """Let go of it: one that is forked only now reads the end of its requests, and ends."""
+        self._report.close()
+
+    def _number_comes(self, seconds: float) -> bool:
+        if self._report.closed:
+            return False
+        return bool(select.select([self._report], [], [], seconds)[0])
+
+    def _number(self) -> int | None:
+        data = self._report.read(NUMBER)
+        return int.from_bytes(data, "little", signed=True) if data else None
+
+
+class Server:
+    """The server of forks: one with torch and one without, for each process that needs workers."""
+
+    def __init__(self, with_torch: bool) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel = ours
+        self._owner = os.getpid()
+        self._code = _signature()
+        kind = "torch" if with_torch else "numpy"
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", PROGRAM.format(str(ROOT)), str(theirs.fileno()), kind],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C at the terminal is not meant for it
+                pass_fds=[theirs.fileno()],
+                # A thread of OpenBLAS's would be missing in each fork.
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+            )
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it lives, is this process's own, and runs the course's code as it is now."""
+        return (
+            self._owner == os.getpid()
+            and self._process.poll() is None
+            and self._code == _signature()
+        )
+
+    def fork(self, torch_on: str | None, serving: str) -> Forked:
+        """Ask for a worker, which is there milliseconds later, or when the server has started.
+
+        Raises:
+            NoServer: the server is gone.
+        """
+        stdin, requests = os.pipe()
+        replies, stdout = os.pipe()
+        prints, stderr = os.pipe()
+        report, reporting = os.pipe()
+        asked = json.dumps({"torch_on": torch_on, "serving": serving}).encode()
+        forked = Forked(
+            os.fdopen(requests, "wb"), os.fdopen(replies, "rb"), os.fdopen(prints, "rb"), report
+        )
+        try:
+            socket.send_fds(self._channel, [asked], [stdin, stdout, stderr, reporting])
+        except OSError as error:
+            forked.close()
+            raise NoServer from error
+        finally:
+            for file in (stdin, stdout, stderr, reporting):
+                os.close(file)
+        return forked
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended by itself: another would, too."""
+        return (self._process.poll() or 0) > 0
+
+    def close(self) -> None:
+        """Have it end, and its workers with it."""
+        self._channel.close()
+
+
+_servers: dict[bool, Server] = {}
+_retired: list[Server] = []  # they live as long as workers of theirs may be in use
+_turn = threading.Lock()
+
+
+def fork(torch_on: str | None, serving: str) -> Forked:
+    """A worker, forked from a server that is started if there is none yet.
+
+    Raises:
+        NoServer: none can be had.
+    """
+    with_torch = torch_on is not None
+    with _turn:
+        server = _servers.get(with_torch)
+        if server is not None and server.has_failed:
+            raise NoServer
+        if server is None or not server.is_current:
+            if server is not None:
+                _retired.append(server)
+            server = _servers[with_torch] = Server(with_torch)
+        return server.fork(torch_on, serving)
+
+
+@atexit.register
+def close_servers() -> None:
+    """End the servers of this process; the next worker that is asked for starts another."""
+    for server in (*_servers.values(), *_retired):
+        server.close()
+    _servers.clear()
+    _retired.clear()
+
+
+def end_family(process: psutil.Process) -> None:
+    """Kill a process and those it has started."""
+    with contextlib.suppress(psutil.Error):
+        for child in process.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+    with contextlib.suppress(psutil.Error):
+        process.kill()
+
+
+def _signature() -> tuple[tuple[str, int, int], ...]:
+    """The course's own files as they are now: a server that has imported others is out of date."""
+    found = []
+    for path in _code():
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            found.append((str(path), status.st_mtime_ns, status.st_size))
+    return tuple(found)
+
+
+@functools.cache
+def _code() -> list[Path]:
+    rooms = ("", "references", "checks", "workers", "assembly")
+    return [path for room in rooms for path in sorted((ROOT / "course" / room).glob("*.py"))]
