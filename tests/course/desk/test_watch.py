@@ -178,6 +178,26 @@ class TestInATerminal:
         terminal.wait()
         assert terminal.exitstatus == 0
 
+    def test_a_check_that_takes_long_is_shown_and_keys_are_heard(self, terminal, project, answer):
+        """What is waited for replaces the old board; a key is answered, and a save ends the wait."""
+        project.exercise.write_text(answer, encoding="utf-8")
+        terminal.expect("★ watertight")
+        terminal.expect("q quit")
+        endless = answer.replace("    scaled =", "    while True: pass\n    scaled =")
+        project.exercise.write_text(endless, encoding="utf-8")
+        terminal.expect_exact("\x1b[2J")  # the old board is gone before anything else is shown
+        terminal.expect(r"test_\w+ is running … \d+ s")
+        terminal.send("h")
+        terminal.expect("Hint 1 of 5")
+        project.exercise.write_text(answer, encoding="utf-8")
+        terminal.expect("★ watertight")
+        project.exercise.write_text(endless, encoding="utf-8")
+        terminal.expect(r"test_\w+ is running … \d+ s")
+        terminal.send("q")
+        terminal.expect("Stopped watching")
+        terminal.wait()
+        assert terminal.exitstatus == 0
+
     def test_the_core_is_enough_to_go_on(self, terminal, project, loose):
         """What is only not watertight is an invitation, and the next day may come."""
         terminal.expect("q quit")

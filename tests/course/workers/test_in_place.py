@@ -68,6 +68,17 @@ def test_check_prints_the_verdict(capsys):
     assert "`weights[" in wrong
 
 
+def test_check_leaves_torch_as_it_was():
+    """A learner's notebook computes on as many threads afterwards as before."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        check(own(implementation.subsequent_mask), day=13)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_check_invites(capsys):
     """What a passed day lacks to be watertight comes after its core, as no failure."""
     check(loose, day=2)
