@@ -72,8 +72,8 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
     },
     "multi_head_attention": {
         "the keys' bias adds the same to all scores of a query, and cancels in the softmax": [
-            ('_ + params["b_k"]', "_ - params['b_k']"),
-            ('params["b_k"]', "params['b_o']"),
+            ("_ + params['b_k']", "_ - params['b_k']"),
+            ("params['b_k']", "params['b_o']"),
         ],
     },
     "MultiHeadedAttention": {
@@ -184,7 +184,7 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
     },
     "GPT": {
         "any of several endings is enough": [
-            ('("w_o.weight", "w_2.weight")', "('w_2.weight', 'w_o.weight')")
+            ("('w_o.weight', 'w_2.weight')", "('w_2.weight', 'w_o.weight')")
         ],
     },
     "distribution": {
@@ -215,10 +215,10 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
         ],
     },
     "train_bpe": {
-        _UTF8: [('"utf-8"', "")],
+        _UTF8: [("'utf-8'", "")],
     },
     "BPE": {
-        _UTF8: [('encode(): "utf-8"', ""), ('decode(): "utf-8"', "")],
+        _UTF8: [("encode(): 'utf-8'", ""), ("decode(): 'utf-8'", "")],
     },
     "bleu": {
         "what is zipped is equally long, or as long as the shortest is wanted": [
@@ -257,9 +257,9 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
     },
     "T5": {
         "it is the name by which a mask is refused": [
-            ('1: "src_mask"', "'tgt_mask'"),
-            ('"tgt_mask"', "'w_q'"),
-            ('2: "src_mask"', "'tgt_mask'"),
+            ("1: 'src_mask'", "'tgt_mask'"),
+            ("'tgt_mask'", "'w_q'"),
+            ("2: 'src_mask'", "'tgt_mask'"),
         ],
     },
     "linear_attention": {
@@ -307,11 +307,11 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
     },
     "checkpoint": {
         "the order of two contexts that do not meet is free": [
-            ('("cpu", "cuda")', "('cuda', 'cpu')")
+            ("('cpu', 'cuda')", "('cuda', 'cpu')")
         ],
         _ON_THE_CPU: [
             ("torch.cuda.get_rng_state(gpu)", "torch.cuda.get_rng_state()"),
-            ('"cuda"', "'cpu'"),
+            ("'cuda'", "'cpu'"),
             ("list(gpus)", ""),
             ("list(gpus)", "list()"),
             ("casts[1]", "casts[0]"),

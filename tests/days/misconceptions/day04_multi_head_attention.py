@@ -8,22 +8,19 @@ MISCONCEPTIONS = [
         {
             # --- split_heads
             "split_reshaped_in_one_go": (
-                "You reshape straight to (B, h, T, d_k). The shape is right and the numbers are not where they belong: a reshape never moves a number, it "
-                "only draws the borders anew in the same order, so a head gets whole stretches of some tokens and nothing of others. Cut only the last "
-                "axis, then swap two axes.",
-                {
-                    "x.reshape(batch, time, h, _)": "x.reshape(batch, h, time, _)",
-                    "pieces.swapaxes(1, 2)": "pieces",
-                },
+                "You reshape straight to (B, h, T, d_k). The shape is right and the numbers are not where they belong: a reshape never moves a number, it only "
+                "draws the borders anew in the same order, so a head gets whole stretches of some tokens and nothing of others. Cut only the last axis, then swap "
+                "two axes.",
+                {"x.reshape(batch, time, h, _)": "x.reshape(batch, h, time, _)", "pieces.swapaxes(1, 2)": "pieces"},
             ),
             "split_interleaved": (
-                "Your head i holds every h-th feature: i, i + h, i + 2h … It should hold d_k neighbours: head 0 the first d_k features. Where the last "
-                "axis is cut in two, the axis that comes last is the one that runs through neighbours.",
+                "Your head i holds every h-th feature: i, i + h, i + 2h … It should hold d_k neighbours: head 0 the first d_k features. Where the last axis is cut "
+                "in two, the axis that comes last is the one that runs through neighbours.",
                 {"x.reshape(batch, time, h, _)": "x.reshape(batch, time, _, h).swapaxes(2, 3)"},
             ),
             "split_not_swapped": (
-                "Your heads are cut rightly but stay behind time: (B, T, h, d_k). Attention works on the last two axes, so the heads of one token would "
-                "attend to each other, and no token to any other.",
+                "Your heads are cut rightly but stay behind time: (B, T, h, d_k). Attention works on the last two axes, so the heads of one token would attend to "
+                "each other, and no token to any other.",
                 {"pieces.swapaxes(1, 2)": "pieces"},
             ),
             "split_into_pieces_of_h": (
@@ -31,8 +28,8 @@ MISCONCEPTIONS = [
                 {"x.reshape(batch, time, h, _)": "x.reshape(batch, time, _, h)"},
             ),
             "split_heads_before_batch": (
-                "Your heads come before the batch: (h, B, T, d_k). The batch stays in front, and heads are the second axis, or a mask with an axis for the "
-                "batch no longer lines up.",
+                "Your heads come before the batch: (h, B, T, d_k). The batch stays in front, and heads are the second axis, or a mask with an axis for the batch "
+                "no longer lines up.",
                 {"pieces.swapaxes(1, 2)": "pieces.transpose(2, 0, 1, 3)"},
             ),
         },
@@ -42,28 +39,28 @@ MISCONCEPTIONS = [
         {
             # --- join_heads
             "join_reshaped_in_one_go": (
-                "You reshape (B, h, T, d_k) straight to (B, T, d_model). The shape is right, but a token's row holds d_k numbers of one head for several "
-                "tokens, for in memory it is time that comes after heads. Swap the two first, so that a token's pieces lie next to each other.",
+                "You reshape (B, h, T, d_k) straight to (B, T, d_model). The shape is right, but a token's row holds d_k numbers of one head for several tokens, "
+                "for in memory it is time that comes after heads. Swap the two first, so that a token's pieces lie next to each other.",
                 {"x.swapaxes(1, 2)": "x", "batch, time, h, d_k = _": "batch, h, time, d_k = _"},
             ),
             "join_interleaved": (
-                "You lay the heads together feature by feature: the first of every head, then the second of every head. They belong side by side, the "
-                "whole of head 0 first, as `split_heads` found them.",
+                "You lay the heads together feature by feature: the first of every head, then the second of every head. They belong side by side, the whole of "
+                "head 0 first, as `split_heads` found them.",
                 {"pieces.reshape": "pieces.swapaxes(2, 3).reshape"},
             ),
             "join_not_swapped": (
-                "You merge the last two axes of (B, h, T, d_k), which are time and features: a head's tokens end up in one long row. It is the heads and "
-                "their features that belong together, once time has moved forward.",
+                "You merge the last two axes of (B, h, T, d_k), which are time and features: a head's tokens end up in one long row. It is the heads and their "
+                "features that belong together, once time has moved forward.",
                 {"x.swapaxes(1, 2)": "x"},
             ),
             "join_not_merged": (
-                "Your result still has four axes, (B, T, h, d_k). A token's pieces lie next to each other already; what is missing is to make one vector "
-                "of width d_model out of them.",
+                "Your result still has four axes, (B, T, h, d_k). A token's pieces lie next to each other already; what is missing is to make one vector of width "
+                "d_model out of them.",
                 {"return ...": "return pieces"},
             ),
             "join_averages": (
-                "You average the heads, or add them up, into one vector of width d_k. Then what one head alone has found can no longer be told from what "
-                "the others have. The heads are laid side by side, all h · d_k numbers of them.",
+                "You average the heads, or add them up, into one vector of width d_k. Then what one head alone has found can no longer be told from what the "
+                "others have. The heads are laid side by side, all h · d_k numbers of them.",
                 {"return ...": "return pieces.mean(axis=2)"},
             ),
             "join_heads_reversed": (
@@ -77,13 +74,13 @@ MISCONCEPTIONS = [
         {
             # --- multi_head_attention: the scale
             "scaled_by_d_model": (
-                "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the deviation of its dot products; by dividing "
-                "√h times too much your heads look at everything more evenly.",
+                "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the deviation of its dot products; by dividing √h times "
+                "too much your heads look at everything more evenly.",
                 {"k = _": "q = q / h**0.5\nk = _"},
             ),
             "scaled_by_d_model_too": (
-                "Your scores are divided by √d_model, and then by √d_k as well. `attention` divides by √d_k already, which is all that is wanted: inside a "
-                "head a query is d_k wide.",
+                "Your scores are divided by √d_model, and then by √d_k as well. `attention` divides by √d_k already, which is all that is wanted: inside a head a "
+                "query is d_k wide.",
                 {"k = _": "q = q / query.shape[-1] ** 0.5\nk = _"},
             ),
             "scaled_twice": (
@@ -96,8 +93,8 @@ MISCONCEPTIONS = [
             ),
             # --- the heads
             "one_wide_head": (
-                "You attend without splitting: that is one head of width d_model, whatever h is. One head has one set of weights a query; h heads can look "
-                "at h places at once.",
+                "You attend without splitting: that is one head of width d_model, whatever h is. One head has one set of weights a query; h heads can look at h "
+                "places at once.",
                 {
                     "q = split_heads(_, h)": "q = _",
                     "k = split_heads(_, h)": "k = _",
@@ -107,8 +104,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "softmax_over_heads": (
-                "Your softmax runs over the heads: for each pair of tokens the heads share out a 1 among themselves. Every head has a softmax of its own, "
-                "over the keys.",
+                "Your softmax runs over the heads: for each pair of tokens the heads share out a 1 among themselves. Every head has a softmax of its own, over the "
+                "keys.",
                 {
                     "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
                     "scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
@@ -131,18 +128,18 @@ MISCONCEPTIONS = [
                 {"join_heads(heads)": "np.tile(heads.mean(axis=1), h)"},
             ),
             "heads_summed": (
-                "Your heads are added up or averaged into one vector of width d_k, which fits w_o only if there is a single head. They are joined: each "
-                "keeps its own d_k places in a vector of width d_model.",
+                "Your heads are added up or averaged into one vector of width d_k, which fits w_o only if there is a single head. They are joined: each keeps its "
+                "own d_k places in a vector of width d_model.",
                 {"join_heads(heads)": "heads.sum(axis=1)"},
             ),
             "heads_not_moved_back": (
-                "You reshape the heads, (B, h, T_q, d_k), straight to the shape of the query. The shape is right, but a token's row then holds numbers of "
-                "one head for several tokens. Swap heads and time back first; `join_heads` does it.",
+                "You reshape the heads, (B, h, T_q, d_k), straight to the shape of the query. The shape is right, but a token's row then holds numbers of one head "
+                "for several tokens. Swap heads and time back first; `join_heads` does it.",
                 {"join_heads(heads)": "heads.reshape(query.shape)"},
             ),
             "cut_by_one_reshape": (
-                "You reshape the projected vectors straight to (B, h, T, d_k). The shape is right, but a head then holds whole stretches of some tokens "
-                "and nothing of others. Cut only the last axis, then swap two axes; `split_heads` does it.",
+                "You reshape the projected vectors straight to (B, h, T, d_k). The shape is right, but a head then holds whole stretches of some tokens and "
+                "nothing of others. Cut only the last axis, then swap two axes; `split_heads` does it.",
                 {
                     "q = split_heads(_, h)": "q = _.reshape(len(query), h, query.shape[1], -1)",
                     "k = split_heads(_, h)": "k = _.reshape(len(key), h, key.shape[1], -1)",
@@ -150,8 +147,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "cut_and_joined_by_one_reshape": (
-                "You reshape straight to (B, h, T, d_k) and straight back. Every shape is right, but a head holds whole stretches of some tokens and "
-                "nothing of others. Cutting and joining both need two axes swapped; `split_heads` and `join_heads` do it.",
+                "You reshape straight to (B, h, T, d_k) and straight back. Every shape is right, but a head holds whole stretches of some tokens and nothing of "
+                "others. Cutting and joining both need two axes swapped; `split_heads` and `join_heads` do it.",
                 {
                     "q = split_heads(_, h)": "q = _.reshape(len(query), h, query.shape[1], -1)",
                     "k = split_heads(_, h)": "k = _.reshape(len(key), h, key.shape[1], -1)",
@@ -160,19 +157,18 @@ MISCONCEPTIONS = [
                 },
             ),
             "keys_and_values_exchanged": (
-                "Keys and values have changed places in your attention: queries are compared with the values, and the keys are mixed. The order is query, "
-                "key, value.",
+                "Keys and values have changed places in your attention: queries are compared with the values, and the keys are mixed. The order is query, key, "
+                "value.",
                 {"attention(q, k, v, mask)": "attention(q, v, k, mask)"},
             ),
             "one_length_for_all": (
-                "Your code works as long as keys are as many as queries. Somewhere the keys or values are given the length of the query: T_k is a size of "
-                "its own, as when a decoder looks at a longer source.",
+                "Your code works as long as keys are as many as queries. Somewhere the keys or values are given the length of the query: T_k is a size of its own, "
+                "as when a decoder looks at a longer source.",
                 {"k = split_heads(_, h)": "k = _.reshape(*query.shape[:2], h, -1).swapaxes(1, 2)"},
             ),
             # --- the projections
             "output_not_projected": (
-                "Your output is the joined heads as they are. The last step is missing, W^O with its bias: without it no feature ever sees what another "
-                "head found.",
+                "Your output is the joined heads as they are. The last step is missing, W^O with its bias: without it no feature ever sees what another head found.",
                 {"_ @ params['w_o'] + params['b_o']": "_"},
             ),
             "output_bias_only": (
@@ -192,8 +188,8 @@ MISCONCEPTIONS = [
                 {"_ + params['b_q']": "_"},
             ),
             "value_bias_forgotten": (
-                "Your values are projected without their bias b_v. The weights of a query sum to 1, so it reaches the output whole wherever a query may "
-                "attend to something.",
+                "Your values are projected without their bias b_v. The weights of a query sum to 1, so it reaches the output whole wherever a query may attend to "
+                "something.",
                 {"_ + params['b_v']": "_"},
             ),
             "output_bias_forgotten": (
@@ -209,40 +205,26 @@ MISCONCEPTIONS = [
                 },
             ),
             "matrices_turned": (
-                "Your projections use every matrix turned, as x @ w.T. That is how `torch.nn.Linear` stores its weight; here the rows of w belong to what "
-                "goes in and the columns to what comes out: x @ w.",
-                {
-                    "query @ _": "query @ _.T",
-                    "params['w_k']": "params['w_k'].T",
-                    "value @ _": "value @ _.T",
-                    "params['w_o']": "params['w_o'].T",
-                },
+                "Your projections use every matrix turned, as x @ w.T. That is how `torch.nn.Linear` stores its weight; here the rows of w belong to what goes in "
+                "and the columns to what comes out: x @ w.",
+                {"query @ _": "query @ _.T", "params['w_k']": "params['w_k'].T", "value @ _": "value @ _.T", "params['w_o']": "params['w_o'].T"},
             ),
             "input_matrices_turned": (
-                "You use w_q, w_k and w_v turned: your head i takes its rows of a matrix, not its columns. x @ w, and head i owns columns i·d_k to "
-                "(i+1)·d_k − 1.",
-                {
-                    "query @ _": "query @ _.T",
-                    "params['w_k']": "params['w_k'].T",
-                    "value @ _": "value @ _.T",
-                },
+                "You use w_q, w_k and w_v turned: your head i takes its rows of a matrix, not its columns. x @ w, and head i owns columns i·d_k to (i+1)·d_k − 1.",
+                {"query @ _": "query @ _.T", "params['w_k']": "params['w_k'].T", "value @ _": "value @ _.T"},
             ),
             "output_matrix_turned": (
                 "You use w_o turned. The rows of a matrix belong to what goes in, here the joined heads: x @ w, no transpose.",
                 {"params['w_o']": "params['w_o'].T"},
             ),
             "one_matrix_for_all": (
-                "Query, key and value are all projected by w_q. What a token looks for, is found by and hands over are three things: that is why there are "
-                "three matrices.",
-                {
-                    "params['w_k']": "params['w_q']",
-                    "params['w_v']": "params['w_q']",
-                    "params['b_v']": "params['b_q']",
-                },
+                "Query, key and value are all projected by w_q. What a token looks for, is found by and hands over are three things: that is why there are three "
+                "matrices.",
+                {"params['w_k']": "params['w_q']", "params['w_v']": "params['w_q']", "params['b_v']": "params['b_q']"},
             ),
             "key_by_w_q": (
-                "Your keys are projected by w_q. With one matrix for both, scores only measure how alike two tokens are; keys have w_k, so that what a "
-                "token offers can differ from what it looks for.",
+                "Your keys are projected by w_q. With one matrix for both, scores only measure how alike two tokens are; keys have w_k, so that what a token "
+                "offers can differ from what it looks for.",
                 {"params['w_k']": "params['w_q']"},
             ),
             "value_by_w_k": (
@@ -265,13 +247,13 @@ MISCONCEPTIONS = [
                 {"value @ _": "query @ _"},
             ),
             "all_from_query": (
-                "Your keys and values are made from the query: this is self-attention whatever the caller passes. `key` and `value` are arguments of their "
-                "own, since a decoder asks a sequence that is not its own.",
+                "Your keys and values are made from the query: this is self-attention whatever the caller passes. `key` and `value` are arguments of their own, "
+                "since a decoder asks a sequence that is not its own.",
                 {"key @ params['w_k']": "query @ params['w_k']", "value @ _": "query @ _"},
             ),
             "roles_not_projected": (
-                "Your heads are cut from query, key and value as they come, without the projections. Then head 0 sees only the first d_k features; "
-                "projected, it may look at all of them.",
+                "Your heads are cut from query, key and value as they come, without the projections. Then head 0 sees only the first d_k features; projected, it "
+                "may look at all of them.",
                 {
                     "query @ params['w_q'] + params['b_q']": "query",
                     "key @ params['w_k'] + params['b_k']": "key",
@@ -288,18 +270,18 @@ MISCONCEPTIONS = [
                 {"mask[_]": "~mask[_]"},
             ),
             "mask_without_heads": (
-                "Your mask has no axis of its own for the heads, or has it in front of the batch. Shapes are matched from the right, so the mask's batch "
-                "axis meets the heads: it raises an error, or, where B equals h, head 2 of every sequence gets the mask of sequence 2.",
+                "Your mask has no axis of its own for the heads, or has it in front of the batch. Shapes are matched from the right, so the mask's batch axis "
+                "meets the heads: it raises an error, or, where B equals h, head 2 of every sequence gets the mask of sequence 2.",
                 {"mask[:, np.newaxis]": "mask"},
             ),
             "mask_axis_after_queries": (
-                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are dealt out to the heads. A padding mask has one row and "
-                "survives that, a causal one does not. Heads are the second axis.",
+                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are dealt out to the heads. A padding mask has one row and survives "
+                "that, a causal one does not. Heads are the second axis.",
                 {"mask[:, np.newaxis]": "mask[:, :, np.newaxis]"},
             ),
             "mask_tiled": (
-                "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. In an array of batch and heads the heads "
-                "of one sequence follow each other, so its mask has to come h times in a row.",
+                "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. In an array of batch and heads the heads of one "
+                "sequence follow each other, so its mask has to come h times in a row.",
                 {
                     "2: mask = ...": "mask = np.broadcast_to(mask, (len(query), *mask.shape[1:]))\n"
                     "mask = np.tile(mask, (h, 1, 1)).reshape(len(query), h, *mask.shape[1:])"
@@ -310,8 +292,8 @@ MISCONCEPTIONS = [
                 {"2: mask = _": "mask = np.repeat(_, h, axis=1)\nmask[:, 1:] = True"},
             ),
             "empty_row_uniform": (
-                "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low. Its heads should give 0, "
-                "as `attention` of day 2 does.",
+                "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low. Its heads should give 0, as "
+                "`attention` of day 2 does.",
                 {
                     "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
                     "scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
@@ -319,8 +301,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "empty_row_nan": (
-                "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. Its heads should give 0, "
-                "as `attention` of day 2 does.",
+                "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. Its heads should give 0, as "
+                "`attention` of day 2 does.",
                 {
                     "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
                     "scores = scores if mask is None else np.where(mask, scores, -np.inf)\n"
@@ -328,17 +310,14 @@ MISCONCEPTIONS = [
                 },
             ),
             "empty_row_zero": (
-                "Where a query may attend to nothing your output is 0. The heads give 0 there, and after that comes the output projection as everywhere: "
-                "what is left is its bias b_o.",
-                {
-                    "return _": "out = _\n"
-                    "return out if mask is None else out * mask[:, 0].any(axis=-1, keepdims=True)"
-                },
+                "Where a query may attend to nothing your output is 0. The heads give 0 there, and after that comes the output projection as everywhere: what is "
+                "left is its bias b_o.",
+                {"return _": "out = _\nreturn out if mask is None else out * mask[:, 0].any(axis=-1, keepdims=True)"},
             ),
             # --- the result
             "promoted_to_float64": (
-                "Your output is float64 for float32 inputs. One float64 on the way is enough: NumPy's own `np.sqrt` of an int is one, and so is an array "
-                "from `np.zeros` that was not told its dtype.",
+                "Your output is float64 for float32 inputs. One float64 on the way is enough: NumPy's own `np.sqrt` of an int is one, and so is an array from "
+                "`np.zeros` that was not told its dtype.",
                 {"attention(q, k, v, mask)": "attention(q * np.sqrt(1), k, v, mask)"},
             ),
             "returns_weights_too": (

@@ -8,89 +8,73 @@ MISCONCEPTIONS = [
         {
             # --- layer_norm: which numbers
             "norm_over_time": (
-                "Your mean and variance run over the tokens, the last axis but one. Each vector is normed by itself, over its own features: what stands "
-                "elsewhere in the sentence does not matter.",
+                "Your mean and variance run over the tokens, the last axis but one. Each vector is normed by itself, over its own features: what stands elsewhere "
+                "in the sentence does not matter.",
                 {"1: axis=-1": "axis=-2", "2: axis=-1": "axis=-2"},
             ),
             "norm_over_axis_1": (
-                "Your mean and variance run over axis 1. That is the features' axis in a list of vectors only; in a batch of sequences it is the tokens'. "
-                "The features are always the last axis, however many come before.",
+                "Your mean and variance run over axis 1. That is the features' axis in a list of vectors only; in a batch of sequences it is the tokens'. The "
+                "features are always the last axis, however many come before.",
                 {"1: axis=-1": "axis=1", "2: axis=-1": "axis=1"},
             ),
             "norm_over_axis_0": (
-                "Your mean and variance run over the first axis, which is right for a single vector only. The features are always the last axis, however "
-                "many come before.",
+                "Your mean and variance run over the first axis, which is right for a single vector only. The features are always the last axis, however many come "
+                "before.",
                 {"1: axis=-1": "axis=0", "2: axis=-1": "axis=0"},
             ),
             "norm_over_a_sentence": (
-                "You take one mean and one variance for each sentence, over its tokens and features together. Every vector has its own, over its features "
-                "alone, and vectors come with any number of axes before.",
+                "You take one mean and one variance for each sentence, over its tokens and features together. Every vector has its own, over its features alone, "
+                "and vectors come with any number of axes before.",
                 {"1: axis=-1": "axis=(1, 2)", "2: axis=-1": "axis=(1, 2)"},
             ),
             "norm_over_everything": (
-                "You take one mean and one variance over the whole array. Every vector has its own, over its features; otherwise a loud token would make "
-                "all the others quiet.",
-                {
-                    "x.mean(axis=-1, keepdims=True)": "x.mean()",
-                    "2: axis=-1": "",
-                    "2: keepdims=True": "",
-                },
+                "You take one mean and one variance over the whole array. Every vector has its own, over its features; otherwise a loud token would make all the "
+                "others quiet.",
+                {"x.mean(axis=-1, keepdims=True)": "x.mean()", "2: axis=-1": "", "2: keepdims=True": ""},
             ),
             "batch_norm": (
-                "You norm each feature over all vectors: that is batch norm. Layer norm goes the other way and norms each vector over its features, so "
-                "that a sentence comes out the same whatever it is batched with.",
-                {
-                    "1: axis=-1": "axis=tuple(range(x.ndim - 1))",
-                    "2: axis=-1": "axis=tuple(range(x.ndim - 1))",
-                },
+                "You norm each feature over all vectors: that is batch norm. Layer norm goes the other way and norms each vector over its features, so that a "
+                "sentence comes out the same whatever it is batched with.",
+                {"1: axis=-1": "axis=tuple(range(x.ndim - 1))", "2: axis=-1": "axis=tuple(range(x.ndim - 1))"},
             ),
             "keepdims_forgotten": (
-                "A mean or a variance of yours has lost the axis it was taken over, and so no longer lines up with x: a vector alone works, a batch does "
-                "not. Keep that axis, with length 1.",
+                "A mean or a variance of yours has lost the axis it was taken over, and so no longer lines up with x: a vector alone works, a batch does not. Keep "
+                "that axis, with length 1.",
                 {"1: keepdims=True": "", "2: keepdims=True": ""},
             ),
             # --- layer_norm: the variance
             "unbiased_and_eps_outside": (
-                "Your deviation divides by n − 1, and ε is added to it after the root. Both are found in well-known code; here the variance divides by n "
-                "and ε stands inside the root, as in the docstring.",
-                {
-                    "variance = ...": "variance = x.var(axis=-1, keepdims=True, ddof=1)",
-                    "np.sqrt(variance + eps)": "np.sqrt(variance) + eps",
-                },
+                "Your deviation divides by n − 1, and ε is added to it after the root. Both are found in well-known code; here the variance divides by n and ε "
+                "stands inside the root, as in the docstring.",
+                {"variance = ...": "variance = x.var(axis=-1, keepdims=True, ddof=1)", "np.sqrt(variance + eps)": "np.sqrt(variance) + eps"},
             ),
             "unbiased": (
-                "Your variance divides by n − 1. That is for guessing a variance from a sample; these n features are all there are, and the norm divides "
-                "by n.",
+                "Your variance divides by n − 1. That is for guessing a variance from a sample; these n features are all there are, and the norm divides by n.",
                 {"variance = ...": "variance = x.var(axis=-1, keepdims=True, ddof=1)"},
             ),
             "sum_for_mean": (
-                "Your variance is the sum of the squares, not their mean. So every vector comes out with length 1 (before gain and bias) instead of "
-                "variance 1, too small by √n.",
+                "Your variance is the sum of the squares, not their mean. So every vector comes out with length 1 (before gain and bias) instead of variance 1, "
+                "too small by √n.",
                 {"(centred**2).mean": "(centred**2).sum"},
             ),
             "variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 two "
-                "numbers near 1 000 000 should differ by 0.01, and float32 cannot hold that. Subtract the mean first, then square.",
-                {
-                    "variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2"
-                },
+                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 two numbers "
+                "near 1 000 000 should differ by 0.01, and float32 cannot hold that. Subtract the mean first, then square.",
+                {"variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2"},
             ),
             "variance_by_difference_kept_positive": (
-                "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides the NaN, not the reason: at "
-                "a mean of 1000 and a deviation of 0.1 float32 has no room for the difference. Subtract the mean first, then square.",
-                {
-                    "variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2\n"
-                    "variance = np.maximum(variance, 0)"
-                },
+                "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides the NaN, not the reason: at a mean "
+                "of 1000 and a deviation of 0.1 float32 has no room for the difference. Subtract the mean first, then square.",
+                {"variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2\nvariance = np.maximum(variance, 0)"},
             ),
             "root_mean_square": (
-                "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm "
-                "centres each vector first.",
+                "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm centres each "
+                "vector first.",
                 {"centred = ...": "centred = x"},
             ),
             "centred_over_root_mean_square": (
-                "You subtract the mean, but divide by the root of the mean of x², which still has the mean in it. The variance is the mean of the squares "
-                "of the *centred* numbers.",
+                "You subtract the mean, but divide by the root of the mean of x², which still has the mean in it. The variance is the mean of the squares of the "
+                "*centred* numbers.",
                 {"centred**2": "x**2"},
             ),
             "not_divided": (
@@ -102,8 +86,8 @@ MISCONCEPTIONS = [
                 {"gain * centred": "gain * x"},
             ),
             "divided_by_variance": (
-                "You divide by the variance. Divide by its root, or the scale of x comes out upside down instead of gone: twice as large an x would give "
-                "half as much.",
+                "You divide by the variance. Divide by its root, or the scale of x comes out upside down instead of gone: twice as large an x would give half as "
+                "much.",
                 {"np.sqrt(_)": "_"},
             ),
             "mean_absolute_deviation": (
@@ -112,8 +96,8 @@ MISCONCEPTIONS = [
             ),
             # --- layer_norm: eps
             "eps_outside_the_root": (
-                "Your ε is added to the deviation, after the root. It belongs to the variance, under the root: the two differ a lot where the variance is "
-                "itself about as small as ε.",
+                "Your ε is added to the deviation, after the root. It belongs to the variance, under the root: the two differ a lot where the variance is itself "
+                "about as small as ε.",
                 {"np.sqrt(variance + eps)": "np.sqrt(variance) + eps"},
             ),
             "eps_squared": (
@@ -138,8 +122,8 @@ MISCONCEPTIONS = [
             ),
             # --- layer_norm: gain and bias
             "gain_before_norm": (
-                "You multiply by the gain before you norm. The norm then takes away most of what the gain did; it comes after the division, so that a "
-                "feature can be made louder for good.",
+                "You multiply by the gain before you norm. The norm then takes away most of what the gain did; it comes after the division, so that a feature can "
+                "be made louder for good.",
                 {"centred = _": "x = gain * x\ncentred = _", "gain * centred": "centred"},
             ),
             "gain_forgotten": (
@@ -170,9 +154,7 @@ MISCONCEPTIONS = [
             "promoted_to_float64": (
                 "Your result is float64 for float32 inputs. One float64 array on the way is enough: a mean that was asked for in float64, or an array from "
                 "`np.zeros` that was not told its dtype.",
-                {
-                    "x.mean(axis=-1, keepdims=True)": "x.mean(axis=-1, keepdims=True, dtype=np.float64)"
-                },
+                {"x.mean(axis=-1, keepdims=True)": "x.mean(axis=-1, keepdims=True, dtype=np.float64)"},
             ),
         },
     ),
@@ -181,13 +163,12 @@ MISCONCEPTIONS = [
         {
             # --- feed_forward
             "relu_missing": (
-                "Nothing is cut off between your two layers. Two matrix products in a row are one matrix product: without the ReLU the second layer adds "
-                "nothing.",
+                "Nothing is cut off between your two layers. Two matrix products in a row are one matrix product: without the ReLU the second layer adds nothing.",
                 {"np.maximum(0, _)": "_"},
             ),
             "relu_at_the_end": (
-                "Your ReLU comes after the second layer instead of between the two. Nothing in the output could be negative, and the two layers before it "
-                "are only one.",
+                "Your ReLU comes after the second layer instead of between the two. Nothing in the output could be negative, and the two layers before it are only "
+                "one.",
                 {"np.maximum(0, _)": "_", "return _": "return np.maximum(0, _)"},
             ),
             "relu_twice": (
@@ -195,8 +176,8 @@ MISCONCEPTIONS = [
                 {"return _": "return np.maximum(0, _)"},
             ),
             "largest_for_relu": (
-                "`np.max` looks for the largest number of *one* array, and takes what comes second for an axis. The ReLU compares every number of the "
-                "hidden layer with 0, by itself.",
+                "`np.max` looks for the largest number of *one* array, and takes what comes second for an axis. The ReLU compares every number of the hidden layer "
+                "with 0, by itself.",
                 {"np.maximum": "np.max"},
             ),
             "relu_before_bias": (
@@ -221,10 +202,7 @@ MISCONCEPTIONS = [
             ),
             "gelu": (
                 "Between your layers stands GELU, as in BERT and GPT. The paper's network has ReLU: max(0, ·).",
-                {
-                    "hidden = ...": "hidden = x @ w_1 + b_1\n"
-                    "hidden = 0.5 * hidden * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))"
-                },
+                {"hidden = ...": "hidden = x @ w_1 + b_1\nhidden = 0.5 * hidden * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))"},
             ),
             "b_1_forgotten": (
                 "Your first layer lacks its bias b_1. Without it every hidden unit begins at exactly 0.",
@@ -239,8 +217,8 @@ MISCONCEPTIONS = [
                 {"x @ w_1 + b_1": "x @ w_1", "return _ + b_2": "return _"},
             ),
             "network_matrices_turned": (
-                "You use both matrices turned, as x @ w.T, which only fits where d_ff equals d_model. The rows of w_1 belong to what goes in: w_1 is "
-                "(d_model, d_ff), so x @ w_1.",
+                "You use both matrices turned, as x @ w.T, which only fits where d_ff equals d_model. The rows of w_1 belong to what goes in: w_1 is (d_model, "
+                "d_ff), so x @ w_1.",
                 {"x @ w_1 + b_1": "x @ w_1.T + b_1", "hidden @ w_2": "hidden @ w_2.T"},
             ),
             "network_layers_swapped": (
@@ -258,8 +236,8 @@ MISCONCEPTIONS = [
         {
             # --- encoder_layer: the shortcuts
             "no_shortcuts": (
-                "Neither of your parts has a shortcut around it: x is replaced by what attention and the network make of it. What came in is added to what "
-                "they found, both times.",
+                "Neither of your parts has a shortcut around it: x is replaced by what attention and the network make of it. What came in is added to what they "
+                "found, both times.",
                 {"x + attended": "attended", "x + transformed": "transformed"},
             ),
             "no_shortcut_around_attention": (
@@ -271,38 +249,30 @@ MISCONCEPTIONS = [
                 {"x + transformed": "transformed"},
             ),
             "shortcut_from_the_input": (
-                "You add the feed-forward network's output to the x that the layer was given. It is added to what went into the network: the normed sum "
-                "after attention.",
-                {
-                    "attended = _": "attended = _\nfirst = x",
-                    "x + transformed": "first + transformed",
-                },
+                "You add the feed-forward network's output to the x that the layer was given. It is added to what went into the network: the normed sum after "
+                "attention.",
+                {"attended = _": "attended = _\nfirst = x", "x + transformed": "first + transformed"},
             ),
             "shortcut_around_the_norm": (
-                "You add the feed-forward network's output to the sum after attention as it was before its norm. In post-norm the shortcut starts after "
-                "the norm: what goes into the network is what is added.",
-                {
-                    "attended = _": "attended = _\ntotal = x + attended",
-                    "x + transformed": "total + transformed",
-                },
+                "You add the feed-forward network's output to the sum after attention as it was before its norm. In post-norm the shortcut starts after the norm: "
+                "what goes into the network is what is added.",
+                {"attended = _": "attended = _\ntotal = x + attended", "x + transformed": "total + transformed"},
             ),
             "network_sees_attention_only": (
                 "Your feed-forward network works on what attention found. It works on the normed sum, in which each token still has itself.",
-                {
-                    "transformed = ...": "transformed = feed_forward(attended, params['w_1'], params['b_1'], params['w_2'], params['b_2'])"
-                },
+                {"transformed = ...": "transformed = feed_forward(attended, params['w_1'], params['b_1'], params['w_2'], params['b_2'])"},
             ),
             "network_sees_the_unnormed_sum": (
-                "Your feed-forward network works on the sum as it was before the first norm. Norm first: what goes into the network is the normed sum, the "
-                "same that is added to its output.",
+                "Your feed-forward network works on the sum as it was before the first norm. Norm first: what goes into the network is the normed sum, the same "
+                "that is added to its output.",
                 {
                     "attended = _": "attended = _\ntotal = x + attended",
                     "transformed = ...": "transformed = feed_forward(total, params['w_1'], params['b_1'], params['w_2'], params['b_2'])",
                 },
             ),
             "network_sees_the_input": (
-                "Your feed-forward network works on the x that the layer was given, beside attention. It comes after attention, and thinks about what "
-                "attention brought.",
+                "Your feed-forward network works on the x that the layer was given, beside attention. It comes after attention, and thinks about what attention "
+                "brought.",
                 {
                     "attended = _": "attended = _\nfirst = x",
                     "transformed = ...": "transformed = feed_forward(first, params['w_1'], params['b_1'], params['w_2'], params['b_2'])",
@@ -317,8 +287,8 @@ MISCONCEPTIONS = [
             ),
             # --- encoder_layer: the norms
             "pre_norm": (
-                "You norm what goes into each part, and add its output to x as it was: pre-norm, as later models have it (day 11 compares the two). The "
-                "paper norms after the addition, so that what leaves the layer is normed.",
+                "You norm what goes into each part, and add its output to x as it was: pre-norm, as later models have it (day 11 compares the two). The paper "
+                "norms after the addition, so that what leaves the layer is normed.",
                 {
                     "attended = ...": "normed = layer_norm(x, params['gain_1'], params['bias_1'])",
                     "x = ...": "attended = multi_head_attention(normed, normed, normed, params, h, mask)",
@@ -357,15 +327,10 @@ MISCONCEPTIONS = [
             ),
             "norms_swapped": (
                 "Your norms have changed places: number 1 comes after attention, number 2 after the feed-forward network.",
-                {
-                    "'gain_1'": "'gain_2'",
-                    "'bias_1'": "'bias_2'",
-                    "return ...": "return layer_norm(x + transformed, params['gain_1'], params['bias_1'])",
-                },
+                {"'gain_1'": "'gain_2'", "'bias_1'": "'bias_2'", "return ...": "return layer_norm(x + transformed, params['gain_1'], params['bias_1'])"},
             ),
             "gain_and_bias_swapped_in_the_layer": (
-                "In your layer's norms gain and bias have changed places: each vector is multiplied by the bias, and the gain is added. The gain comes "
-                "first.",
+                "In your layer's norms gain and bias have changed places: each vector is multiplied by the bias, and the gain is added. The gain comes first.",
                 {
                     "layer_norm(x + attended, _, ...)": "layer_norm(x + attended, params['bias_1'], _)",
                     "return ...": "return layer_norm(x + transformed, params['bias_2'], params['gain_2'])",

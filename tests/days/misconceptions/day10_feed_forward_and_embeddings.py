@@ -3,8 +3,8 @@
 from course.judging.misconceptions import of
 
 DROPOUT_IN_EVALUATION = (
-    "Your dropout goes on in evaluation. `F.dropout` drops unless it is told that this is no training; a module of `nn.Dropout` is told by "
-    "`train()` and `eval()`."
+    "Your dropout goes on in evaluation. `F.dropout` drops unless it is told that this is no training; a module of `nn.Dropout` is told by `train()` "
+    "and `eval()`."
 )
 DROPOUT_NOT_PASSED_ON = "Your dropout does not know the probability that was asked for: `nn.Dropout()` alone drops half of everything."
 DROPOUT_AS_SHARE_KEPT = "You took the dropout for the share that is kept. In the paper, and in torch, P_drop is the share that is dropped."
@@ -14,8 +14,8 @@ MISCONCEPTIONS = [
         {
             # --- PositionwiseFeedForward: the two layers
             "layers_named_as_in_torch": (
-                "Your layers are called `linear1` and `linear2`, as in `nn.TransformerEncoderLayer`. Here they are `w_1` and `w_2`: weights are given by "
-                "their names, so a name is part of the answer.",
+                "Your layers are called `linear1` and `linear2`, as in `nn.TransformerEncoderLayer`. Here they are `w_1` and `w_2`: weights are given by their "
+                "names, so a name is part of the answer.",
                 """class PositionwiseFeedForward(nn.Module):
     def __init__(self, d_model, d_ff, dropout=0.1):
         super().__init__()
@@ -28,8 +28,8 @@ MISCONCEPTIONS = [
 """,
             ),
             "layers_in_a_sequential": (
-                "Your layers lie in an `nn.Sequential`, so their parameters are called `net.0.weight` and the like. The two layers are to be attributes of "
-                "their own, `w_1` and `w_2`.",
+                "Your layers lie in an `nn.Sequential`, so their parameters are called `net.0.weight` and the like. The two layers are to be attributes of their "
+                "own, `w_1` and `w_2`.",
                 """class PositionwiseFeedForward(nn.Module):
     def __init__(self, d_model, d_ff, dropout=0.1):
         super().__init__()
@@ -42,8 +42,8 @@ MISCONCEPTIONS = [
 """,
             ),
             "convolutions": (
-                "You use convolutions of kernel size 1, as §3.3 puts it in other words. They compute the same, but they want the features in the middle "
-                "axis and a third axis in their weights: here both are `nn.Linear`.",
+                "You use convolutions of kernel size 1, as §3.3 puts it in other words. They compute the same, but they want the features in the middle axis and a "
+                "third axis in their weights: here both are `nn.Linear`.",
                 """class PositionwiseFeedForward(nn.Module):
     def __init__(self, d_model, d_ff, dropout=0.1):
         super().__init__()
@@ -57,27 +57,17 @@ MISCONCEPTIONS = [
 """,
             ),
             "linear_sizes_swapped": (
-                "Both your layers have their two sizes the wrong way round. `nn.Linear` wants first the width of what goes in, then that of what comes "
-                "out, although it stores its weight the other way, as (out, in).",
-                {
-                    "self.w_1 = _\n"
-                    "self.w_2 = nn.Linear(d_ff, d_model)": "self.w_1 = nn.Linear(d_ff, d_model)\n"
-                    "self.w_2 = _"
-                },
+                "Both your layers have their two sizes the wrong way round. `nn.Linear` wants first the width of what goes in, then that of what comes out, "
+                "although it stores its weight the other way, as (out, in).",
+                {"self.w_1 = _\nself.w_2 = nn.Linear(d_ff, d_model)": "self.w_1 = nn.Linear(d_ff, d_model)\nself.w_2 = _"},
             ),
             "hidden_always_four_times_as_wide": (
                 "Your hidden layer is 4 · d_model wide whatever is asked for. That is the paper's choice of d_ff; here d_ff is an argument of its own.",
-                {
-                    "nn.Linear(d_model, d_ff)": "nn.Linear(d_model, 4 * d_model)",
-                    "nn.Linear(d_ff, d_model)": "nn.Linear(4 * d_model, d_model)",
-                },
+                {"nn.Linear(d_model, d_ff)": "nn.Linear(d_model, 4 * d_model)", "nn.Linear(d_ff, d_model)": "nn.Linear(4 * d_model, d_model)"},
             ),
             "no_biases": (
                 "Neither of your layers has a bias. Equation 2 has two, b₁ and b₂.",
-                {
-                    "nn.Linear(d_model, d_ff)": "nn.Linear(d_model, d_ff, bias=False)",
-                    "nn.Linear(d_ff, d_model)": "nn.Linear(d_ff, d_model, bias=False)",
-                },
+                {"nn.Linear(d_model, d_ff)": "nn.Linear(d_model, d_ff, bias=False)", "nn.Linear(d_ff, d_model)": "nn.Linear(d_ff, d_model, bias=False)"},
             ),
             "second_layer_without_bias": (
                 "Your second layer has no bias. Equation 2 ends in b₂.",
@@ -113,32 +103,27 @@ MISCONCEPTIONS = [
                 {"self.w_1(x).relu()": "nn.functional.leaky_relu(self.w_1(x))"},
             ),
             "shortcut_inside": (
-                "You add x to the output. The shortcut is not part of this network: `SublayerConnection` of day 11 puts it around every sublayer, and then "
-                "it would be there twice.",
+                "You add x to the output. The shortcut is not part of this network: `SublayerConnection` of day 11 puts it around every sublayer, and then it "
+                "would be there twice.",
                 {"return _": "return x + _"},
             ),
             "three_axes_only": (
-                "Your network asks for exactly three axes. It treats every vector by itself, so any number of axes may stand in front; `nn.Linear` does "
-                "not mind.",
-                {
-                    "hidden = ...": "batch, time, _ = x.shape\n"
-                    "hidden = self.dropout(self.w_1(x).relu())"
-                },
+                "Your network asks for exactly three axes. It treats every vector by itself, so any number of axes may stand in front; `nn.Linear` does not mind.",
+                {"hidden = ...": "batch, time, _ = x.shape\nhidden = self.dropout(self.w_1(x).relu())"},
             ),
             "x_cut_in_place": (
-                "You cut off x itself, in place, before the first layer. The cut is for the hidden values; and x still belongs to your caller, who adds it "
-                "to your output.",
+                "You cut off x itself, in place, before the first layer. The cut is for the hidden values; and x still belongs to your caller, who adds it to your "
+                "output.",
                 {"self.w_1(x).relu()": "self.w_1(nn.functional.relu(x, inplace=True))"},
             ),
             # --- PositionwiseFeedForward: dropout
             "dropout_on_output": (
-                "Your dropout falls on the output. Here it falls on the hidden values; the output gets a dropout of its own on day 11, just before it is "
-                "added.",
+                "Your dropout falls on the output. Here it falls on the hidden values; the output gets a dropout of its own on day 11, just before it is added.",
                 {"self.dropout(_)": "_", "return _": "return self.dropout(_)"},
             ),
             "dropout_on_both": (
-                "Your dropout falls on the hidden values, which is right, and on the output as well. The output gets a dropout of its own on day 11; now "
-                "it would be dropped twice.",
+                "Your dropout falls on the hidden values, which is right, and on the output as well. The output gets a dropout of its own on day 11; now it would "
+                "be dropped twice.",
                 {"return _": "return self.dropout(_)"},
             ),
             "dropout_on_input": (
@@ -162,21 +147,13 @@ MISCONCEPTIONS = [
                 {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout)"},
             ),
             "dropout_not_made_up_for": (
-                "You drop hidden values, but leave the others as they are. Then their sum is smaller in training than in evaluation; what is kept is "
-                "divided by 1 − p, so that on average nothing changes.",
-                {
-                    "hidden = self.dropout(_)": "hidden = _\n"
-                    "if self.training:\n"
-                    "    hidden = hidden * (torch.rand_like(hidden) >= self.dropout.p)"
-                },
+                "You drop hidden values, but leave the others as they are. Then their sum is smaller in training than in evaluation; what is kept is divided by 1 "
+                "− p, so that on average nothing changes.",
+                {"hidden = self.dropout(_)": "hidden = _\nif self.training:\n    hidden = hidden * (torch.rand_like(hidden) >= self.dropout.p)"},
             ),
             "whole_vectors_dropped": (
-                "You drop all hidden values of a token, or none. Each hidden value has a chance of its own; otherwise a token that is hit learns nothing "
-                "at all.",
-                {
-                    "hidden = self.dropout(_)": "hidden = _\n"
-                    "hidden = hidden * self.dropout(torch.ones_like(hidden[..., :1]))"
-                },
+                "You drop all hidden values of a token, or none. Each hidden value has a chance of its own; otherwise a token that is hit learns nothing at all.",
+                {"hidden = self.dropout(_)": "hidden = _\nhidden = hidden * self.dropout(torch.ones_like(hidden[..., :1]))"},
             ),
             "no_dropout_unless_asked": (
                 "Your default dropout is 0. The paper's P_drop is 0.1 (§5.4), and so is the default here.",
@@ -202,27 +179,24 @@ MISCONCEPTIONS = [
 """,
             ),
             "table_turned": (
-                "Your table has a row for each feature and a column for each token. `nn.Embedding` wants the number of rows first: one row a token. The "
-                "exercise takes them in the other order.",
+                "Your table has a row for each feature and a column for each token. `nn.Embedding` wants the number of rows first: one row a token. The exercise "
+                "takes them in the other order.",
                 {"nn.Embedding(vocab, d_model)": "nn.Embedding(d_model, vocab)"},
             ),
             "not_scaled": (
-                "Your vectors are the rows of the table as they are. The paper multiplies them by √d_model (§3.4), or they are much smaller than the "
-                "positions that are added to them.",
+                "Your vectors are the rows of the table as they are. The paper multiplies them by √d_model (§3.4), or they are much smaller than the positions "
+                "that are added to them.",
                 {"_ * math.sqrt(self.d_model)": "_"},
             ),
             "started_at_1_and_not_scaled": (
                 "Two things that hide each other. Your table starts with a deviation of 1, as `nn.Embedding` makes it, and its rows are not multiplied by "
-                "√d_model. The sizes come out as the paper wants them, but a table that is tied to the last layer gives scores √d_model times too large. "
-                "Start at d_model^−½, and multiply (§3.4).",
-                {
-                    "nn.init.normal_(self.lut.weight, std=d_model**-0.5)": "pass",
-                    "_ * math.sqrt(self.d_model)": "_",
-                },
+                "√d_model. The sizes come out as the paper wants them, but a table that is tied to the last layer gives scores √d_model times too large. Start at "
+                "d_model^−½, and multiply (§3.4).",
+                {"nn.init.normal_(self.lut.weight, std=d_model**-0.5)": "pass", "_ * math.sqrt(self.d_model)": "_"},
             ),
             "scaled_by_root_of_vocab": (
-                "You multiply by √vocab. The factor is √d_model, the root of the vectors' width: how many other tokens there are says nothing about the "
-                "size of one.",
+                "You multiply by √vocab. The factor is √d_model, the root of the vectors' width: how many other tokens there are says nothing about the size of "
+                "one.",
                 {"self.d_model": "self.lut.num_embeddings"},
             ),
             "power_without_parentheses": (
@@ -230,8 +204,7 @@ MISCONCEPTIONS = [
                 {"_ * math.sqrt(self.d_model)": "_ * self.d_model / 2"},
             ),
             "scaled_by_d_model": (
-                "You multiply by d_model. The factor is its root: the table's rows have length 1 at the start, and each of d_model features is to have "
-                "size 1.",
+                "You multiply by d_model. The factor is its root: the table's rows have length 1 at the start, and each of d_model features is to have size 1.",
                 {"math.sqrt(_)": "_"},
             ),
             "divided_by_root": (
@@ -239,29 +212,27 @@ MISCONCEPTIONS = [
                 {"self.lut(tokens) * _": "self.lut(tokens) / _"},
             ),
             "scale_as_an_array": (
-                "In half precision your result is float32. Your factor is a tensor with an axis of its own, and such a tensor has a say in the dtype of a "
-                "product; a plain number has none.",
+                "In half precision your result is float32. Your factor is a tensor with an axis of its own, and such a tensor has a say in the dtype of a product; "
+                "a plain number has none.",
                 {"math.sqrt(_)": "torch.tensor([float(_)], device=tokens.device).sqrt()"},
             ),
             "padding_index": (
-                "Your table has a padding index: token 0 never gets a gradient, and its row starts at 0. That padding does not count is the masks' "
-                "business; here every row is a row like any other.",
+                "Your table has a padding index: token 0 never gets a gradient, and its row starts at 0. That padding does not count is the masks' business; here "
+                "every row is a row like any other.",
                 {
-                    "self.lut = nn.Embedding(vocab, d_model)\n"
-                    "_": "self.lut = nn.Embedding(vocab, d_model, padding_idx=0)\n"
+                    "self.lut = nn.Embedding(vocab, d_model)\n_": "self.lut = nn.Embedding(vocab, d_model, padding_idx=0)\n"
                     "_\n"
                     "with torch.no_grad():\n"
                     "    self.lut.weight[0] = 0.0"
                 },
             ),
             "padding_index_refilled": (
-                "Your table has a padding index: token 0 never gets a gradient. (Its row does not even start at 0, for you fill the table afterwards.) "
-                "That padding does not count is the masks' business; here every row learns.",
+                "Your table has a padding index: token 0 never gets a gradient. (Its row does not even start at 0, for you fill the table afterwards.) That "
+                "padding does not count is the masks' business; here every row learns.",
                 {"nn.Embedding(vocab, d_model)": "nn.Embedding(vocab, d_model, padding_idx=0)"},
             ),
             "table_detached": (
-                "No gradient reaches your table. You look up in its numbers (`.data`, `.detach()`) instead of in the parameter itself, so it would never "
-                "learn.",
+                "No gradient reaches your table. You look up in its numbers (`.data`, `.detach()`) instead of in the parameter itself, so it would never learn.",
                 {"self.lut(tokens)": "self.lut.weight.data[tokens]"},
             ),
             "two_axes_only": (
@@ -269,8 +240,8 @@ MISCONCEPTIONS = [
                 {"return _": "batch, time = tokens.shape\nreturn _"},
             ),
             "starts_at_deviation_1": (
-                "Your table starts with a deviation of 1, as `nn.Embedding` makes it. Times √d_model that is far too large: at width 512 every feature is "
-                "about 23, and the positions added to it, of size 1, are drowned.",
+                "Your table starts with a deviation of 1, as `nn.Embedding` makes it. Times √d_model that is far too large: at width 512 every feature is about "
+                "23, and the positions added to it, of size 1, are drowned.",
                 {"nn.init.normal_(self.lut.weight, std=d_model**-0.5)": "pass"},
             ),
             "starts_at_variance_root": (
@@ -279,18 +250,16 @@ MISCONCEPTIONS = [
             ),
             "starts_uniform": (
                 "Your table starts with the right deviation, but uniform. N is the normal distribution.",
-                {
-                    "nn.init.normal_(_, std=d_model**-0.5)": "nn.init.uniform_(_, -((3 / d_model) ** 0.5), (3 / d_model) ** 0.5)"
-                },
+                {"nn.init.normal_(_, std=d_model**-0.5)": "nn.init.uniform_(_, -((3 / d_model) ** 0.5), (3 / d_model) ** 0.5)"},
             ),
             "starts_within_a_tenth": (
-                "Your table starts uniform between −0.1 and 0.1, as in a well-known tutorial. Here it starts at N(0, 1/d_model): normal, and the smaller "
-                "the wider the vectors are.",
+                "Your table starts uniform between −0.1 and 0.1, as in a well-known tutorial. Here it starts at N(0, 1/d_model): normal, and the smaller the wider "
+                "the vectors are.",
                 {"nn.init.normal_(_, std=d_model**-0.5)": "nn.init.uniform_(_, -0.1, 0.1)"},
             ),
             "starts_by_xavier": (
-                "Your table starts as Xavier's rule has it, whose deviation depends on the number of tokens as well: the larger the vocabulary, the "
-                "smaller the vectors. A row is looked up, not summed over; only d_model counts.",
+                "Your table starts as Xavier's rule has it, whose deviation depends on the number of tokens as well: the larger the vocabulary, the smaller the "
+                "vectors. A row is looked up, not summed over; only d_model counts.",
                 {"nn.init.normal_": "nn.init.xavier_uniform_", "std=d_model**-0.5": ""},
             ),
             "starts_at_a_fiftieth": (
@@ -304,18 +273,18 @@ MISCONCEPTIONS = [
         {
             # --- PositionalEncoding: the table
             "table_is_a_parameter": (
-                "Your table is an `nn.Parameter`. The sines are not learnt: as a parameter they would be counted, filled anew by every initialisation, and "
-                "changed by an optimiser. A buffer moves with the module too.",
+                "Your table is an `nn.Parameter`. The sines are not learnt: as a parameter they would be counted, filled anew by every initialisation, and changed "
+                "by an optimiser. A buffer moves with the module too.",
                 {"self.register_buffer('pe', _, persistent=False)": "self.pe = nn.Parameter(_)"},
             ),
             "table_is_an_attribute": (
-                "Your table is a plain attribute, and stays where and as it was made when the module moves: on a GPU the sum fails, in half precision it "
-                "comes out as float32. Register it with the module.",
+                "Your table is a plain attribute, and stays where and as it was made when the module moves: on a GPU the sum fails, in half precision it comes out "
+                "as float32. Register it with the module.",
                 {"self.register_buffer('pe', _, persistent=False)": "self.pe = _"},
             ),
             "table_left_in_float64": (
-                "Your table is float64, so a float32 model becomes float64 at its very first addition. Compute it in float64, and store it in the dtype "
-                "that modules have.",
+                "Your table is float64, so a float32 model becomes float64 at its very first addition. Compute it in float64, and store it in the dtype that "
+                "modules have.",
                 {"torch.get_default_dtype()": "torch.float64"},
             ),
             "table_without_batch_axis": (
@@ -329,31 +298,19 @@ MISCONCEPTIONS = [
             "time_first": (
                 "Your table is (max_len, 1, d_model) and your time the first axis, as in a well-known tutorial. Here the batch comes first: as it is, each "
                 "*sequence* gets one vector added, the same for all its tokens.",
-                {
-                    "table.unsqueeze(0)": "table.unsqueeze(1)",
-                    "x.size(1) > self.pe.size(1)": "False",
-                    "self.pe[:, : x.size(1)]": "self.pe[: x.size(0)]",
-                },
+                {"table.unsqueeze(0)": "table.unsqueeze(1)", "x.size(1) > self.pe.size(1)": "False", "self.pe[:, : x.size(1)]": "self.pe[: x.size(0)]"},
             ),
             "halves_concatenated": (
-                "You put all sines on the left and all cosines on the right. The paper interleaves them: each cosine stands right beside the sine of the "
-                "same angle.",
-                {
-                    "table[:, 0::2] = _": "table[:, : even.numel()] = _",
-                    "table[:, 1::2] = _": "table[:, even.numel() :] = _",
-                },
+                "You put all sines on the left and all cosines on the right. The paper interleaves them: each cosine stands right beside the sine of the same "
+                "angle.",
+                {"table[:, 0::2] = _": "table[:, : even.numel()] = _", "table[:, 1::2] = _": "table[:, even.numel() :] = _"},
             ),
             "sine_and_cosine_swapped": (
                 "Your cosines are in the even columns and your sines in the odd ones. Position 0 tells: its row is 0, 1, 0, 1 …, for sin 0 comes first.",
-                {
-                    "table[:, 0::2] = angles.sin()\n"
-                    "table[:, 1::2] = angles.cos()[_]": "table[:, 0::2] = angles.cos()\n"
-                    "table[:, 1::2] = angles.sin()[_]"
-                },
+                {"table[:, 0::2] = angles.sin()\ntable[:, 1::2] = angles.cos()[_]": "table[:, 0::2] = angles.cos()\ntable[:, 1::2] = angles.sin()[_]"},
             ),
             "only_sines": (
-                "Your odd columns hold sines too, so each pair is one number twice. With its cosine beside it, every angle of the circle has a pair of its "
-                "own.",
+                "Your odd columns hold sines too, so each pair is one number twice. With its cosine beside it, every angle of the circle has a pair of its own.",
                 {"angles.cos": "angles.sin"},
             ),
             "exponent_without_two": (
@@ -361,12 +318,11 @@ MISCONCEPTIONS = [
                 {"even / d_model": "even / 2 / d_model"},
             ),
             "exponents_doubled_and_shifted": (
-                "Your loop counts 0, 2, 4 …, which is the paper's 2i already, and its exponents double it again; and the cosine has one of its own, for "
-                "the next column. Sine and cosine of a pair share one angle. (A widely copied loop has both.)",
+                "Your loop counts 0, 2, 4 …, which is the paper's 2i already, and its exponents double it again; and the cosine has one of its own, for the next "
+                "column. Sine and cosine of a pair share one angle. (A widely copied loop has both.)",
                 {
                     "even / d_model": "2 * even / d_model",
-                    "table = _": "shifted = position / 10000 ** (2 * (even + 1) / d_model)\n"
-                    "table = _",
+                    "table = _": "shifted = position / 10000 ** (2 * (even + 1) / d_model)\ntable = _",
                     "angles.cos": "shifted.cos",
                 },
             ),
@@ -375,8 +331,8 @@ MISCONCEPTIONS = [
                 {"even / d_model": "2 * even / d_model"},
             ),
             "last_exponent_is_one": (
-                "Your exponents run from 0 to exactly 1, as in some libraries, which divide by the number of pairs less one. In the paper the last one, "
-                "(d_model − 2) / d_model, stops short of 1.",
+                "Your exponents run from 0 to exactly 1, as in some libraries, which divide by the number of pairs less one. In the paper the last one, (d_model − "
+                "2) / d_model, stops short of 1.",
                 {"even / d_model": "even / 2 / max(even.numel() - 1, 1)"},
             ),
             "cosine_with_its_own_exponent": (
@@ -384,8 +340,7 @@ MISCONCEPTIONS = [
                 {"angles.cos": "(position / 10000 ** ((even + 1) / d_model)).cos"},
             ),
             "multiplied_by_the_power": (
-                "You multiply the position by 10000^(2i/d_model) where the paper divides. The waves are to become ever longer from left to right, not "
-                "shorter.",
+                "You multiply the position by 10000^(2i/d_model) where the paper divides. The waves are to become ever longer from left to right, not shorter.",
                 {"position / _": "position * _"},
             ),
             "base_of_1000": (
@@ -422,13 +377,9 @@ MISCONCEPTIONS = [
                 {"self.pe[:, : x.size(1)]": "self.pe[:, self.pe.size(1) - x.size(1) :]"},
             ),
             "first_length_remembered": (
-                "Your module keeps the rows that it cut for its first batch, and uses them for the next one too. Lengths change from batch to batch: cut "
-                "the table at every call.",
-                {
-                    "return self.dropout(x + _)": "if not hasattr(self, 'rows'):\n"
-                    "    self.rows = _\n"
-                    "return self.dropout(x + self.rows)"
-                },
+                "Your module keeps the rows that it cut for its first batch, and uses them for the next one too. Lengths change from batch to batch: cut the table "
+                "at every call.",
+                {"return self.dropout(x + _)": "if not hasattr(self, 'rows'):\n    self.rows = _\nreturn self.dropout(x + self.rows)"},
             ),
             "scaled_here_as_well": (
                 "You multiply x by √d_model before you add the table. `Embeddings` does that already.",
@@ -439,13 +390,13 @@ MISCONCEPTIONS = [
                 {"x + _": "torch.zeros_like(x) + _"},
             ),
             "x_changed_in_place": (
-                "Your result is right, but x itself was changed on the way: `x += …` writes into your caller's tensor, and where that is a leaf that wants "
-                "a gradient, torch refuses.",
+                "Your result is right, but x itself was changed on the way: `x += …` writes into your caller's tensor, and where that is a leaf that wants a "
+                "gradient, torch refuses.",
                 {"return self.dropout(x + _)": "x += _\nreturn self.dropout(x)"},
             ),
             "x_detached": (
-                "No gradient passes your sum: x was cut off from where it came from (`.data`, `.detach()`, a `no_grad` around too much). The table needs "
-                "none, but the embeddings below do.",
+                "No gradient passes your sum: x was cut off from where it came from (`.data`, `.detach()`, a `no_grad` around too much). The table needs none, but "
+                "the embeddings below do.",
                 {"x + _": "x.detach() + _"},
             ),
             # --- PositionalEncoding: dropout
@@ -458,8 +409,8 @@ MISCONCEPTIONS = [
                 {"self.dropout(x + _)": "x + self.dropout(_)"},
             ),
             "dropout_on_each": (
-                "You drop from the tokens and from the positions separately, and add then. Dropout falls on the sum (§5.4): a feature is there or not, "
-                "both parts of it together.",
+                "You drop from the tokens and from the positions separately, and add then. Dropout falls on the sum (§5.4): a feature is there or not, both parts "
+                "of it together.",
                 {"self.dropout(x + _)": "self.dropout(x) + self.dropout(_.expand_as(x))"},
             ),
             "no_dropout_on_sum": (
@@ -480,10 +431,7 @@ MISCONCEPTIONS = [
             ),
             "whole_tokens_dropped": (
                 "You drop all features of a token, or none. Each feature has a chance of its own; a token that is hit would be missing from the sentence.",
-                {
-                    "return self.dropout(_)": "kept = self.dropout(torch.ones_like(x[..., :1]))\n"
-                    "return kept * _"
-                },
+                {"return self.dropout(_)": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn kept * _"},
             ),
         },
     ),

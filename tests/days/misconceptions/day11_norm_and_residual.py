@@ -8,8 +8,8 @@ MISCONCEPTIONS = [
         {
             # --- LayerNorm: names and starts
             "as_in_the_annotated_transformer": (
-                "This is the norm of a well-known annotated Transformer, and it differs in three things: its parameters are called `a_2` and `b_2`, its "
-                "deviation divides by n − 1, and its ε is added after the root. Here: `gain` and `bias`, n, and under the root.",
+                "This is the norm of a well-known annotated Transformer, and it differs in three things: its parameters are called `a_2` and `b_2`, its deviation "
+                "divides by n − 1, and its ε is added after the root. Here: `gain` and `bias`, n, and under the root.",
                 """class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-6):
         super().__init__()
@@ -24,8 +24,8 @@ MISCONCEPTIONS = [
 """,
             ),
             "named_as_in_torch": (
-                "Your parameters are called `weight` and `bias`, as in `nn.LayerNorm`. Here the scale is `gain`: weights are given by their names, so a "
-                "name is part of the answer.",
+                "Your parameters are called `weight` and `bias`, as in `nn.LayerNorm`. Here the scale is `gain`: weights are given by their names, so a name is "
+                "part of the answer.",
                 """class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-5):
         super().__init__()
@@ -38,19 +38,13 @@ MISCONCEPTIONS = [
 """,
             ),
             "gain_is_no_parameter": (
-                "Your gain and bias are plain tensors. Only an `nn.Parameter` is found by the model's `parameters()`, and so by the optimiser; these two "
-                "would stay as they are for ever.",
-                {
-                    "self.gain = nn.Parameter(_)": "self.gain = _",
-                    "self.bias = nn.Parameter(_)": "self.bias = _",
-                },
+                "Your gain and bias are plain tensors. Only an `nn.Parameter` is found by the model's `parameters()`, and so by the optimiser; these two would "
+                "stay as they are for ever.",
+                {"self.gain = nn.Parameter(_)": "self.gain = _", "self.bias = nn.Parameter(_)": "self.bias = _"},
             ),
             "one_gain_for_all_features": (
                 "Your gain and bias are a single number each. Every feature has its own.",
-                {
-                    "torch.ones(features)": "torch.ones(1)",
-                    "torch.zeros(features)": "torch.zeros(1)",
-                },
+                {"torch.ones(features)": "torch.ones(1)", "torch.zeros(features)": "torch.zeros(1)"},
             ),
             "gain_starts_at_0": (
                 "Your gain starts at 0, so at first everything that comes out is the bias, whatever goes in. It starts at 1.",
@@ -62,48 +56,35 @@ MISCONCEPTIONS = [
             ),
             # --- LayerNorm: which numbers
             "norm_over_time": (
-                "Your mean and variance run over the tokens, the last axis but one. Each vector is normed over its own features: what stands elsewhere in "
-                "the sentence does not matter.",
-                {
-                    "1: dim=-1": "dim=-2",
-                    "length.square() / x.size(-1)": "centred.square().mean(dim=-2, keepdim=True)",
-                },
+                "Your mean and variance run over the tokens, the last axis but one. Each vector is normed over its own features: what stands elsewhere in the "
+                "sentence does not matter.",
+                {"1: dim=-1": "dim=-2", "length.square() / x.size(-1)": "centred.square().mean(dim=-2, keepdim=True)"},
             ),
             "norm_over_a_sentence": (
                 "You take one mean and one variance for each sentence, tokens and features together. Every vector has its own.",
-                {
-                    "1: dim=-1": "dim=(-2, -1)",
-                    "length.square() / x.size(-1)": "centred.square().mean(dim=(-2, -1), keepdim=True)",
-                },
+                {"1: dim=-1": "dim=(-2, -1)", "length.square() / x.size(-1)": "centred.square().mean(dim=(-2, -1), keepdim=True)"},
             ),
             "norm_over_everything": (
                 "You take one mean and one variance over the whole tensor. Every vector has its own, over its features.",
-                {
-                    "1: dim=-1": "",
-                    "1: keepdim=True": "",
-                    "length.square() / x.size(-1)": "centred.square().mean()",
-                },
+                {"1: dim=-1": "", "1: keepdim=True": "", "length.square() / x.size(-1)": "centred.square().mean()"},
             ),
             "batch_norm": (
-                "You norm each feature over all vectors: that is batch norm. Layer norm norms each vector over its features, so that a sentence comes out "
-                "the same whatever it is batched with.",
+                "You norm each feature over all vectors: that is batch norm. Layer norm norms each vector over its features, so that a sentence comes out the same "
+                "whatever it is batched with.",
                 {
                     "1: dim=-1": "dim=tuple(range(x.dim() - 1))",
                     "length.square() / x.size(-1)": "centred.square().mean(dim=tuple(range(x.dim() - 1)), keepdim=True)",
                 },
             ),
             "keepdim_forgotten": (
-                "A mean or a variance of yours has lost the axis it was taken over, and no longer lines up with x: one vector alone works, a batch does "
-                "not. Keep that axis, with length 1.",
-                {
-                    "1: keepdim=True": "",
-                    "length.square() / x.size(-1)": "centred.square().mean(dim=-1)",
-                },
+                "A mean or a variance of yours has lost the axis it was taken over, and no longer lines up with x: one vector alone works, a batch does not. Keep "
+                "that axis, with length 1.",
+                {"1: keepdim=True": "", "length.square() / x.size(-1)": "centred.square().mean(dim=-1)"},
             ),
             # --- LayerNorm: the variance
             "as_widely_copied": (
-                "This is a widely copied norm, and it differs in three things: `x.std()` divides by n − 1, ε is added to the deviation, after the root, "
-                "and is 1e-6. Here: n, under the root, and 1e-5.",
+                "This is a widely copied norm, and it differs in three things: `x.std()` divides by n − 1, ε is added to the deviation, after the root, and is "
+                "1e-6. Here: n, under the root, and 1e-5.",
                 {
                     "eps=1e-5": "eps=1e-6",
                     "wide = ...": "wide = x",
@@ -112,8 +93,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "unbiased_and_eps_outside": (
-                "Your deviation divides by n − 1, and ε is added to it after the root. Both are found in well-known code, where `x.std()` is to blame; "
-                "here the variance divides by n, and ε stands under the root.",
+                "Your deviation divides by n − 1, and ε is added to it after the root. Both are found in well-known code, where `x.std()` is to blame; here the "
+                "variance divides by n, and ε stands under the root.",
                 {
                     "wide = ...": "wide = x",
                     "variance = ...": "deviation = wide.std(dim=-1, keepdim=True)",
@@ -121,16 +102,13 @@ MISCONCEPTIONS = [
                 },
             ),
             "unbiased_in_halves": (
-                "Two things. Your variance divides by n − 1, as torch's `var` does unless told otherwise; the norm divides by n. And you compute in the "
-                "dtype that comes in: the variance of features like 300 is more than float16 can hold. Widen halves to float32 first.",
-                {
-                    "wide = ...": "wide = x",
-                    "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True)",
-                },
+                "Two things. Your variance divides by n − 1, as torch's `var` does unless told otherwise; the norm divides by n. And you compute in the dtype that "
+                "comes in: the variance of features like 300 is more than float16 can hold. Widen halves to float32 first.",
+                {"wide = ...": "wide = x", "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True)"},
             ),
             "unbiased": (
-                "Your variance divides by n − 1, as torch's `var` and `std` do unless told otherwise. These n features are all there are, and the norm "
-                "divides by n. With a single feature n − 1 is even 0.",
+                "Your variance divides by n − 1, as torch's `var` and `std` do unless told otherwise. These n features are all there are, and the norm divides by "
+                "n. With a single feature n − 1 is even 0.",
                 {"length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True)"},
             ),
             "sum_for_mean": (
@@ -138,23 +116,21 @@ MISCONCEPTIONS = [
                 {"_ / x.size(-1)": "_"},
             ),
             "variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 two "
-                "numbers near 1 000 000 should differ by 0.01, and float32 cannot hold that. Subtract the mean first, then square.",
-                {
-                    "length.square() / x.size(-1)": "wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()"
-                },
+                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 two numbers "
+                "near 1 000 000 should differ by 0.01, and float32 cannot hold that. Subtract the mean first, then square.",
+                {"length.square() / x.size(-1)": "wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()"},
             ),
             "variance_by_difference_kept_positive": (
-                "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides the NaN, not the reason: at "
-                "a mean of 1000 and a deviation of 0.1 float32 has no room for the difference.",
+                "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides the NaN, not the reason: at a mean "
+                "of 1000 and a deviation of 0.1 float32 has no room for the difference.",
                 {
                     "variance = ...": "variance = wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()\n"
                     "variance = variance.clamp(min=0.0)"
                 },
             ),
             "root_mean_square": (
-                "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm "
-                "centres each vector first.",
+                "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm centres each "
+                "vector first.",
                 {"wide - ...": "wide"},
             ),
             "centred_over_root_mean_square": (
@@ -174,28 +150,25 @@ MISCONCEPTIONS = [
                 {"_.rsqrt": "_.reciprocal"},
             ),
             "statistics_detached": (
-                "Your results are right, your gradients are not: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x "
-                "themselves, and that is how the norm holds a gradient in check.",
+                "Your results are right, your gradients are not: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves, "
+                "and that is how the norm holds a gradient in check.",
                 {"wide - _": "wide - _.detach()", "variance = _": "variance = _.detach()"},
             ),
             "deviation_detached": (
-                "Your results are right, your gradients are not: the deviation is taken for a constant. It depends on x itself, and so a longer x gets a "
-                "smaller gradient, not a larger one.",
+                "Your results are right, your gradients are not: the deviation is taken for a constant. It depends on x itself, and so a longer x gets a smaller "
+                "gradient, not a larger one.",
                 {"variance = _": "variance = _.detach()"},
             ),
             # --- LayerNorm: eps
             "eps_outside_the_root": (
-                "Your ε is added to the deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε; and at "
-                "variance 0 the root alone has no gradient but NaN.",
+                "Your ε is added to the deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε; and at variance "
+                "0 the root alone has no gradient but NaN.",
                 {"centred * ...": "centred / (variance.sqrt() + self.eps)"},
             ),
             "eps_added_to_std": (
-                "Your ε is added to the deviation that `std` gives. It belongs to the variance, under the root: the two differ a lot where the variance is "
-                "as small as ε, and there your gradients are hundreds of times too large.",
-                {
-                    "variance = ...": "deviation = wide.std(dim=-1, keepdim=True, correction=0)",
-                    "centred * ...": "centred / (deviation + self.eps)",
-                },
+                "Your ε is added to the deviation that `std` gives. It belongs to the variance, under the root: the two differ a lot where the variance is as "
+                "small as ε, and there your gradients are hundreds of times too large.",
+                {"variance = ...": "deviation = wide.std(dim=-1, keepdim=True, correction=0)", "centred * ...": "centred / (deviation + self.eps)"},
             ),
             "eps_forgotten": (
                 "Your norm does without ε. A vector of equal numbers has variance 0, and 0 / 0 is NaN; with ε it gives the bias.",
@@ -244,24 +217,18 @@ MISCONCEPTIONS = [
             ),
             # --- LayerNorm: dtypes and side effects
             "halves_not_widened": (
-                "In float16 your squares, or their mean, overflow: 300² is 90 000, and the largest number of float16 is 65504. Compute mean and variance "
-                "in float32 and come back to x's dtype after the division.",
-                {
-                    "wide = ...": "wide = x",
-                    "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True, correction=0)",
-                },
+                "In float16 your squares, or their mean, overflow: 300² is 90 000, and the largest number of float16 is 65504. Compute mean and variance in "
+                "float32 and come back to x's dtype after the division.",
+                {"wide = ...": "wide = x", "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True, correction=0)"},
             ),
             "squares_overflow_in_halves": (
-                "In float16 your squares overflow: 300² is 90 000, and the largest number of float16 is 65504. A single such feature makes the variance "
-                "infinite, and the whole vector comes out as the bias. Compute mean and variance in float32 and come back to x's dtype after the division.",
-                {
-                    "wide = ...": "wide = x",
-                    "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)",
-                },
+                "In float16 your squares overflow: 300² is 90 000, and the largest number of float16 is 65504. A single such feature makes the variance infinite, "
+                "and the whole vector comes out as the bias. Compute mean and variance in float32 and come back to x's dtype after the division.",
+                {"wide = ...": "wide = x", "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)"},
             ),
             "float32_for_everything": (
-                "Your result is float32 whatever comes in: you compute in it, and never come back. That is right on the way for the halves, but the result "
-                "has x's dtype; and float64 loses more than half of its digits.",
+                "Your result is float32 whatever comes in: you compute in it, and never come back. That is right on the way for the halves, but the result has x's "
+                "dtype; and float64 loses more than half of its digits.",
                 {
                     "wide = ...": "wide = x.float()",
                     "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)",
@@ -281,8 +248,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "x_centred_in_place": (
-                "You centre x itself, in place. Whoever called still needs it: x goes on along the shortcut. (And torch refuses it for a tensor that wants "
-                "a gradient.)",
+                "You centre x itself, in place. Whoever called still needs it: x goes on along the shortcut. (And torch refuses it for a tensor that wants a "
+                "gradient.)",
                 {"wide = _": "x -= x.mean(dim=-1, keepdim=True)\nwide = _"},
             ),
         },
@@ -309,21 +276,17 @@ MISCONCEPTIONS = [
                 {"LayerNorm(size)": "nn.LayerNorm(size)"},
             ),
             "norm_without_parameters": (
-                "Your connection has no norm of its own among its parts: made anew at every call, or not kept, it has nothing that can be learnt. Make it "
-                "once, and keep it as `norm`.",
-                {
-                    "self.norm = LayerNorm(size)": "pass",
-                    "1: self.norm": "LayerNorm(x.size(-1)).to(x)",
-                    "2: self.norm": "LayerNorm(x.size(-1)).to(x)",
-                },
+                "Your connection has no norm of its own among its parts: made anew at every call, or not kept, it has nothing that can be learnt. Make it once, "
+                "and keep it as `norm`.",
+                {"self.norm = LayerNorm(size)": "pass", "1: self.norm": "LayerNorm(x.size(-1)).to(x)", "2: self.norm": "LayerNorm(x.size(-1)).to(x)"},
             ),
             "pre_norm_by_default": (
                 "Your default is pre-norm, as most later models have it. The paper norms after the addition, and so does the default here.",
                 {"norm='post'": "norm='pre'"},
             ),
             "always_pre_norm": (
-                'Your connection is pre-norm whatever is asked for. (Note that `norm == "pre" or "post"` is always true in Python.) The paper\'s is '
-                "post-norm: the norm comes after the addition.",
+                'Your connection is pre-norm whatever is asked for. (Note that `norm == "pre" or "post"` is always true in Python.) The paper\'s is post-norm: the '
+                "norm comes after the addition.",
                 {"2: self.norm(...)": "x + self.dropout(sublayer(self.norm(x)))"},
             ),
             "always_post_norm": (
@@ -347,8 +310,8 @@ MISCONCEPTIONS = [
                 {"sublayer(x)": "sublayer(self.norm(x))"},
             ),
             "branch_normed_then_dropped": (
-                "In post-norm you norm the sublayer's output, drop some of that, and then add x. It is the *sum* that is normed, shortcut and all, and the "
-                "dropout comes before the addition.",
+                "In post-norm you norm the sublayer's output, drop some of that, and then add x. It is the *sum* that is normed, shortcut and all, and the dropout "
+                "comes before the addition.",
                 {"2: self.norm(...)": "x + self.dropout(self.norm(sublayer(x)))"},
             ),
             "norm_inside_the_branch": (
@@ -372,46 +335,30 @@ MISCONCEPTIONS = [
                 {"return x + _": "return _", "self.norm(x + _)": "self.norm(_)"},
             ),
             "asked_twice": (
-                "You ask the sublayer twice. The second time costs as much as the first, draws another dropout, and overwrites what a sublayer keeps, such "
-                "as attention its weights.",
-                {
-                    "1: return _": "sublayer(self.norm(x))\nreturn _",
-                    "2: return _": "sublayer(x)\nreturn _",
-                },
+                "You ask the sublayer twice. The second time costs as much as the first, draws another dropout, and overwrites what a sublayer keeps, such as "
+                "attention its weights.",
+                {"1: return _": "sublayer(self.norm(x))\nreturn _", "2: return _": "sublayer(x)\nreturn _"},
             ),
             "method_forward": (
-                "You ask the sublayer for its `forward`. It may be any callable, such as a lambda; and calling a module, not its `forward`, is what runs "
-                "its hooks.",
+                "You ask the sublayer for its `forward`. It may be any callable, such as a lambda; and calling a module, not its `forward`, is what runs its hooks.",
                 {"1: sublayer(_)": "sublayer.forward(_)", "sublayer(x)": "sublayer.forward(x)"},
             ),
             "output_added_in_place": (
                 "You add in place to what the sublayer gave you. That is its own tensor: it may be one that it keeps, or, as here, x itself.",
-                {
-                    "return x + _": "output = _\noutput += x\nreturn output",
-                    "return self.norm(x + _)": "output = _\noutput += x\nreturn self.norm(output)",
-                },
+                {"return x + _": "output = _\noutput += x\nreturn output", "return self.norm(x + _)": "output = _\noutput += x\nreturn self.norm(output)"},
             ),
             "x_added_to_in_place": (
                 "You add to x in place. It is your caller's, and `x += …` writes into it; `x + …` makes a new one.",
-                {
-                    "return x + _": "x += _\nreturn x",
-                    "return self.norm(x + _)": "x += _\nreturn self.norm(x)",
-                },
+                {"return x + _": "x += _\nreturn x", "return self.norm(x + _)": "x += _\nreturn self.norm(x)"},
             ),
             "shortcut_detached": (
                 "No gradient comes back along your shortcut: the x that is added was detached. The shortcut is there for the gradient as much as for x.",
-                {
-                    "return x + _": "return x.detach() + _",
-                    "self.norm(x + _)": "self.norm(x.detach() + _)",
-                },
+                {"return x + _": "return x.detach() + _", "self.norm(x + _)": "self.norm(x.detach() + _)"},
             ),
             # --- SublayerConnection: dropout
             "dropout_on_the_sum": (
                 "Your dropout falls on the sum, so it tears holes into the shortcut. It falls on the sublayer's output alone, before the addition (§5.4).",
-                {
-                    "1: x + self.dropout(_)": "self.dropout(x + _)",
-                    "x + self.dropout(sublayer(x))": "self.dropout(x + sublayer(x))",
-                },
+                {"1: x + self.dropout(_)": "self.dropout(x + _)", "x + self.dropout(sublayer(x))": "self.dropout(x + sublayer(x))"},
             ),
             "dropout_after_post_norm": (
                 "In post-norm your dropout comes last, after the norm. It falls on the sublayer's output, before the addition (§5.4).",
@@ -419,25 +366,19 @@ MISCONCEPTIONS = [
             ),
             "dropout_on_sublayers_input": (
                 "Your dropout falls on what the sublayer is given. It falls on what comes out of it.",
-                {
-                    "1: self.dropout(sublayer(_))": "sublayer(self.dropout(_))",
-                    "self.dropout(sublayer(x))": "sublayer(self.dropout(x))",
-                },
+                {"1: self.dropout(sublayer(_))": "sublayer(self.dropout(_))", "self.dropout(sublayer(x))": "sublayer(self.dropout(x))"},
             ),
             "dropout_on_shortcut": (
                 "Your dropout falls on the shortcut. It falls on the sublayer's output; the shortcut stays whole.",
-                {
-                    "1: x + self.dropout(_)": "self.dropout(x) + _",
-                    "x + self.dropout(sublayer(x))": "self.dropout(x) + sublayer(x)",
-                },
+                {"1: x + self.dropout(_)": "self.dropout(x) + _", "x + self.dropout(sublayer(x))": "self.dropout(x) + sublayer(x)"},
             ),
             "nothing_dropped": (
                 "Nothing is ever dropped. In training each feature of the sublayer's output is, with the probability that was asked for.",
                 {"1: self.dropout(_)": "_", "self.dropout(sublayer(x))": "sublayer(x)"},
             ),
             "dropout_in_evaluation": (
-                "Your dropout goes on in evaluation. `F.dropout` drops unless it is told that this is no training; a module of `nn.Dropout` is told by "
-                "`train()` and `eval()`.",
+                "Your dropout goes on in evaluation. `F.dropout` drops unless it is told that this is no training; a module of `nn.Dropout` is told by `train()` "
+                "and `eval()`.",
                 {
                     "1: self.dropout(_)": "nn.functional.dropout(_, self.dropout.p)",
                     "self.dropout(sublayer(x))": "nn.functional.dropout(sublayer(x), self.dropout.p)",
@@ -456,13 +397,11 @@ MISCONCEPTIONS = [
                 {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout)"},
             ),
             "whole_branches_dropped": (
-                "You drop all features of a token, or none. Each feature has a chance of its own. (Dropping a whole branch is known as stochastic depth, "
-                "and is another idea.)",
+                "You drop all features of a token, or none. Each feature has a chance of its own. (Dropping a whole branch is known as stochastic depth, and is "
+                "another idea.)",
                 {
-                    "return x + self.dropout(_)": "kept = self.dropout(torch.ones_like(x[..., :1]))\n"
-                    "return x + kept * _",
-                    "2: return ...": "kept = self.dropout(torch.ones_like(x[..., :1]))\n"
-                    "return self.norm(x + kept * sublayer(x))",
+                    "return x + self.dropout(_)": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn x + kept * _",
+                    "2: return ...": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn self.norm(x + kept * sublayer(x))",
                 },
             ),
         },
@@ -472,8 +411,8 @@ MISCONCEPTIONS = [
         {
             # --- clones
             "one_module_many_times": (
-                "Your list holds the module itself, n times. A name more is no copy: all layers share one set of weights, and a step that changes one "
-                "changes them all.",
+                "Your list holds the module itself, n times. A name more is no copy: all layers share one set of weights, and a step that changes one changes them "
+                "all.",
                 {"(... for _ in range(n))": "[module] * n"},
             ),
             "one_copy_many_times": (
@@ -481,24 +420,22 @@ MISCONCEPTIONS = [
                 {"(_ for _ in range(n))": "[_] * n"},
             ),
             "shallow_copies": (
-                "Your clones share their parameters, with each other and with the original: the copies are shallow, new modules around the same parts, or "
-                "were tied together. Each is to be free to learn something else.",
+                "Your clones share their parameters, with each other and with the original: the copies are shallow, new modules around the same parts, or were "
+                "tied together. Each is to be free to learn something else.",
                 {"copy.deepcopy": "copy.copy"},
             ),
             "the_original_first": (
                 "The module itself is the first of your clones. It stays its owner's: n copies are asked for, none of them the original.",
-                {
-                    "(... for _ in range(n))": "[module, *(copy.deepcopy(module) for _ in range(n - 1))][:n]"
-                },
+                {"(... for _ in range(n))": "[module, *(copy.deepcopy(module) for _ in range(n - 1))][:n]"},
             ),
             "a_plain_list": (
-                "You return a Python list. A module does not look into lists: `parameters()` would not find the copies, they would never learn, and never "
-                "move to a GPU.",
+                "You return a Python list. A module does not look into lists: `parameters()` would not find the copies, they would never learn, and never move to "
+                "a GPU.",
                 {"return ...": "return [copy.deepcopy(module) for _ in range(n)]"},
             ),
             "a_sequential": (
-                "You return an `nn.Sequential`. It can be called with one argument and feeds each part into the next; encoder layers want a mask as well. "
-                "Here an `nn.ModuleList` is asked for, which only keeps.",
+                "You return an `nn.Sequential`. It can be called with one argument and feeds each part into the next; encoder layers want a mask as well. Here an "
+                "`nn.ModuleList` is asked for, which only keeps.",
                 {"return ...": "return nn.Sequential(*(copy.deepcopy(module) for _ in range(n)))"},
             ),
             "one_too_few": (
@@ -510,8 +447,8 @@ MISCONCEPTIONS = [
                 {"range(n)": "range(n + 1)"},
             ),
             "filled_anew": (
-                "Your clones start from weights of their own. They are copies of the module as it is now: equal to it at the start, and different only by "
-                "what they learn.",
+                "Your clones start from weights of their own. They are copies of the module as it is now: equal to it at the start, and different only by what "
+                "they learn.",
                 {
                     "return ...": "copies = nn.ModuleList(copy.deepcopy(module) for _ in range(n))\n"
                     "for parameter in copies.parameters():\n"

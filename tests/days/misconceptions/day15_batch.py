@@ -7,25 +7,22 @@ MISCONCEPTIONS = of(
     {
         # --- the shift
         "nothing_shifted": (
-            "Your decoder is given the target and is to predict the same target, position by position. It would learn to copy the token in front of "
-            "it. What it is to predict at a position is the token *after*.",
+            "Your decoder is given the target and is to predict the same target, position by position. It would learn to copy the token in front of it. What "
+            "it is to predict at a position is the token *after*.",
             {"tgt[:, :-1]": "tgt", "tgt[:, 1:]": "tgt"},
         ),
         "shifted_backwards": (
-            "Your decoder is given all but the first token and is to predict all but the last: each position is to guess the token *before* it, which "
-            "it can look up. It is the other way round.",
-            {
-                "self.tgt = tgt[:, :-1]\nself.tgt_y = tgt[:, 1:]": "self.tgt = tgt[:, 1:]\n"
-                "self.tgt_y = tgt[:, :-1]"
-            },
+            "Your decoder is given all but the first token and is to predict all but the last: each position is to guess the token *before* it, which it can "
+            "look up. It is the other way round.",
+            {"self.tgt = tgt[:, :-1]\nself.tgt_y = tgt[:, 1:]": "self.tgt = tgt[:, 1:]\nself.tgt_y = tgt[:, :-1]"},
         ),
         "target_not_shortened": (
             "Your `tgt` still has its last token. Nothing comes after that one, so there is nothing to predict from it, and `tgt_y` is one shorter.",
             {"tgt[:, :-1]": "tgt"},
         ),
         "prediction_not_shifted": (
-            "Your `tgt_y` is the target without its last token, the same as `tgt`: each position is to predict the token that it is given. What is to "
-            "be predicted comes one later.",
+            "Your `tgt_y` is the target without its last token, the same as `tgt`: each position is to predict the token that it is given. What is to be "
+            "predicted comes one later.",
             {"tgt[:, 1:]": "tgt[:, :-1]"},
         ),
         "prediction_not_shortened": (
@@ -33,13 +30,13 @@ MISCONCEPTIONS = of(
             {"tgt[:, 1:]": "tgt"},
         ),
         "both_cut_at_the_front": (
-            "Both your sequences have lost their first token, so they are equal. The decoder is given the start symbol, and it is the last token that "
-            "it is not given.",
+            "Both your sequences have lost their first token, so they are equal. The decoder is given the start symbol, and it is the last token that it is "
+            "not given.",
             {"tgt[:, :-1]": "tgt[:, 1:]"},
         ),
         "rolled": (
-            "You turn the target around by one place: the start symbol comes out at the end, to be predicted after the end of the sentence. Cut, do "
-            "not turn: both sequences are one shorter than the target.",
+            "You turn the target around by one place: the start symbol comes out at the end, to be predicted after the end of the sentence. Cut, do not turn: "
+            "both sequences are one shorter than the target.",
             {"tgt[:, :-1]": "tgt", "tgt[:, 1:]": "tgt.roll(-1, dims=1)"},
         ),
         "shifted_along_the_batch": (
@@ -56,13 +53,13 @@ MISCONCEPTIONS = of(
             {"self.src_mask = _": "self.src_mask = _.unsqueeze(2)"},
         ),
         "source_mask_hides_queries": (
-            "Your `src_mask` has its axis of length 1 at the end: it hides queries, and lets every other query see all the padding. It is keys that "
-            "have to be hidden, the last axis.",
+            "Your `src_mask` has its axis of length 1 at the end: it hides queries, and lets every other query see all the padding. It is keys that have to be "
+            "hidden, the last axis.",
             {"(src != pad).unsqueeze(1)": "(src != pad).unsqueeze(2)"},
         ),
         "source_mask_squared": (
-            "Your `src_mask` hides padded queries as well as padded keys, (B, S, S). Keys are enough: what padded queries find nobody reads. And in "
-            "the decoder the queries are target tokens, of which there are T.",
+            "Your `src_mask` hides padded queries as well as padded keys, (B, S, S). Keys are enough: what padded queries find nobody reads. And in the "
+            "decoder the queries are target tokens, of which there are T.",
             {"self.src_mask = _": "self.src_mask = _ & (src != pad).unsqueeze(2)"},
         ),
         "source_mask_inverted": (
@@ -70,8 +67,8 @@ MISCONCEPTIONS = of(
             {"src != pad": "src == pad"},
         ),
         "source_mask_of_numbers": (
-            "Your `src_mask` holds numbers, not True and False. A mask of ones and zeros means one thing to code that multiplies, another to code that "
-            "adds, and nothing to code that asks which is True.",
+            "Your `src_mask` holds numbers, not True and False. A mask of ones and zeros means one thing to code that multiplies, another to code that adds, "
+            "and nothing to code that asks which is True.",
             {"self.src_mask = _": "self.src_mask = _.float()"},
         ),
         # --- the target's mask
@@ -80,8 +77,8 @@ MISCONCEPTIONS = of(
             {"self.tgt.size": "tgt.size", "self.tgt != pad": "tgt != pad"},
         ),
         "target_mask_of_the_prediction": (
-            "Your `tgt_mask` hides where `tgt_y` is padding. Keys are what the decoder is given, and that is `tgt`: you hide one key too many in each "
-            "short sequence, its end symbol.",
+            "Your `tgt_mask` hides where `tgt_y` is padding. Keys are what the decoder is given, and that is `tgt`: you hide one key too many in each short "
+            "sequence, its end symbol.",
             {"self.tgt != pad": "self.tgt_y != pad"},
         ),
         "target_mask_or": (
@@ -101,13 +98,13 @@ MISCONCEPTIONS = of(
             {"_ & earlier": "_.expand(-1, self.tgt.size(1), -1)"},
         ),
         "target_mask_like_the_sources": (
-            "Your `tgt_mask` is made like the source's, (B, 1, T − 1), and hides padding only. Every position may read ahead, and finds there what it "
-            "is to predict.",
+            "Your `tgt_mask` is made like the source's, (B, 1, T − 1), and hides padding only. Every position may read ahead, and finds there what it is to "
+            "predict.",
             {"_ & earlier": "_"},
         ),
         "target_mask_hides_queries_too": (
-            "Your `tgt_mask` hides padded queries as well as padded keys. A padded query keeps its real earlier keys: nobody reads what it finds, and "
-            "a query with nothing to attend to is a special case that is better not made.",
+            "Your `tgt_mask` hides padded queries as well as padded keys. A padded query keeps its real earlier keys: nobody reads what it finds, and a query "
+            "with nothing to attend to is a special case that is better not made.",
             {"3: _.unsqueeze(1)": "_.unsqueeze(1) & _.unsqueeze(2)"},
         ),
         "target_mask_hides_queries": (
@@ -115,8 +112,8 @@ MISCONCEPTIONS = of(
             {"3: _.unsqueeze(1)": "_.unsqueeze(2)"},
         ),
         "target_mask_without_diagonal": (
-            "In your `tgt_mask` no position sees itself. It may: what it is to predict is the token after. As it is, the first position has nothing to "
-            "attend to.",
+            "In your `tgt_mask` no position sees itself. It may: what it is to predict is the token after. As it is, the first position has nothing to attend "
+            "to.",
             {"_ & earlier": "_ & earlier.tril(-1)"},
         ),
         "target_mask_reversed": (
@@ -124,24 +121,24 @@ MISCONCEPTIONS = of(
             {"_ & earlier": "_ & earlier.mT"},
         ),
         "target_mask_of_numbers": (
-            "Your `tgt_mask` holds numbers, not True and False. A mask of ones and zeros means one thing to code that multiplies, another to code that "
-            "adds, and nothing to code that asks which is True.",
+            "Your `tgt_mask` holds numbers, not True and False. A mask of ones and zeros means one thing to code that multiplies, another to code that adds, "
+            "and nothing to code that asks which is True.",
             {"_ & earlier": "(_ & earlier).float()"},
         ),
         # --- the number of tokens
         "counts_the_decoders_input": (
-            "You count the tokens of `tgt`, the start symbol among them. There is a loss on the tokens of `tgt_y`: in a sentence that fills its row "
-            "both counts are equal, in every other yours is one too many.",
+            "You count the tokens of `tgt`, the start symbol among them. There is a loss on the tokens of `tgt_y`: in a sentence that fills its row both "
+            "counts are equal, in every other yours is one too many.",
             {"self.tgt_y": "self.tgt"},
         ),
         "counts_the_whole_target": (
-            "You count the start symbol. It is given, never predicted, and has no loss; so your mean loss comes out too small, the more the shorter "
-            "the sentences are.",
+            "You count the start symbol. It is given, never predicted, and has no loss; so your mean loss comes out too small, the more the shorter the "
+            "sentences are.",
             {"self.tgt_y": "tgt"},
         ),
         "one_start_taken_off_each_row": (
-            "You count the whole target, and take off one token a row for its start symbol. A row of nothing but padding has none, and comes to −1. "
-            "Count what is real in `tgt_y`.",
+            "You count the whole target, and take off one token a row for its start symbol. A row of nothing but padding has none, and comes to −1. Count what "
+            "is real in `tgt_y`.",
             {"(self.tgt_y != pad).sum()": "(tgt != pad).sum() - len(tgt)"},
         ),
         "counts_the_source": (
@@ -149,8 +146,8 @@ MISCONCEPTIONS = of(
             {"self.tgt_y": "src"},
         ),
         "counts_padding": (
-            "You count every place of `tgt_y`, padding included. There is no loss on padding, so the mean would sink by nothing but longer neighbours "
-            "in the batch.",
+            "You count every place of `tgt_y`, padding included. There is no loss on padding, so the mean would sink by nothing but longer neighbours in the "
+            "batch.",
             {"(self.tgt_y != pad).sum": "self.tgt_y.numel"},
         ),
         "counts_sequences": (
@@ -172,11 +169,7 @@ MISCONCEPTIONS = of(
         # --- the id of padding
         "pad_is_0": (
             "You take 0 for padding whatever `pad` says. Where 0 is a word, it would be hidden and not counted, and the real padding would be read.",
-            {
-                "src != pad": "src != 0",
-                "self.tgt != pad": "self.tgt != 0",
-                "self.tgt_y != pad": "self.tgt_y != 0",
-            },
+            {"src != pad": "src != 0", "self.tgt != pad": "self.tgt != 0", "self.tgt_y != pad": "self.tgt_y != 0"},
         ),
         "pad_is_0_in_the_masks": (
             "Your masks take 0 for padding whatever `pad` says; only the count asks for `pad`.",
@@ -191,21 +184,13 @@ MISCONCEPTIONS = of(
             {"self.tgt_y != pad": "self.tgt_y != 0"},
         ),
         "ids_above_the_pad": (
-            "You take ids above `pad` for real and those below for padding. Padding is one id; where it is not the smallest, there are words on both "
-            "sides.",
-            {
-                "src != pad": "src > pad",
-                "self.tgt != pad": "self.tgt > pad",
-                "self.tgt_y != pad": "self.tgt_y > pad",
-            },
+            "You take ids above `pad` for real and those below for padding. Padding is one id; where it is not the smallest, there are words on both sides.",
+            {"src != pad": "src > pad", "self.tgt != pad": "self.tgt > pad", "self.tgt_y != pad": "self.tgt_y > pad"},
         ),
         # --- without a target
         "count_is_0_without_a_target": (
             "Without a target your `ntokens` is 0. That would be a count, and here nothing was counted: it is None, like the other three.",
-            {
-                "self.tgt = self.tgt_y = self.tgt_mask = self.ntokens = None": "self.tgt = self.tgt_y = self.tgt_mask = None\n"
-                "self.ntokens = 0"
-            },
+            {"self.tgt = self.tgt_y = self.tgt_mask = self.ntokens = None": "self.tgt = self.tgt_y = self.tgt_mask = None\nself.ntokens = 0"},
         ),
         "nothing_set_without_a_target": (
             "Without a target your batch lacks the four names that belong to it. They should be there and be None, so that whoever has a batch can ask.",

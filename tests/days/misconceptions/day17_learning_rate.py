@@ -6,14 +6,14 @@ MISCONCEPTIONS = of(
     "rate",
     {
         "falls_from_the_peak": (
-            "After the warm-up you count steps anew. The rate falls like 1/√step of all the steps that there were, not of those since the warm-up; as "
-            "it is, it jumps at the peak, and then falls too fast.",
+            "After the warm-up you count steps anew. The rate falls like 1/√step of all the steps that there were, not of those since the warm-up; as it is, "
+            "it jumps at the peak, and then falls too fast.",
             {"min(step**-0.5, _)": "_ if step < warmup else (step - warmup + 1) ** -0.5"},
         ),
         # --- the two curves
         "larger_curve": (
-            "You take the larger of the two curves. It is enormous in the first step, smallest where it should be highest, and then grows without end: "
-            "the *smaller* of the two is the rate.",
+            "You take the larger of the two curves. It is enormous in the first step, smallest where it should be highest, and then grows without end: the "
+            "*smaller* of the two is the rate.",
             {"min(step**-0.5, _)": "max(step**-0.5, _)"},
         ),
         "warm_up_never_ends": (
@@ -21,8 +21,7 @@ MISCONCEPTIONS = of(
             {"return _ * ...": "return _ * step * warmup**-1.5"},
         ),
         "no_warm_up": (
-            "Your rate falls from the first step on: the line that goes up is not there, or never wins. The first steps are when a large rate does "
-            "most harm.",
+            "Your rate falls from the first step on: the line that goes up is not there, or never wins. The first steps are when a large rate does most harm.",
             {"min(step**-0.5, ...)": "step**-0.5"},
         ),
         "flat_after_the_warm_up": (
@@ -30,8 +29,8 @@ MISCONCEPTIONS = of(
             {"step**-0.5": "warmup**-0.5"},
         ),
         "warm_up_by_the_root": (
-            "Your line rises as step / √warmup, which passes the other curve long before the warm-up ends. For the two to meet at `step = warmup` the "
-            "line needs a larger power of the warm-up: set them equal, and see which.",
+            "Your line rises as step / √warmup, which passes the other curve long before the warm-up ends. For the two to meet at `step = warmup` the line "
+            "needs a larger power of the warm-up: set them equal, and see which.",
             {"warmup**-1.5": "warmup**-0.5"},
         ),
         "warm_up_as_a_share": (
@@ -39,8 +38,8 @@ MISCONCEPTIONS = of(
             {"warmup**-1.5": "warmup**-1.0"},
         ),
         "warm_up_multiplied": (
-            "You multiply the falling curve by the share of the warm-up that is done, so that your warm-up bends like √step. It is a straight line: "
-            "the falling curve has no part in it yet.",
+            "You multiply the falling curve by the share of the warm-up that is done, so that your warm-up bends like √step. It is a straight line: the "
+            "falling curve has no part in it yet.",
             {"return _ * ...": "return _ * step**-0.5 * min(1.0, step / warmup)"},
         ),
         "brackets": (
@@ -60,15 +59,13 @@ MISCONCEPTIONS = of(
             {"step**-0.5": "step**-1.0"},
         ),
         "falls_from_the_peak_anew": (
-            "After the warm-up you count the steps from there, 1/√(step − warmup). The falling curve counts all steps, from the very first, or the "
-            "rate jumps at the peak.",
+            "After the warm-up you count the steps from there, 1/√(step − warmup). The falling curve counts all steps, from the very first, or the rate jumps "
+            "at the peak.",
             {"min(step**-0.5, _)": "_ if step <= warmup else (step - warmup) ** -0.5"},
         ),
         "falls_in_a_line": (
             "Your rate falls in a straight line and reaches 0. It should fall like 1/√step, ever more slowly, and never reach 0.",
-            {
-                "min(step**-0.5, _)": "_ if step <= warmup else warmup**-0.5 * max(0.0, 2 - step / warmup)"
-            },
+            {"min(step**-0.5, _)": "_ if step <= warmup else warmup**-0.5 * max(0.0, 2 - step / warmup)"},
         ),
         "peak_of_one": (
             "Your rate is 1 at its peak (times factor and width). In the paper the warm-up's length decides how high the peak is: 1/√warmup.",
@@ -88,18 +85,18 @@ MISCONCEPTIONS = of(
         ),
         # --- where one begins to count
         "counted_from_0": (
-            "You count one step too many: your rate of a step is that of the next. Steps count from 1 here; only step 0, which a scheduler asks for "
-            "before the first, is treated as step 1.",
+            "You count one step too many: your rate of a step is that of the next. Steps count from 1 here; only step 0, which a scheduler asks for before the "
+            "first, is treated as step 1.",
             {"max(step, 1)": "step + 1"},
         ),
         "rate_0_at_step_0": (
-            "Your rate at step 0 is 0. torch's schedulers ask for step 0 first and use what they get for the first step, which would then change "
-            "nothing. It should be the rate of step 1.",
+            "Your rate at step 0 is 0. torch's schedulers ask for step 0 first and use what they get for the first step, which would then change nothing. It "
+            "should be the rate of step 1.",
             {"step = max(step, 1)": "if step == 0:\n    return 0.0"},
         ),
         "fails_at_step_0": (
-            "At step 0 you raise 0 to a negative power, which is a division by 0. torch's schedulers ask for step 0 as soon as they are made: step 0 "
-            "counts as step 1.",
+            "At step 0 you raise 0 to a negative power, which is a division by 0. torch's schedulers ask for step 0 as soon as they are made: step 0 counts as "
+            "step 1.",
             {"step = max(step, 1)": ""},
         ),
         # --- factor and width
@@ -112,8 +109,7 @@ MISCONCEPTIONS = of(
             {"factor * ...": "(factor * model_size) ** -0.5"},
         ),
         "factor_on_the_warm_up_only": (
-            "Your factor multiplies the line of the warm-up only. The curve that falls needs it too, or the two no longer meet at the end of the "
-            "warm-up.",
+            "Your factor multiplies the line of the warm-up only. The curve that falls needs it too, or the two no longer meet at the end of the warm-up.",
             {"factor * _": "_", "step * _": "factor * step * _"},
         ),
         "factor_after_the_warm_up_only": (
@@ -138,8 +134,7 @@ MISCONCEPTIONS = of(
         ),
         # --- what comes back
         "in_float32": (
-            "You compute in float32: your rate has seven right digits where a Python float has sixteen. There is no tensor in this: ordinary numbers "
-            "will do.",
+            "You compute in float32: your rate has seven right digits where a Python float has sixteen. There is no tensor in this: ordinary numbers will do.",
             {"return _": "import torch\nreturn float(torch.tensor(_))"},
         ),
         "tensor": (

@@ -12,8 +12,8 @@ MISCONCEPTIONS = [
                 {"return 100 * _": "return _"},
             ),
             "mean_of_sentences": (
-                "You score each sentence and take the mean. BLEU adds up matches and lengths over the whole corpus first, and divides once: a sentence of "
-                "three words has no score of its own.",
+                "You score each sentence and take the mean. BLEU adds up matches and lengths over the whole corpus first, and divides once: a sentence of three "
+                "words has no score of its own.",
                 """
 def bleu(hypotheses, references):
     def ngrams(tokens, n):
@@ -42,42 +42,34 @@ def bleu(hypotheses, references):
 """,
             ),
             "references_a_sentence": (
-                "You take `references[i]` for the references of sentence i, as NLTK has them. Here they come as streams: `references[k]` is one "
-                "translation of the whole corpus, and `references[k][i]` its sentence i.",
+                "You take `references[i]` for the references of sentence i, as NLTK has them. Here they come as streams: `references[k]` is one translation of the "
+                "whole corpus, and `references[k][i]` its sentence i.",
                 {
-                    "for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):\n"
-                    "    _": "for index, hypothesis in enumerate(hypotheses):\n"
+                    "for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):\n    _": "for index, hypothesis in enumerate(hypotheses):\n"
                     "    alternatives = references[index]\n"
                     "    _"
                 },
             ),
             "streams_forgotten": (
-                "You take `references` for a list with one reference for each hypothesis. It is a list of *streams*, each of them such a list: "
-                "`references[k][i]` is the k-th reference for sentence i, also where there is one stream only.",
-                {
-                    "zip(hypotheses, *references, strict=True)": "zip(hypotheses, references, strict=False)"
-                },
+                "You take `references` for a list with one reference for each hypothesis. It is a list of *streams*, each of them such a list: `references[k][i]` "
+                "is the k-th reference for sentence i, also where there is one stream only.",
+                {"zip(hypotheses, *references, strict=True)": "zip(hypotheses, references, strict=False)"},
             ),
             "first_reference_alone": (
                 "You use the first stream of references and no other. A hypothesis may agree with any of them.",
-                {
-                    "zip(hypotheses, *references, strict=True)": "zip(hypotheses, references[0], strict=True)"
-                },
+                {"zip(hypotheses, *references, strict=True)": "zip(hypotheses, references[0], strict=True)"},
             ),
             "not_clipped": (
-                "You count every n-gram that occurs in a reference, as often as the hypothesis says it: `the the the the` would be perfect. It counts at "
-                "most as often as a reference has it.",
-                {
-                    "(mine & most).total()": "sum(count for gram, count in mine.items() if gram in most)"
-                },
+                "You count every n-gram that occurs in a reference, as often as the hypothesis says it: `the the the the` would be perfect. It counts at most as "
+                "often as a reference has it.",
+                {"(mine & most).total()": "sum(count for gram, count in mine.items() if gram in most)"},
             ),
             "each_ngram_once": (
                 "You count each n-gram that matches once. It counts as often as both have it: the smaller of the two counts.",
                 {"(mine & most).total()": "len(mine.keys() & most.keys())"},
             ),
             "references_added_up": (
-                "You add up the counts of all references. A word that each of three references has once counts once: take the largest of the counts, not "
-                "their sum.",
+                "You add up the counts of all references. A word that each of three references has once counts once: take the largest of the counts, not their sum.",
                 {"most |= _": "most += _"},
             ),
             "references_in_common": (
@@ -85,8 +77,8 @@ def bleu(hypotheses, references):
                 {"most |= _": "most = most & _ if most else _"},
             ),
             "recall_for_precision": (
-                "You divide by the n-grams of the references: that is recall. BLEU asks which share of what was said is right; that too little was said is "
-                "the brevity penalty's concern.",
+                "You divide by the n-grams of the references: that is recall. BLEU asks which share of what was said is right; that too little was said is the "
+                "brevity penalty's concern.",
                 {"mine.total": "most.total"},
             ),
             "no_brevity_penalty": (
@@ -98,8 +90,8 @@ def bleu(hypotheses, references):
                 {"min(0.0, _)": "_"},
             ),
             "lengths_upside_down": (
-                "In your brevity penalty the lengths have changed places: it is exp(1 − r / c), r the references' length, c the hypotheses', and holds "
-                "where c is the smaller.",
+                "In your brevity penalty the lengths have changed places: it is exp(1 − r / c), r the references' length, c the hypotheses', and holds where c is "
+                "the smaller.",
                 {"reference_length / _": "_ / reference_length"},
             ),
             "penalty_without_exponential": (
@@ -123,13 +115,12 @@ def bleu(hypotheses, references):
                 {"min(_, key=...)": "min([sum(_) / len(others)])"},
             ),
             "closest_stream": (
-                "You take the stream whose whole length is closest. Which reference is closest in length is asked for each sentence by itself, and may be "
-                "another one each time.",
+                "You take the stream whose whole length is closest. Which reference is closest in length is asked for each sentence by itself, and may be another "
+                "one each time.",
                 {
                     "hypothesis_length = reference_length = 0": "hypothesis_length, of_streams = 0, [0] * len(references)",
                     "reference_length += ...": "of_streams = [so_far + len(other) for so_far, other in zip(of_streams, others)]",
-                    "if _:\n"
-                    "    return 0.0": "reference_length = min(of_streams, key=lambda size: (abs(size - hypothesis_length), size))\n"
+                    "if _:\n    return 0.0": "reference_length = min(of_streams, key=lambda size: (abs(size - hypothesis_length), size))\n"
                     "if _:\n"
                     "    return 0.0",
                 },
@@ -139,16 +130,12 @@ def bleu(hypotheses, references):
                 {"(_, size)": "(_, -size)"},
             ),
             "tie_to_the_first": (
-                "Of two references equally close in length you take the one that comes first. The shorter one is meant: the order of the streams must not "
-                "matter.",
+                "Of two references equally close in length you take the one that comes first. The shorter one is meant: the order of the streams must not matter.",
                 {"(_, size)": "_"},
             ),
             "arithmetic_mean": (
                 "You take the mean of the four precisions themselves. BLEU takes their geometric mean: the mean of their logarithms, then the exponential.",
-                {
-                    "math.log(_)": "_",
-                    "4: return ...": "return 100 * math.exp(brevity) * (logs / 4)",
-                },
+                {"math.log(_)": "_", "4: return ...": "return 100 * math.exp(brevity) * (logs / 4)"},
             ),
             "no_root": (
                 "You multiply the four precisions and do not take the fourth root: the mean of the logarithms is meant, their sum over 4.",
@@ -160,12 +147,7 @@ def bleu(hypotheses, references):
             ),
             "up_to_three": (
                 "You count runs of up to three words. It is four: watch the end of `range`.",
-                {
-                    "[0] * 4, [0] * 4": "[0] * 3, [0] * 3",
-                    "range(1, 5)": "range(1, 4)",
-                    "totals[3]": "totals[2]",
-                    "logs / 4": "logs / 3",
-                },
+                {"[0] * 4, [0] * 4": "[0] * 3, [0] * 3", "range(1, 5)": "range(1, 4)", "totals[3]": "totals[2]", "logs / 4": "logs / 3"},
             ),
             "not_smoothed": (
                 "Your score is 0 as soon as one order has no match. sacrebleu smooths it: the first order without a match counts half a match.",
@@ -176,16 +158,13 @@ def bleu(hypotheses, references):
                 {"smooth /= 2": "smooth = 0.5"},
             ),
             "smoothed_to_a_floor": (
-                "Every order without a match counts a tenth of a match in your score: that is another smoothing of sacrebleu's, `floor`. Here, as by its "
-                "default, the first counts 1/2, the second 1/4, the third 1/8.",
+                "Every order without a match counts a tenth of a match in your score: that is another smoothing of sacrebleu's, `floor`. Here, as by its default, "
+                "the first counts 1/2, the second 1/4, the third 1/8.",
                 {"smooth /= 2": "smooth = 0.1"},
             ),
             "smoothed_by_a_whole": (
                 "An order without a match counts a whole match in your score: halve before you use it, not after.",
-                {
-                    "if matched == 0:\n    smooth /= 2": "",
-                    "logs += _": "logs += _\nif matched == 0:\n    smooth /= 2",
-                },
+                {"if matched == 0:\n    smooth /= 2": "", "logs += _": "logs += _\nif matched == 0:\n    smooth /= 2"},
             ),
             "one_added_to_all": (
                 "You add one to matches and totals. That is another smoothing (Lin & Och 2004); here orders that have a match stay as they are.",
@@ -197,17 +176,11 @@ def bleu(hypotheses, references):
             ),
             "missing_orders_left_out": (
                 "Where no sentence has a run of four words you average the orders that there are. The score is 0: BLEU is for corpora.",
-                {
-                    "_ or totals[3] == 0": "_",
-                    "if _:\n    smooth /= 2": "if total == 0:\n"
-                    "    continue\n"
-                    "if _:\n"
-                    "    smooth /= 2",
-                },
+                {"_ or totals[3] == 0": "_", "if _:\n    smooth /= 2": "if total == 0:\n    continue\nif _:\n    smooth /= 2"},
             ),
             "split_at_spaces": (
-                "You split at spaces, so `end.` and `end` are different words. BLEU depends on its tokens, and sacrebleu's are those of `tokenize_13a` "
-                "(Post 2018: scores with other tokens cannot be compared).",
+                "You split at spaces, so `end.` and `end` are different words. BLEU depends on its tokens, and sacrebleu's are those of `tokenize_13a` (Post 2018: "
+                "scores with other tokens cannot be compared).",
                 {"tokenize_13a(line)": "line.split()"},
             ),
             "letters_for_words": (
@@ -229,22 +202,16 @@ def bleu(hypotheses, references):
         {
             # --- token_batches ----------------------------------------------------------------------------
             "padding_not_counted": (
-                "You count the tokens that there are. Once the batch is padded every source is as long as the longest, and every target too: that is what "
-                "it takes up, and what must not pass the limit.",
+                "You count the tokens that there are. Once the batch is padded every source is as long as the longest, and every target too: that is what it takes "
+                "up, and what must not pass the limit.",
                 {
-                    "source, target = _": "source, target = _\n"
-                    "held = sum(len(side) for one in [*batch, pair] for side in one)",
+                    "source, target = _": "source, target = _\nheld = sum(len(side) for one in [*batch, pair] for side in one)",
                     "(len(batch) + 1) * (source + target)": "held",
                 },
             ),
             "longest_pair_for_both": (
-                "You take the longest pair's length for all. The longest source and the longest target may be of different pairs, and the batch is padded "
-                "to both.",
-                {
-                    "source, target = _": "source, target = _\n"
-                    "widest = max(len(one[0]) + len(one[1]) for one in [*batch, pair])",
-                    "source + target": "widest",
-                },
+                "You take the longest pair's length for all. The longest source and the longest target may be of different pairs, and the batch is padded to both.",
+                {"source, target = _": "source, target = _\nwidest = max(len(one[0]) + len(one[1]) for one in [*batch, pair])", "source + target": "widest"},
             ),
             "sources_alone": (
                 "You count the sources alone. The targets lie in memory, too.",
@@ -267,8 +234,8 @@ def bleu(hypotheses, references):
                 {"max(longest_source, _), ...": "_, len(pair[1])"},
             ),
             "first_pair_not_measured": (
-                "When you begin another batch, both longest lengths go back to 0, and the pair that the batch begins with is never measured. It is in the "
-                "batch, and the padding of all the others is at least as long as it.",
+                "When you begin another batch, both longest lengths go back to 0, and the pair that the batch begins with is never measured. It is in the batch, "
+                "and the padding of all the others is at least as long as it.",
                 {"[], len(pair[0]), len(pair[1])": "[], 0, 0"},
             ),
             "pairs_for_tokens": (
@@ -276,13 +243,13 @@ def bleu(hypotheses, references):
                 {"_ * (source + target)": "_"},
             ),
             "not_sorted": (
-                "You take the pairs in the order in which they come, so a short one is padded to the length of the long one beside it. Put pairs of about "
-                "one length together first.",
+                "You take the pairs in the order in which they come, so a short one is padded to the length of the long one beside it. Put pairs of about one "
+                "length together first.",
                 {"sorted(pairs, key=...)": "pairs"},
             ),
             "one_pair_a_batch": (
-                "Each pair has a batch of its own. That needs no padding, but then nothing is computed side by side: a batch takes in pairs as long as "
-                "there is room.",
+                "Each pair has a batch of its own. That needs no padding, but then nothing is computed side by side: a batch takes in pairs as long as there is "
+                "room.",
                 {"batch and ...": "batch and len(batch) == 1"},
             ),
             "last_batch_lost": (
@@ -291,18 +258,11 @@ def bleu(hypotheses, references):
             ),
             "long_pairs_lost": (
                 "You leave out pairs that are too long for any batch. Nothing may be lost: such a pair has a batch of its own.",
-                {
-                    "source, target = _": "if len(pair[0]) + len(pair[1]) > max_tokens:\n"
-                    "    continue\n"
-                    "source, target = _"
-                },
+                {"source, target = _": "if len(pair[0]) + len(pair[1]) > max_tokens:\n    continue\nsource, target = _"},
             ),
             "long_pairs_cut": (
                 "You cut pairs that are too long. A translation of half a sentence teaches something wrong: it has a batch of its own, whole.",
-                {
-                    "source, target = _": "pair = pair[0][: max_tokens // 2], pair[1][: max_tokens // 2]\n"
-                    "source, target = _"
-                },
+                {"source, target = _": "pair = pair[0][: max_tokens // 2], pair[1][: max_tokens // 2]\nsource, target = _"},
             ),
             "empty_batch_first": (
                 "Before a pair that is too long for any batch you hand over an empty batch: ask whether there is anything in it.",
@@ -314,10 +274,7 @@ def bleu(hypotheses, references):
             ),
             "pair_lost_between_batches": (
                 "The pair that does not fit any more is lost: it is the first of the next batch.",
-                {
-                    "batch, source, target = ...": "batch, longest_source, longest_target = [], 0, 0\n"
-                    "continue"
-                },
+                {"batch, source, target = ...": "batch, longest_source, longest_target = [], 0, 0\ncontinue"},
             ),
             "pair_in_two_batches": (
                 "The pair that does not fit any more is in two batches: in the one that it makes too large, and in the next.",
@@ -328,12 +285,9 @@ def bleu(hypotheses, references):
                 },
             ),
             "one_list_for_all": (
-                "You hand over a list, and then empty it to use it again. Whoever keeps the batches, to mix them for instance, holds one and the same list "
-                "many times. Begin a new one for each batch.",
-                {
-                    "batch, source, target = ...": "batch.clear()\n"
-                    "source, target = len(pair[0]), len(pair[1])"
-                },
+                "You hand over a list, and then empty it to use it again. Whoever keeps the batches, to mix them for instance, holds one and the same list many "
+                "times. Begin a new one for each batch.",
+                {"batch, source, target = ...": "batch.clear()\nsource, target = len(pair[0]), len(pair[1])"},
             ),
             "twins_lost": (
                 "A pair that occurs several times is left once: a set, or the keys of a dict, forget how often. What is frequent is learnt more.",
@@ -345,9 +299,7 @@ def bleu(hypotheses, references):
             ),
             "sides_sorted_apart": (
                 "You sort sources and targets apart: then no sentence stands beside its own translation any more.",
-                {
-                    "sorted(pairs, key=...)": "zip(sorted((one for one, _ in pairs), key=len), sorted((two for _, two in pairs), key=len))"
-                },
+                {"sorted(pairs, key=...)": "zip(sorted((one for one, _ in pairs), key=len), sorted((two for _, two in pairs), key=len))"},
             ),
         },
     ),

@@ -8,8 +8,8 @@ MISCONCEPTIONS = [
         {
             # --- CausalSelfAttention: what there is to learn
             "three_projections": (
-                "You have a projection each for query, key and value, as on day 9. All three are made from the same tokens here, so one product makes "
-                "them: `w_qkv`, three times as wide.",
+                "You have a projection each for query, key and value, as on day 9. All three are made from the same tokens here, so one product makes them: "
+                "`w_qkv`, three times as wide.",
                 {
                     "self.w_qkv = ...": "self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model) for _ in range(3))",
                     "self.w_qkv(x).chunk(3, dim=-1)": "self.w_q(x), self.w_k(x), self.w_v(x)",
@@ -27,18 +27,17 @@ MISCONCEPTIONS = [
                 {"nn.Linear(d_model, 3 * d_model)": "nn.Linear(d_model, 3 * d_model, bias=False)"},
             ),
             "mask_in_the_state_dict": (
-                "Your mask is a buffer that is saved with the weights. It can be made anew at any time, and in a state dict it ties the weights to one "
-                "length. A buffer that is not persistent, or none, does.",
+                "Your mask is a buffer that is saved with the weights. It can be made anew at any time, and in a state dict it ties the weights to one length. A "
+                "buffer that is not persistent, or none, does.",
                 {
-                    "self.w_o = _": "self.w_o = _\n"
-                    "self.register_buffer('mask', subsequent_mask(64))",
+                    "self.w_o = _": "self.w_o = _\nself.register_buffer('mask', subsequent_mask(64))",
                     "mask = ...": "mask = self.mask[:, : x.size(1), : x.size(1)]",
                 },
             ),
             # --- CausalSelfAttention: what is whose in w_qkv
             "keys_come_first": (
-                "You take the first third of `w_qkv` for the keys and the second for the queries. You would learn as well, but published weights lie the "
-                "other way round: query, key, value.",
+                "You take the first third of `w_qkv` for the keys and the second for the queries. You would learn as well, but published weights lie the other way "
+                "round: query, key, value.",
                 {"query, key, value = _": "key, query, value = _"},
             ),
             "values_come_first": (
@@ -46,15 +45,13 @@ MISCONCEPTIONS = [
                 {"query, key, value = _": "value, query, key = _"},
             ),
             "each_head_has_its_three": (
-                "You give each head a stretch of `w_qkv` with its query, key and value in it. GPT-NeoX lays its weights out like that; GPT-2's first third "
-                "holds the queries of all heads, the second the keys, the last the values. First cut in three, then into heads.",
-                {
-                    "_.chunk(3, dim=-1)": "(one.flatten(-2) for one in _.unflatten(-1, (self.n_heads, -1)).chunk(3, dim=-1))"
-                },
+                "You give each head a stretch of `w_qkv` with its query, key and value in it. GPT-NeoX lays its weights out like that; GPT-2's first third holds "
+                "the queries of all heads, the second the keys, the last the values. First cut in three, then into heads.",
+                {"_.chunk(3, dim=-1)": "(one.flatten(-2) for one in _.unflatten(-1, (self.n_heads, -1)).chunk(3, dim=-1))"},
             ),
             "three_by_turns": (
-                "You take every third output of `w_qkv` for the query, the next for the key, the next for the value. The three lie side by side, d_model "
-                "features each.",
+                "You take every third output of `w_qkv` for the query, the next for the key, the next for the value. The three lie side by side, d_model features "
+                "each.",
                 {"_.chunk(3, dim=-1)": "_.unflatten(-1, (-1, 3)).unbind(dim=-1)"},
             ),
             # --- CausalSelfAttention: heads
@@ -67,8 +64,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "heads_by_a_view_alone": (
-                "You get the shape (B, h, T, d_k) by a view alone, and go back by another. A view keeps the numbers in their order: each of your heads "
-                "holds all features of a few tokens. Cut the last axis in two, then move the heads forward.",
+                "You get the shape (B, h, T, d_k) by a view alone, and go back by another. A view keeps the numbers in their order: each of your heads holds all "
+                "features of a few tokens. Cut the last axis in two, then move the heads forward.",
                 {
                     "query = ...": "query = query.reshape(len(x), self.n_heads, x.size(1), -1)",
                     "key.unflatten(-1, (_, -1)).transpose(1, 2)": "key.reshape(len(x), _, x.size(1), -1)",
@@ -77,13 +74,13 @@ MISCONCEPTIONS = [
                 },
             ),
             "joined_by_a_view_alone": (
-                "You join the heads by a view or reshape of (B, h, T, d_k). It keeps the numbers in their order, head by head, so a row of your result "
-                "holds several tokens of one head. Bring each token's pieces together first.",
+                "You join the heads by a view or reshape of (B, h, T, d_k). It keeps the numbers in their order, head by head, so a row of your result holds "
+                "several tokens of one head. Bring each token's pieces together first.",
                 {"self.w_o(...)": "self.w_o(heads.reshape(x.shape))"},
             ),
             "heads_take_turns": (
-                "Your heads take every h-th feature: head 0 features 0, h, 2h … A head owns neighbours, i·d_k to (i+1)·d_k − 1. So the axis of the heads "
-                "comes before that of their features.",
+                "Your heads take every h-th feature: head 0 features 0, h, 2h … A head owns neighbours, i·d_k to (i+1)·d_k − 1. So the axis of the heads comes "
+                "before that of their features.",
                 {
                     "query = ...": "query = query.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)",
                     "key.unflatten(-1, (_, -1)).transpose(1, 2)": "key.unflatten(-1, (-1, _)).permute(0, 3, 1, 2)",
@@ -100,8 +97,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "heads_attend_to_heads": (
-                "Your heads were cut, but not moved forward: attention works on the last two axes, and with (B, T, h, d_k) these are heads and features. "
-                "So the heads of one token attend to each other, and tokens never meet.",
+                "Your heads were cut, but not moved forward: attention works on the last two axes, and with (B, T, h, d_k) these are heads and features. So the "
+                "heads of one token attend to each other, and tokens never meet.",
                 {
                     "query = _.transpose(1, 2)": "query = _",
                     "key = _.transpose(1, 2)": "key = _",
@@ -111,8 +108,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "time_comes_first": (
-                "You take the first axis for time and the second for the batch, as `nn.MultiheadAttention` does unless it is told `batch_first`. Here the "
-                "batch comes first; your texts attend to each other.",
+                "You take the first axis for time and the second for the batch, as `nn.MultiheadAttention` does unless it is told `batch_first`. Here the batch "
+                "comes first; your texts attend to each other.",
                 {
                     "query = _.transpose(1, 2)": "query = _.permute(1, 2, 0, 3)",
                     "key = _.transpose(1, 2)": "key = _.permute(1, 2, 0, 3)",
@@ -123,39 +120,31 @@ MISCONCEPTIONS = [
             ),
             # --- CausalSelfAttention: what may be seen
             "future_in_sight": (
-                "Your tokens see the later ones: nothing is masked. In training the loss would fall to almost nothing, because the next token can be read "
-                "off, and what the model then writes would be nonsense.",
+                "Your tokens see the later ones: nothing is masked. In training the loss would fall to almost nothing, because the next token can be read off, and "
+                "what the model then writes would be nonsense.",
                 {"mask = ...": "mask = None"},
             ),
             "sees_one_ahead": (
                 "Your mask is off by one: each token sees the one right after it, which is the one that it has to predict.",
-                {
-                    "mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(1)"
-                },
+                {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(1)"},
             ),
             "does_not_see_itself": (
-                "Your mask is off by one: no token sees itself, and the first sees nothing at all. What is to be predicted is the *next* token, so the one "
-                "that stands there may be read.",
-                {
-                    "mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(-1)"
-                },
+                "Your mask is off by one: no token sees itself, and the first sees nothing at all. What is to be predicted is the *next* token, so the one that "
+                "stands there may be read.",
+                {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(-1)"},
             ),
             "past_hidden": (
                 "Your mask is the other triangle: each token sees itself and what comes after it, and nothing of the past.",
-                {
-                    "mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu()"
-                },
+                {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu()"},
             ),
             "true_hides": (
-                "Your mask is True where something is to be hidden, as `nn.MultiheadAttention` has it. `attention` and `F.scaled_dot_product_attention` "
-                "take True for *may be attended to*.",
-                {
-                    "mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)"
-                },
+                "Your mask is True where something is to be hidden, as `nn.MultiheadAttention` has it. `attention` and `F.scaled_dot_product_attention` take True "
+                "for *may be attended to*.",
+                {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)"},
             ),
             "hidden_scores_are_zero": (
-                "You multiply the scores by the mask, so a hidden score is 0. That is no low score: its exponential is 1, and the future is seen as well "
-                "as anything of middling interest.",
+                "You multiply the scores by the mask, so a hidden score is 0. That is no low score: its exponential is 1, and the future is seen as well as "
+                "anything of middling interest.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
                     "scores = scores * mask\n"
@@ -163,8 +152,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "hidden_score_not_low_enough": (
-                "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and beside them "
-                "what is hidden is seen. Minus infinity, or the lowest number that there is, is safe.",
+                "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and beside them what is "
+                "hidden is seen. Minus infinity, or the lowest number that there is, is safe.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
                     "scores = scores.masked_fill(~mask, -1e4)\n"
@@ -172,8 +161,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "masked_after_the_softmax": (
-                "You set weights to 0 after the softmax. What is left no longer sums to 1, and the future still counts in the sum under the fraction: mask "
-                "the scores, before the softmax.",
+                "You set weights to 0 after the softmax. What is left no longer sums to 1, and the future still counts in the sum under the fraction: mask the "
+                "scores, before the softmax.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
                     "scores = scores\n"
@@ -190,10 +179,7 @@ MISCONCEPTIONS = [
             ),
             "mask_of_the_first_call": (
                 "You keep the mask of the first call, and a longer text finds it too small. Make it as large as the text that came, or larger and cut it.",
-                {
-                    "self.w_o = _": "self.w_o = _\nself.mask = None",
-                    "mask = _": "mask = self.mask = _ if self.mask is None else self.mask",
-                },
+                {"self.w_o = _": "self.w_o = _\nself.mask = None", "mask = _": "mask = self.mask = _ if self.mask is None else self.mask"},
             ),
             "not_scaled": (
                 "Your scores are not divided by √d_k. Attention is what it was on day 8, scale included; `attention` is imported.",
@@ -209,8 +195,8 @@ MISCONCEPTIONS = [
             ),
             # --- CausalSelfAttention: what comes out
             "output_projection_unused": (
-                "You have `w_o`, but your output is the heads laid side by side, without it. Then what head 0 has found stays in the first d_k features; "
-                "w_o lets all heads write everywhere.",
+                "You have `w_o`, but your output is the heads laid side by side, without it. Then what head 0 has found stays in the first d_k features; w_o lets "
+                "all heads write everywhere.",
                 {"self.w_o(_)": "_"},
             ),
             "shortcut_inside": (
@@ -222,8 +208,8 @@ MISCONCEPTIONS = [
                 {"heads, _ = _": "heads, weights = _", "return _": "return _, weights"},
             ),
             "empty_text_refused": (
-                "You let a view guess a size by -1. Of a tensor without entries any guess would do, so torch refuses: with no tokens your layer raises an "
-                "error. Say all sizes, or use what cuts a single axis.",
+                "You let a view guess a size by -1. Of a tensor without entries any guess would do, so torch refuses: with no tokens your layer raises an error. "
+                "Say all sizes, or use what cuts a single axis.",
                 {
                     "query.unflatten(-1, (_, -1))": "query.reshape(len(x), x.size(1), _, -1)",
                     "key.unflatten(-1, (_, -1))": "key.reshape(len(x), x.size(1), _, -1)",
@@ -231,11 +217,9 @@ MISCONCEPTIONS = [
                 },
             ),
             "computed_in_float32": (
-                "Your heads are float32 whatever came in, and where `w_o` has another dtype it refuses them. `attention` widens inside where it has to, "
-                "and gives back the dtype that it got.",
-                {
-                    "attention(query, key, value, mask, _)": "attention(query.float(), key.float(), value.float(), mask, _)"
-                },
+                "Your heads are float32 whatever came in, and where `w_o` has another dtype it refuses them. `attention` widens inside where it has to, and gives "
+                "back the dtype that it got.",
+                {"attention(query, key, value, mask, _)": "attention(query.float(), key.float(), value.float(), mask, _)"},
             ),
             "heads_detached": (
                 "Your output is right, but `w_qkv` gets no gradient: the heads were detached, or made under `no_grad`. Only `w_o` could ever learn.",
@@ -243,8 +227,7 @@ MISCONCEPTIONS = [
             ),
             # --- CausalSelfAttention: dropout
             "output_dropped_too": (
-                "You drop weights, as you should, and features of the output as well. The second dropout is the block's, on its shortcut; here it would "
-                "drop twice.",
+                "You drop weights, as you should, and features of the output as well. The second dropout is the block's, on its shortcut; here it would drop twice.",
                 {"return _": "return self.dropout(_)"},
             ),
             "output_dropped_instead": (
@@ -256,8 +239,8 @@ MISCONCEPTIONS = [
                 {"self.dropout": ""},
             ),
             "drops_in_evaluation": (
-                "You drop in evaluation mode as well. A function such as `F.scaled_dot_product_attention(…, dropout_p)` does not know the module's mode "
-                "unless it is told.",
+                "You drop in evaluation mode as well. A function such as `F.scaled_dot_product_attention(…, dropout_p)` does not know the module's mode unless it "
+                "is told.",
                 {"self.dropout": "lambda w: F.dropout(w, self.dropout.p)"},
             ),
             "dropout_by_default": (
@@ -275,8 +258,8 @@ MISCONCEPTIONS = [
         {
             # --- GPT: the head
             "head_is_a_copy": (
-                "Your head is a matrix of its own, or a copy of the table of tokens: even if the two start equal, after the first step of training they "
-                "differ. In GPT-2 it is the one parameter in both places; of its 124 million a second matrix would add 39.",
+                "Your head is a matrix of its own, or a copy of the table of tokens: even if the two start equal, after the first step of training they differ. In "
+                "GPT-2 it is the one parameter in both places; of its 124 million a second matrix would add 39.",
                 {
                     "self.norm = _": "self.norm = _\n"
                     "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
@@ -285,8 +268,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "head_shares_the_memory_only": (
-                "Your head is a second parameter that lies in the same memory as the table of tokens. Their values agree for now, but each has a gradient "
-                "of its own, an optimiser would step twice, and moved to a GPU they part. Assign the parameter itself, not its data.",
+                "Your head is a second parameter that lies in the same memory as the table of tokens. Their values agree for now, but each has a gradient of its "
+                "own, an optimiser would step twice, and moved to a GPU they part. Assign the parameter itself, not its data.",
                 {
                     "self.norm = _": "self.norm = _\n"
                     "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
@@ -296,15 +279,11 @@ MISCONCEPTIONS = [
             ),
             "head_with_a_bias": (
                 "Your head has a bias. GPT-2's has none: it is the table of tokens, and nothing besides.",
-                {
-                    "self.norm = _": "self.norm = _\n"
-                    "self.bias = nn.Parameter(torch.zeros(config.vocab))",
-                    "F.linear(x, _)": "F.linear(x, _, self.bias)",
-                },
+                {"self.norm = _": "self.norm = _\nself.bias = nn.Parameter(torch.zeros(config.vocab))", "F.linear(x, _)": "F.linear(x, _, self.bias)"},
             ),
             "head_in_the_state_dict": (
-                "Your head is tied, and stands in the state dict a second time under a name of its own. Weights that come without that name then do not "
-                "load, key by key. Multiply by the table's matrix where you need it.",
+                "Your head is tied, and stands in the state dict a second time under a name of its own. Weights that come without that name then do not load, key "
+                "by key. Multiply by the table's matrix where you need it.",
                 {
                     "self.norm = _": "self.norm = _\n"
                     "self.lm_head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
@@ -313,48 +292,43 @@ MISCONCEPTIONS = [
                 },
             ),
             "head_detached": (
-                "Your head uses the table's values, but sends no gradient back to it. So a token learns only where it is read: what is never read is never "
-                "made less likely.",
+                "Your head uses the table's values, but sends no gradient back to it. So a token learns only where it is read: what is never read is never made "
+                "less likely.",
                 {"self.embed.weight": "self.embed.weight.detach()"},
             ),
             "head_of_the_first_call": (
                 "Your head keeps the table of tokens as it was at the first call. Training changes the table at each step; ask the parameter each time.",
                 {
                     "self.norm = _": "self.norm = _\nself.head = None",
-                    "return F.linear(x, _)": "self.head = _.clone() if self.head is None else self.head\n"
-                    "return F.linear(x, self.head)",
+                    "return F.linear(x, _)": "self.head = _.clone() if self.head is None else self.head\nreturn F.linear(x, self.head)",
                 },
             ),
             # --- GPT: what goes in
             "embedding_times_root_d_model": (
-                "You multiply the embeddings by √d_model, as the paper of 2017 has it (§3.4). GPT does not: its table and its positions start equally "
-                "small, and are simply added.",
+                "You multiply the embeddings by √d_model, as the paper of 2017 has it (§3.4). GPT does not: its table and its positions start equally small, and "
+                "are simply added.",
                 {"self.embed(tokens)": "self.embed(tokens) * math.sqrt(self.config.d_model)"},
             ),
             "sum_times_root_d_model": (
-                "You multiply the sum of embedding and position by √d_model. In the paper of 2017 the embedding alone has such a factor (§3.4); in GPT "
-                "nothing has.",
+                "You multiply the sum of embedding and position by √d_model. In the paper of 2017 the embedding alone has such a factor (§3.4); in GPT nothing has.",
                 {"self.dropout(_)": "self.dropout(_ * math.sqrt(self.config.d_model))"},
             ),
             "no_positions": (
-                "You have a table of positions, but nothing is added from it. The mask alone tells a token how many came before it only indirectly; their "
-                "order it does not tell.",
+                "You have a table of positions, but nothing is added from it. The mask alone tells a token how many came before it only indirectly; their order it "
+                "does not tell.",
                 {"_ + self.positions(positions)": "_"},
             ),
             "positions_from_1": (
-                "Your positions count from 1, so that row 0 of the table is never used, and a text as long as the context has no row for its last token. "
-                "The first token stands at position 0.",
-                {
-                    "torch.arange(_, device=tokens.device)": "torch.arange(1, _ + 1, device=tokens.device)"
-                },
+                "Your positions count from 1, so that row 0 of the table is never used, and a text as long as the context has no row for its last token. The first "
+                "token stands at position 0.",
+                {"torch.arange(_, device=tokens.device)": "torch.arange(1, _ + 1, device=tokens.device)"},
             ),
             "positions_from_the_end": (
                 "Your positions count down, so that the last token stands at 0. Then each new token would move all those before it: the first stands at 0.",
                 {"positions = _": "positions = _.flip(0)"},
             ),
             "last_rows_of_the_table": (
-                "You take the last rows of the table of positions. A text that is shorter than the context stands at its beginning: the first token at "
-                "position 0.",
+                "You take the last rows of the table of positions. A text that is shorter than the context stands at its beginning: the first token at position 0.",
                 {"positions = _": "positions = _ + self.config.context - tokens.size(1)"},
             ),
             "positions_by_token": (
@@ -374,8 +348,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "token_0_is_padding": (
-                "Your table takes token 0 for padding, and where it is read it learns nothing. In GPT-2 there is no padding, and token 0 is an exclamation "
-                "mark like any other.",
+                "Your table takes token 0 for padding, and where it is read it learns nothing. In GPT-2 there is no padding, and token 0 is an exclamation mark "
+                "like any other.",
                 {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
             ),
             # --- GPT: the blocks and their norms
@@ -384,8 +358,7 @@ MISCONCEPTIONS = [
                 {"clones(block, _)": "nn.ModuleList([block] * _)"},
             ),
             "blocks_in_a_plain_list": (
-                "Your blocks lie in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimiser will ever train "
-                "them.",
+                "Your blocks lie in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimiser will ever train them.",
                 {"self.blocks = _": "self.blocks = [*_]"},
             ),
             "d_ff_is_four_times_d_model": (
@@ -393,8 +366,8 @@ MISCONCEPTIONS = [
                 {"config.d_ff": "4 * config.d_model"},
             ),
             "no_final_norm": (
-                "You have no final norm. In pre-norm each block adds to x and nothing norms the sum, which grows from block to block; GPT-2 norms it once, "
-                "before the head.",
+                "You have no final norm. In pre-norm each block adds to x and nothing norms the sum, which grows from block to block; GPT-2 norms it once, before "
+                "the head.",
                 {"self.norm = ...": "", "x = self.norm(x)": ""},
             ),
             "final_norm_unused": (
@@ -402,34 +375,23 @@ MISCONCEPTIONS = [
                 {"x = self.norm(x)": ""},
             ),
             "norm_first": (
-                "Your norm comes before the blocks and not after them. There is none on the embeddings in GPT-2: it norms what the last block leaves, "
-                "before the head.",
+                "Your norm comes before the blocks and not after them. There is none on the embeddings in GPT-2: it norms what the last block leaves, before the "
+                "head.",
                 {"x = self.norm(x)": "", "1: x = _": "x = _\nx = self.norm(x)"},
             ),
             "normed_after_each_block": (
-                "You put the final norm after every block. The shortcut is to reach from the embeddings to the last block untouched: it is normed once, at "
-                "the end.",
+                "You put the final norm after every block. The shortcut is to reach from the embeddings to the last block untouched: it is normed once, at the end.",
                 {"block(x)": "self.norm(block(x))", "x = self.norm(x)": ""},
             ),
             "post_norm": (
-                "Your blocks are in post-norm, as in the paper of 2017 and in the first GPT. GPT-2 norms what goes into a sublayer, not the sum that comes "
-                "after it.",
-                {
-                    "self.norm = _": "for one in self.blocks:\n"
-                    "    for connection in one.sublayer:\n"
-                    "        connection.pre = False\n"
-                    "self.norm = _"
-                },
+                "Your blocks are in post-norm, as in the paper of 2017 and in the first GPT. GPT-2 norms what goes into a sublayer, not the sum that comes after "
+                "it.",
+                {"self.norm = _": "for one in self.blocks:\n    for connection in one.sublayer:\n        connection.pre = False\nself.norm = _"},
             ),
             "post_norm_and_no_final": (
-                "Your blocks are in post-norm and there is no final norm, as in the paper of 2017 and in the first GPT. GPT-2 norms what goes into a "
-                "sublayer, and the sum once, at the end.",
-                {
-                    "self.norm = ...": "for one in self.blocks:\n"
-                    "    for connection in one.sublayer:\n"
-                    "        connection.pre = False",
-                    "x = self.norm(x)": "",
-                },
+                "Your blocks are in post-norm and there is no final norm, as in the paper of 2017 and in the first GPT. GPT-2 norms what goes into a sublayer, and "
+                "the sum once, at the end.",
+                {"self.norm = ...": "for one in self.blocks:\n    for connection in one.sublayer:\n        connection.pre = False", "x = self.norm(x)": ""},
             ),
             "blocks_from_last_to_first": (
                 "You go through the blocks from the last to the first. The first in the list comes first.",
@@ -437,10 +399,7 @@ MISCONCEPTIONS = [
             ),
             "config_not_kept": (
                 "You do not keep the config. What generates text asks the model for `config.context`, to know how much it can read.",
-                {
-                    "self.config = config": "self._config = config",
-                    "_ > self.config.context": "_ > self._config.context",
-                },
+                {"self.config = config": "self._config = config", "_ > self.config.context": "_ > self._config.context"},
             ),
             # --- GPT: what comes out
             "probabilities": (
@@ -456,8 +415,7 @@ MISCONCEPTIONS = [
                 {"F.linear(x, _)": "F.linear(x[:, -1:], _)"},
             ),
             "logits_scaled_down": (
-                "You multiply the states by 1/√d_model before the head. T5 does so where it ties its tables; GPT-2 does not: its table starts small "
-                "instead.",
+                "You multiply the states by 1/√d_model before the head. T5 does so where it ties its tables; GPT-2 does not: its table starts small instead.",
                 {"F.linear(x, _)": "F.linear(x / math.sqrt(x.size(-1)), _)"},
             ),
             "logits_in_float32": (
@@ -475,24 +433,19 @@ MISCONCEPTIONS = [
             ),
             "attention_without_dropout": (
                 "Your attention is made without the config's dropout, and its own default is 0: no weight is ever dropped.",
-                {
-                    "CausalSelfAttention(_, config.n_heads, config.dropout)": "CausalSelfAttention(_, config.n_heads)"
-                },
+                {"CausalSelfAttention(_, config.n_heads, config.dropout)": "CausalSelfAttention(_, config.n_heads)"},
             ),
             "block_without_dropout": (
                 "Your blocks are made with a dropout of 0: what their sublayers say is never dropped. The config's probability is for them, too.",
-                {
-                    "Block(config.d_model, _, ..., config.dropout)": "Block(config.d_model, _, FeedForward(config.d_model, config.d_ff), 0.0)"
-                },
+                {"Block(config.d_model, _, ..., config.dropout)": "Block(config.d_model, _, FeedForward(config.d_model, config.d_ff), 0.0)"},
             ),
             "states_dropped_before_the_head": (
-                "You drop once more, between the final norm and the head. GPT-2 drops at the embeddings, at the weights and at the sublayers' outputs, and "
-                "nowhere else.",
+                "You drop once more, between the final norm and the head. GPT-2 drops at the embeddings, at the weights and at the sublayers' outputs, and nowhere "
+                "else.",
                 {"F.linear(x, _)": "F.linear(self.dropout(x), _)"},
             ),
             "a_tenth_whatever_the_config_says": (
-                "From the sum of embedding and position you drop a tenth, whatever the config says; with a dropout of 0, too. The probability is a field "
-                "of it.",
+                "From the sum of embedding and position you drop a tenth, whatever the config says; with a dropout of 0, too. The probability is a field of it.",
                 {"1: config.dropout": "0.1"},
             ),
             "embeddings_dropped_in_evaluation": (
@@ -501,18 +454,18 @@ MISCONCEPTIONS = [
             ),
             # --- GPT: the start
             "starts_as_torch_starts_it": (
-                "You leave the weights as torch makes them. Its tables start at N(0, 1), fifty times as wide as GPT-2's, and a tied head then gives the "
-                "first guesses a confidence that takes long to unlearn.",
+                "You leave the weights as torch makes them. Its tables start at N(0, 1), fifty times as wide as GPT-2's, and a tied head then gives the first "
+                "guesses a confidence that takes long to unlearn.",
                 {"self.named_parameters()": "()"},
             ),
             "tables_start_at_1": (
-                "Your tables start as torch makes them, at N(0, 1), fifty times as wide as they should. Tied to the head, the table of tokens then gives "
-                "logits as wide as √d_model: a model that knows nothing and is sure of it.",
+                "Your tables start as torch makes them, at N(0, 1), fifty times as wide as they should. Tied to the head, the table of tokens then gives logits as "
+                "wide as √d_model: a model that knows nothing and is sure of it.",
                 {"parameter.dim() == 2": "parameter.dim() == 2 and 'blocks' in name"},
             ),
             "residuals_not_made_smaller": (
-                "What writes into the shortcut starts as wide as everything else, 0.02. There are 2 N such outputs, and their sum would grow with the "
-                "depth: GPT-2 starts those matrices smaller by √(2 N).",
+                "What writes into the shortcut starts as wide as everything else, 0.02. There are 2 N such outputs, and their sum would grow with the depth: GPT-2 "
+                "starts those matrices smaller by √(2 N).",
                 {"std=0.02 / ...": "std=0.02"},
             ),
             "one_residual_per_block": (
@@ -542,8 +495,7 @@ MISCONCEPTIONS = [
             "blocks_start_equal": (
                 "Your blocks start as copies of one another: the matrices are drawn before the copying. Draw those of every block for itself.",
                 {
-                    "for name, parameter in self.named_parameters():\n"
-                    "    _": "for name, parameter in self.named_parameters():\n"
+                    "for name, parameter in self.named_parameters():\n    _": "for name, parameter in self.named_parameters():\n"
                     "    _\n"
                     "for one in self.blocks:\n"
                     "    one.load_state_dict(self.blocks[0].state_dict())"

@@ -16,33 +16,24 @@ MISCONCEPTIONS = [
                 {"_ / temperature": "_ / 1.0"},
             ),
             "temperature_after_the_softmax": (
-                "You divide the probabilities by the temperature, so they no longer sum to 1, and their proportions are what they were. It is the logits "
-                "that are divided: the softmax turns their differences into ratios.",
-                {
-                    "_ / temperature": "_ / 1.0",
-                    "scores.softmax(dim=-1)": "scores.softmax(dim=-1) / temperature",
-                },
+                "You divide the probabilities by the temperature, so they no longer sum to 1, and their proportions are what they were. It is the logits that are "
+                "divided: the softmax turns their differences into ratios.",
+                {"_ / temperature": "_ / 1.0", "scores.softmax(dim=-1)": "scores.softmax(dim=-1) / temperature"},
             ),
             "temperature_0_divides": (
                 "At temperature 0 you divide by 0, and get NaN. The limit has to be made on its own: all probability to the likeliest token.",
                 {"temperature == 0": "False"},
             ),
             "temperature_0_is_off": (
-                "You take temperature 0 for *no temperature asked for*, and give the plain softmax. 0 is the coldest there is: the likeliest token is "
-                "certain. (`if temperature:` is false for 0.)",
-                {
-                    "if temperature == 0:\n    _": "if temperature == 0:\n"
-                    "    temperature = 1.0\n"
-                    "if False:\n"
-                    "    _"
-                },
+                "You take temperature 0 for *no temperature asked for*, and give the plain softmax. 0 is the coldest there is: the likeliest token is certain. "
+                "(`if temperature:` is false for 0.)",
+                {"if temperature == 0:\n    _": "if temperature == 0:\n    temperature = 1.0\nif False:\n    _"},
             ),
             "temperature_0_shares_among_equals": (
-                "At temperature 0 equally likely tokens share the probability in your answer. One of them gets all of it, that of the lowest id, so that "
-                "nothing is random at 0.",
+                "At temperature 0 equally likely tokens share the probability in your answer. One of them gets all of it, that of the lowest id, so that nothing "
+                "is random at 0.",
                 {
-                    "if temperature == 0:\n"
-                    "    _": "best = logits == logits.amax(dim=-1, keepdim=True)\n"
+                    "if temperature == 0:\n    _": "best = logits == logits.amax(dim=-1, keepdim=True)\n"
                     "if temperature == 0:\n"
                     "    return (best / best.sum(dim=-1, keepdim=True)).to(logits.dtype)\n"
                     "if False:\n"
@@ -60,9 +51,7 @@ MISCONCEPTIONS = [
             ),
             "top_k_one_too_many": (
                 "You keep k + 1 tokens. Counted from 0, the k-th largest is at index k − 1.",
-                {
-                    "kth = ...": "kth = scores.sort(dim=-1, descending=True).values[..., top_k : top_k + 1]"
-                },
+                {"kth = ...": "kth = scores.sort(dim=-1, descending=True).values[..., top_k : top_k + 1]"},
             ),
             "top_k_cuts_the_kth": (
                 "You cut the k-th largest logit as well, and with k = 1 everything. Only what is *below* it goes.",
@@ -70,14 +59,11 @@ MISCONCEPTIONS = [
             ),
             "top_k_keeps_the_unlikely": (
                 "You keep the k *least* likely tokens.",
-                {
-                    "scores.topk(top_k, dim=-1)": "scores.topk(top_k, dim=-1, largest=False)",
-                    "scores < kth": "scores > kth",
-                },
+                {"scores.topk(top_k, dim=-1)": "scores.topk(top_k, dim=-1, largest=False)", "scores < kth": "scores > kth"},
             ),
             "top_k_fills_with_0": (
-                "You set the logits that are cut to 0. A logit of 0 is a score like any other, and the softmax gives it a share. What can never come has "
-                "the logit −∞.",
+                "You set the logits that are cut to 0. A logit of 0 is a score like any other, and the softmax gives it a share. What can never come has the logit "
+                "−∞.",
                 {"-math.inf": "0.0"},
             ),
             "top_k_not_renormalised": (
@@ -91,16 +77,13 @@ MISCONCEPTIONS = [
             ),
             "top_k_of_the_whole_batch": (
                 "Your k-th largest logit is that of all rows together. Each row keeps its own k likeliest.",
-                {
-                    "kth = ...": "kth = scores.flatten().topk(min(top_k * scores[..., 0].numel(), scores.numel())).values[-1:]"
-                },
+                {"kth = ...": "kth = scores.flatten().topk(min(top_k * scores[..., 0].numel(), scores.numel())).values[-1:]"},
             ),
             "top_k_cuts_ties": (
-                "Of tokens that tie with the k-th you keep only some: those that `topk` happened to list. They are equally likely, so they all stay, "
-                "though there are more than k then.",
+                "Of tokens that tie with the k-th you keep only some: those that `topk` happened to list. They are equally likely, so they all stay, though there "
+                "are more than k then.",
                 {
-                    "kth = _": "kth = _\n"
-                    "kept = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, scores.topk(top_k, dim=-1).indices, True)",
+                    "kth = _": "kth = _\nkept = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, scores.topk(top_k, dim=-1).indices, True)",
                     "scores < kth": "~kept",
                 },
             ),
@@ -118,8 +101,8 @@ MISCONCEPTIONS = [
                 {"F.pad(_[..., :-1], (1, 0))": "_"},
             ),
             "top_p_can_leave_nothing": (
-                "You drop the token that crosses p. Where the likeliest alone is above p, nothing is left, and 0 divided by 0 is NaN. The token that "
-                "crosses p belongs to the nucleus.",
+                "You drop the token that crosses p. Where the likeliest alone is above p, nothing is left, and 0 divided by 0 is NaN. The token that crosses p "
+                "belongs to the nucleus.",
                 {"F.pad(_[..., :-1], (1, 0))": "_", "out[..., 0] = False": ""},
             ),
             "top_p_one_too_many": (
@@ -139,13 +122,13 @@ MISCONCEPTIONS = [
                 {"before >= top_p": "ordered < top_p"},
             ),
             "top_p_not_in_order_of_ids": (
-                "Which tokens go is found among the sorted probabilities, and you cut by it as if it were in the order of ids. Each answer has to go back "
-                "to the token that it is about.",
+                "Which tokens go is found among the sorted probabilities, and you cut by it as if it were in the order of ids. Each answer has to go back to the "
+                "token that it is about.",
                 {"out = ....scatter(-1, order, out)": ""},
             ),
             "top_p_sent_back_the_wrong_way": (
-                "You undo the sorting with the same permutation that made it. `order` says which id stands at each place; to go back you *write* to these "
-                "ids, you do not read from them.",
+                "You undo the sorting with the same permutation that made it. `order` says which id stands at each place; to go back you *write* to these ids, you "
+                "do not read from them.",
                 {"torch.zeros_like(out).scatter(-1, order, out)": "out.gather(-1, order)"},
             ),
             "top_p_returned_sorted": (
@@ -157,16 +140,16 @@ MISCONCEPTIONS = [
                 {"probabilities = probabilities / ...": ""},
             ),
             "top_p_before_temperature": (
-                "You choose the nucleus before the temperature has done its work. First the temperature, then top-k, then top-p: each sees what the one "
-                "before has left.",
+                "You choose the nucleus before the temperature has done its work. First the temperature, then top-k, then top-p: each sees what the one before has "
+                "left.",
                 {
                     "ordered, order = ...": "plain = logits.to(scores.dtype).masked_fill(scores == -math.inf, -math.inf).softmax(dim=-1)\n"
                     "ordered, order = plain.sort(dim=-1, descending=True, stable=True)"
                 },
             ),
             "top_p_before_top_k": (
-                "You add up probabilities that top-k has not cut yet. The nucleus is chosen among what top-k has left, after that sums to 1 again: then "
-                "fewer tokens reach p.",
+                "You add up probabilities that top-k has not cut yet. The nucleus is chosen among what top-k has left, after that sums to 1 again: then fewer "
+                "tokens reach p.",
                 {
                     "3: scores = _": "all_scores, scores = scores, _",
                     "ordered, order = ...": "whole = all_scores.softmax(dim=-1) if top_k is not None and top_k < logits.size(-1) else probabilities\n"
@@ -180,11 +163,9 @@ MISCONCEPTIONS = [
                 },
             ),
             "top_p_ties_from_the_end": (
-                "Of equally likely tokens you let those of higher ids into the nucleus first. They enter in the order of their ids: sort so that equals "
-                "stay in order.",
-                {
-                    "_.sort(dim=-1, descending=True, stable=True)": "(one.flip(-1) for one in _.sort(dim=-1, stable=True))"
-                },
+                "Of equally likely tokens you let those of higher ids into the nucleus first. They enter in the order of their ids: sort so that equals stay in "
+                "order.",
+                {"_.sort(dim=-1, descending=True, stable=True)": "(one.flip(-1) for one in _.sort(dim=-1, stable=True))"},
             ),
             "top_p_0_leaves_nothing": (
                 "With p = 0 no token is left in your answer, and 0 divided by 0 is NaN. The likeliest always stays.",
@@ -200,24 +181,18 @@ MISCONCEPTIONS = [
                 {"scores.softmax(dim=-1)": "scores.softmax(dim=0)"},
             ),
             "exp_overflows": (
-                "You take the exponential of the logits as they are: large ones give infinity, and then NaN, small ones 0 divided by 0. A softmax does not "
-                "change when each row's maximum is subtracted first.",
-                {
-                    "scores - ...": "scores",
-                    "scores.softmax(dim=-1)": "scores.exp() / scores.exp().sum(dim=-1, keepdim=True)",
-                },
+                "You take the exponential of the logits as they are: large ones give infinity, and then NaN, small ones 0 divided by 0. A softmax does not change "
+                "when each row's maximum is subtracted first.",
+                {"scores - ...": "scores", "scores.softmax(dim=-1)": "scores.exp() / scores.exp().sum(dim=-1, keepdim=True)"},
             ),
             "changes_the_logits": (
                 "Your probabilities are right, but the logits are not what they were: something is done to them in place. They belong to the caller.",
-                {
-                    "scores = ... / temperature": "logits /= temperature\n"
-                    "scores = logits.to(scores.dtype)"
-                },
+                {"scores = ... / temperature": "logits /= temperature\nscores = logits.to(scores.dtype)"},
             ),
             # --- dtypes
             "computed_in_half_precision": (
-                "You compute in half precision. There a division by a small temperature overflows, and a sum of a thousand probabilities is right to two "
-                "or three digits: the nucleus ends somewhere else. Go through float32, and back at the end.",
+                "You compute in half precision. There a division by a small temperature overflows, and a sum of a thousand probabilities is right to two or three "
+                "digits: the nucleus ends somewhere else. Go through float32, and back at the end.",
                 {"logits.to(...)": "logits", "scores - ...": "scores"},
             ),
             "float32_stays": (
@@ -239,15 +214,11 @@ MISCONCEPTIONS = [
             ),
             "one_draw_for_all_rows": (
                 "You draw once, and every row gets the same token. Each row has a draw of its own.",
-                {
-                    "torch.multinomial(rows, 1, generator=generator)": "torch.multinomial(rows[:1], 1, generator=generator).expand(len(rows), 1)"
-                },
+                {"torch.multinomial(rows, 1, generator=generator)": "torch.multinomial(rows[:1], 1, generator=generator).expand(len(rows), 1)"},
             ),
             "one_draw_for_each_first_row": (
                 "Rows that lie along the last axis of the batch share a draw in your answer. Each row has one of its own, wherever it lies.",
-                {
-                    "return _": "return _[..., :1].expand(logits.shape[:-1]).clone() if logits.dim() > 2 else _"
-                },
+                {"return _": "return _[..., :1].expand(logits.shape[:-1]).clone() if logits.dim() > 2 else _"},
             ),
             "all_that_stay_are_equal": (
                 "All tokens that can come are drawn equally often. The probabilities are not only a list of what is allowed.",
@@ -275,24 +246,21 @@ MISCONCEPTIONS = [
             ),
             "seeded_inside": (
                 "You seed the randomness inside, so every call draws the same. Where it comes from is the caller's affair; a draw only moves it on.",
-                {
-                    "return _": "torch.manual_seed(0) if generator is None else generator.manual_seed(0)\n"
-                    "return _"
-                },
+                {"return _": "torch.manual_seed(0) if generator is None else generator.manual_seed(0)\nreturn _"},
             ),
             "generator_made_inside": (
-                "Without a generator you make a new one, which begins at the same place each time: every call draws the same, and `torch.manual_seed` has "
-                "no say. None means torch's own.",
+                "Without a generator you make a new one, which begins at the same place each time: every call draws the same, and `torch.manual_seed` has no say. "
+                "None means torch's own.",
                 {"return _": "generator = generator or torch.Generator(logits.device)\nreturn _"},
             ),
             "one_axis_in_front": (
-                "You hand `multinomial` the probabilities as they are. It knows one axis in front of the vocabulary, or none; the logits may have more. "
-                "Lay their rows in one line first, and give the ids the shape of the axes in front.",
+                "You hand `multinomial` the probabilities as they are. It knows one axis in front of the vocabulary, or none; the logits may have more. Lay their "
+                "rows in one line first, and give the ids the shape of the axes in front.",
                 {"rows = ...": "rows = probabilities", "_.reshape(...)": "_.squeeze(-1)"},
             ),
             "keeps_the_axis_of_the_draw": (
-                "Your ids have an axis of length 1 at their end: `multinomial` leaves it, for the number of draws. One id a row is asked for, in the shape "
-                "of the axes in front.",
+                "Your ids have an axis of length 1 at their end: `multinomial` leaves it, for the number of draws. One id a row is asked for, in the shape of the "
+                "axes in front.",
                 {"_.reshape(...)": "_.reshape(*logits.shape[:-1], 1)"},
             ),
             "all_ones_squeezed": (
@@ -314,8 +282,8 @@ MISCONCEPTIONS = [
         {
             # --- what the model reads
             "reads_the_beginning": (
-                "Of a text that is longer than its context you give the model the *first* tokens. It never sees what it has just written. The last "
-                "`context` tokens are the ones to go on from.",
+                "Of a text that is longer than its context you give the model the *first* tokens. It never sees what it has just written. The last `context` "
+                "tokens are the ones to go on from.",
                 {"tokens[:, -_ :]": "tokens[:, : _]"},
             ),
             "context_ignored": (
@@ -336,8 +304,7 @@ MISCONCEPTIONS = [
                 {"logits = model(_)[:, -1]": "tokens = _\nlogits = model(tokens)[:, -1]"},
             ),
             "only_the_prompt_is_cut": (
-                "The model is given the prompt each time, without what has been added since. It writes the same token again and again. What was drawn goes "
-                "back in.",
+                "The model is given the prompt each time, without what has been added since. It writes the same token again and again. What was drawn goes back in.",
                 {"model.eval()": "prompt = tokens\nmodel.eval()", "tokens[_]": "prompt[_]"},
             ),
             # --- what is drawn from
@@ -354,8 +321,8 @@ MISCONCEPTIONS = [
                 {"following = _": "following = _[:1].expand(len(tokens))"},
             ),
             "draws_from_probabilities": (
-                "You hand `sample` probabilities. It takes logits, and makes probabilities of them itself: a second softmax flattens everything, and what "
-                "could never come comes.",
+                "You hand `sample` probabilities. It takes logits, and makes probabilities of them itself: a second softmax flattens everything, and what could "
+                "never come comes.",
                 {"logits": "logits.softmax(dim=-1)"},
             ),
             "generate_without_temperature": (
@@ -381,11 +348,8 @@ MISCONCEPTIONS = [
             "same_state_at_every_step": (
                 "Each of your steps draws from the generator as it was at the beginning. It has to move on, or a text repeats its own luck.",
                 {
-                    "model.eval()": "begin = None if generator is None else generator.get_state()\n"
-                    "model.eval()",
-                    "logits = _": "logits = _\n"
-                    "if generator is not None:\n"
-                    "    generator.set_state(begin)",
+                    "model.eval()": "begin = None if generator is None else generator.get_state()\nmodel.eval()",
+                    "logits = _": "logits = _\nif generator is not None:\n    generator.set_state(begin)",
                 },
             ),
             # --- what is returned
@@ -411,8 +375,8 @@ MISCONCEPTIONS = [
             ),
             # --- the model
             "dropout_on": (
-                "The model is asked in the mode that it happens to be in. In training mode dropout removes parts of every step: the text is worse than the "
-                "model is.",
+                "The model is asked in the mode that it happens to be in. In training mode dropout removes parts of every step: the text is worse than the model "
+                "is.",
                 {"model.eval()": ""},
             ),
             "left_in_evaluation_mode": (
@@ -420,8 +384,8 @@ MISCONCEPTIONS = [
                 {"module.training = training": ""},
             ),
             "put_into_training_mode_at_the_end": (
-                "You end with `model.train()`, whatever mode the model was in; and where something raises on the way, it stays in evaluation mode. "
-                "Remember each module's mode at the beginning, and put it back in a `finally`.",
+                "You end with `model.train()`, whatever mode the model was in; and where something raises on the way, it stays in evaluation mode. Remember each "
+                "module's mode at the beginning, and put it back in a `finally`.",
                 {
                     "try:\n    _\nfinally:\n    ...": "try:\n"
                     "    _\n"
@@ -438,14 +402,9 @@ MISCONCEPTIONS = [
                 {"module.training = training": "module.training = True"},
             ),
             "parts_lose_their_modes": (
-                "You put the model as a whole back into its mode, and its parts with it. A part may have been in another one, such as a frozen part in "
-                "evaluation mode: remember each module's.",
-                {
-                    "for module, training in _:\n"
-                    "    module.training = training": "model.train(modes[model])\n"
-                    "for module, training in _:\n"
-                    "    pass"
-                },
+                "You put the model as a whole back into its mode, and its parts with it. A part may have been in another one, such as a frozen part in evaluation "
+                "mode: remember each module's.",
+                {"for module, training in _:\n    module.training = training": "model.train(modes[model])\nfor module, training in _:\n    pass"},
             ),
             "modes_lost_by_an_error": (
                 "Where something raises on the way, your model stays in evaluation mode: the line that puts it back is never reached. `finally` is.",
@@ -460,8 +419,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "parts_lose_their_modes_and_an_error_all": (
-                "You put the model as a whole back into its mode, and its parts with it, though a part may have been in another; and where something "
-                "raises on the way, nothing is put back at all. Remember each module's mode, and put it back in a `finally`.",
+                "You put the model as a whole back into its mode, and its parts with it, though a part may have been in another; and where something raises on the "
+                "way, nothing is put back at all. Remember each module's mode, and put it back in a `finally`.",
                 {
                     "try:\n    _\nfinally:\n    ...": "try:\n"
                     "    _\n"
@@ -474,8 +433,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "gradients_kept": (
-                "Every step keeps what a `backward` would need, for the whole text. Nobody will ask: a drawn token has no gradient. The decorator above "
-                "the function switches that off.",
+                "Every step keeps what a `backward` would need, for the whole text. Nobody will ask: a drawn token has no gradient. The decorator above the "
+                "function switches that off.",
                 {"torch.no_grad()": ""},
             ),
         },

@@ -8,8 +8,8 @@ MISCONCEPTIONS = [
         {
             # --- the cache: writing
             "position_counted_by_the_first_layer": (
-                "You count a chunk as soon as the first layer has it, and write where that count points: all later layers then write behind their chunk's "
-                "place and leave a gap. A layer writes behind what it holds itself.",
+                "You count a chunk as soon as the first layer has it, and write where that count points: all later layers then write behind their chunk's place "
+                "and leave a gap. A layer writes behind what it holds itself.",
                 {
                     "torch.empty": "torch.zeros",
                     "1: torch.empty_like": "torch.zeros_like",
@@ -49,17 +49,11 @@ MISCONCEPTIONS = [
             ),
             "only_what_was_before": (
                 "`update` gives back what was held before the chunk came. A token sees itself, too: the chunk belongs to the result.",
-                {
-                    "4: return ...": "return self.keys[layer, :, :, :start], self.values[layer, :, :, :start]"
-                },
+                {"4: return ...": "return self.keys[layer, :, :, :start], self.values[layer, :, :, :start]"},
             ),
             "the_whole_room": (
                 "`update` gives back the whole room, with places that nothing was written to yet. Give back what the layer holds now, and no more.",
-                {
-                    "torch.empty": "torch.zeros",
-                    "1: torch.empty_like": "torch.zeros_like",
-                    "4: return ...": "return self.keys[layer], self.values[layer]",
-                },
+                {"torch.empty": "torch.zeros", "1: torch.empty_like": "torch.zeros_like", "4: return ...": "return self.keys[layer], self.values[layer]"},
             ),
             "values_before_keys": (
                 "`update` gives back the values first. Keys come first, then values.",
@@ -71,13 +65,13 @@ MISCONCEPTIONS = [
             ),
             # --- the cache: its length
             "counted_by_every_layer": (
-                "Your `length` goes up with every layer that has its chunk, so it ends as many times too large as there are layers. It counts tokens, and "
-                "a token is one, however many layers keep something of it.",
+                "Your `length` goes up with every layer that has its chunk, so it ends as many times too large as there are layers. It counts tokens, and a token "
+                "is one, however many layers keep something of it.",
                 {"3: self.length = ...": "self.length += key.size(2)"},
             ),
             "counted_too_soon": (
-                "Your `length` goes up as soon as the first layer has its chunk. Later layers of the same step, which take a position from it, would see "
-                "it moved: it counts what *every* layer holds.",
+                "Your `length` goes up as soon as the first layer has its chunk. Later layers of the same step, which take a position from it, would see it moved: "
+                "it counts what *every* layer holds.",
                 {"min(self.lengths)": "max(self.lengths)"},
             ),
             "steps_counted": (
@@ -86,20 +80,15 @@ MISCONCEPTIONS = [
             ),
             "length_of_the_room": (
                 "Your `length` is the size of the room. It is how much of it is filled: 0 at first.",
-                {
-                    "self.length = 0": "self.length = max_len",
-                    "min(self.lengths)": "self.keys.size(3)",
-                },
+                {"self.length = 0": "self.length = max_len", "min(self.lengths)": "self.keys.size(3)"},
             ),
             # --- the cache: rows that change places
             "rows_moved_one_by_one": (
-                "You move the rows one by one within the same tensor, so a row that was overwritten is copied further as if it were the old one. Pick all "
-                "rows first, then write.",
+                "You move the rows one by one within the same tensor, so a row that was overwritten is copied further as if it were the old one. Pick all rows "
+                "first, then write.",
                 {
-                    "self.keys[:, :, :, :held] = ...": "for row, old in enumerate(rows.tolist()):\n"
-                    "    self.keys[:, row] = self.keys[:, old]",
-                    "self.values[:, :, :, :held] = ...": "for row, old in enumerate(rows.tolist()):\n"
-                    "    self.values[:, row] = self.values[:, old]",
+                    "self.keys[:, :, :, :held] = ...": "for row, old in enumerate(rows.tolist()):\n    self.keys[:, row] = self.keys[:, old]",
+                    "self.values[:, :, :, :held] = ...": "for row, old in enumerate(rows.tolist()):\n    self.values[:, row] = self.values[:, old]",
                 },
             ),
             "keys_moved_alone": (
@@ -122,10 +111,7 @@ MISCONCEPTIONS = [
             ),
             "rows_not_moved": (
                 "`reorder` changes nothing.",
-                {
-                    "self.keys[:, :, :, :held] = ...": "",
-                    "self.values[:, :, :, :held] = ...": "pass",
-                },
+                {"self.keys[:, :, :, :held] = ...": "", "self.values[:, :, :, :held] = ...": "pass"},
             ),
         },
     ),
@@ -134,13 +120,12 @@ MISCONCEPTIONS = [
         {
             # --- attention: who sees whom
             "aligned_to_the_beginning": (
-                "Your mask takes the chunk's queries for the first tokens of the text: they see the oldest keys, and not themselves. They are the last T_q "
-                "of T_k positions.",
+                "Your mask takes the chunk's queries for the first tokens of the text: they see the oldest keys, and not themselves. They are the last T_q of T_k "
+                "positions.",
                 {"t_k - t_q": ""},
             ),
             "chunks_see_their_future": (
-                "With a cache nothing is hidden in your attention. That is right for a single new token. In a chunk of several, a token must not see the "
-                "next ones.",
+                "With a cache nothing is hidden in your attention. That is right for a single new token. In a chunk of several, a token must not see the next ones.",
                 {"t_k - t_q": "t_k - t_q if cache is None else t_k"},
             ),
             "nothing_hidden": (
@@ -157,9 +142,7 @@ MISCONCEPTIONS = [
             ),
             "square_mask": (
                 "Your mask is square, made for as many keys as queries. With a cache there are more keys: it is (T_q, T_k).",
-                {
-                    "mask = ...": "mask = torch.ones(t_q, t_q, dtype=torch.bool, device=x.device).tril()"
-                },
+                {"mask = ...": "mask = torch.ones(t_q, t_q, dtype=torch.bool, device=x.device).tril()"},
             ),
             # --- attention: what is kept
             "past_not_used": (
@@ -180,8 +163,8 @@ MISCONCEPTIONS = [
                 {"layer": "0"},
             ),
             "past_kept_in_the_layer": (
-                "You keep the past in the layer itself. Then it reads every text as the continuation of the one before, and saves it with its weights. "
-                "What was read belongs in the cache.",
+                "You keep the past in the layer itself. Then it reads every text as the continuation of the one before, and saves it with its weights. What was "
+                "read belongs in the cache.",
                 {
                     "key, value = ...": "if hasattr(self, 'past_key'):\n"
                     "    key = torch.cat([self.past_key, key], dim=2)\n"

@@ -8,41 +8,31 @@ MISCONCEPTIONS = [
         {
             # --- 80, 10, 10
             "a_tenth_of_the_rest": (
-                "Only 2% of your chosen tokens become random ones, and 18% stay: a tenth of those that are not hidden, or a tenth of all, most of which "
-                "the mask then covers. A tenth of *all* chosen is half of the fifth that is left.",
-                {
-                    "fate >= 0.8": "~hidden",
-                    "fate < 0.9": "torch.rand(tokens.shape, generator=generator, device=tokens.device) < 0.1",
-                },
+                "Only 2% of your chosen tokens become random ones, and 18% stay: a tenth of those that are not hidden, or a tenth of all, most of which the mask "
+                "then covers. A tenth of *all* chosen is half of the fifth that is left.",
+                {"fate >= 0.8": "~hidden", "fate < 0.9": "torch.rand(tokens.shape, generator=generator, device=tokens.device) < 0.1"},
             ),
             "random_over_the_mask": (
-                "You draw twice among all the chosen, and put the random tokens over the masks that the first draw has set: 72% stay hidden, and 18% as "
-                "they were. The three fates exclude each other.",
-                {
-                    "replaced = ...": "replaced = chosen & (torch.rand(tokens.shape, generator=generator, device=tokens.device) < 0.1)"
-                },
+                "You draw twice among all the chosen, and put the random tokens over the masks that the first draw has set: 72% stay hidden, and 18% as they were. "
+                "The three fates exclude each other.",
+                {"replaced = ...": "replaced = chosen & (torch.rand(tokens.shape, generator=generator, device=tokens.device) < 0.1)"},
             ),
             "one_draw_used_twice": (
-                "You cut the draw that chose a token once more at 0.8 and 0.9. But of a chosen token you know already that its draw lies below p: with p = "
-                "0.15 all of them lie below 0.8, and all are hidden. Draw again, or cut between 0 and p.",
+                "You cut the draw that chose a token once more at 0.8 and 0.9. But of a chosen token you know already that its draw lies below p: with p = 0.15 "
+                "all of them lie below 0.8, and all are hidden. Draw again, or cut between 0 and p.",
                 {"fate = ...": "fate = draw"},
             ),
             "one_fate_for_all": (
                 "You draw once, and all chosen tokens share that fate: all hidden, all random, or all as they were. Each has a draw of its own.",
-                {
-                    "fate = ...": "fate = torch.rand((), generator=generator, device=tokens.device).expand(tokens.shape)"
-                },
+                {"fate = ...": "fate = torch.rand((), generator=generator, device=tokens.device).expand(tokens.shape)"},
             ),
             "one_fate_for_a_row": (
                 "All chosen tokens of a row have the same fate in your answer. Each has a draw of its own.",
                 {"3: tokens.shape": "(*tokens.shape[:-1], 1) if tokens.dim() else ()"},
             ),
             "one_fate_for_a_column": (
-                "Your draws have an axis for time and none for the batch: whatever happens at a position happens in every row. Each token has a draw of "
-                "its own.",
-                {
-                    "fate = ...": "fate = torch.rand(tokens.shape[-1:], generator=generator, device=tokens.device).expand(tokens.shape)"
-                },
+                "Your draws have an axis for time and none for the batch: whatever happens at a position happens in every row. Each token has a draw of its own.",
+                {"fate = ...": "fate = torch.rand(tokens.shape[-1:], generator=generator, device=tokens.device).expand(tokens.shape)"},
             ),
             "random_token_drawn_once": (
                 "You draw one random token and put it everywhere. It would be a second mask. Each place gets one of its own.",
@@ -65,46 +55,34 @@ MISCONCEPTIONS = [
                 },
             ),
             "always_another_token": (
-                "Your random token is never the one that stood there. Then a token that is not the mask and was chosen is wrong nine times in ten, plus "
-                "once; the paper draws from all V, itself included.",
-                {
-                    "return ...": "step = 1 + instead % max(vocab - 1, 1)\n"
-                    "return torch.where(replaced, (tokens + step) % vocab, inputs), labels"
-                },
+                "Your random token is never the one that stood there. Then a token that is not the mask and was chosen is wrong nine times in ten, plus once; the "
+                "paper draws from all V, itself included.",
+                {"return ...": "step = 1 + instead % max(vocab - 1, 1)\nreturn torch.where(replaced, (tokens + step) % vocab, inputs), labels"},
             ),
             "never_the_mask": (
                 "Your random token is never the mask. It is one of the V, each as likely, and the mask is one of them.",
-                {
-                    "return _": "instead = torch.where(instead == mask_id, tokens, instead)\n"
-                    "return _"
-                },
+                {"return _": "instead = torch.where(instead == mask_id, tokens, instead)\nreturn _"},
             ),
             "never_a_special_one": (
                 "Your random tokens are never special ones. Special tokens are not *chosen*; to come in by chance is another thing. All V are as likely.",
-                {
-                    "return _": "instead = torch.where(torch.isin(instead, never), tokens, instead)\n"
-                    "return _"
-                },
+                {"return _": "instead = torch.where(torch.isin(instead, never), tokens, instead)\nreturn _"},
             ),
             "last_token_never_comes": (
                 "One token of the vocabulary never comes in: the last. `torch.randint` leaves out its upper end by itself.",
                 {"4: vocab": "max(vocab - 1, 1)"},
             ),
             "all_are_hidden": (
-                "You hide all chosen tokens. A model trained so may rely on a mask wherever it is asked something, and there is none where it is put to "
-                "use: a fifth of the chosen is not hidden.",
-                {
-                    "chosen & (fate < 0.8)": "chosen",
-                    "replaced = ...": "replaced = torch.zeros_like(chosen)",
-                },
+                "You hide all chosen tokens. A model trained so may rely on a mask wherever it is asked something, and there is none where it is put to use: a "
+                "fifth of the chosen is not hidden.",
+                {"chosen & (fate < 0.8)": "chosen", "replaced = ...": "replaced = torch.zeros_like(chosen)"},
             ),
             "none_is_kept": (
                 "You replace all that you do not hide. Half of the fifth that is left stays as it was.",
                 {"replaced = ...": "replaced = chosen & ~hidden"},
             ),
             "none_is_replaced": (
-                "You keep all that you do not hide. Half of the fifth that is left becomes a random token; else a token that is not the mask could always "
-                "be trusted.",
+                "You keep all that you do not hide. Half of the fifth that is left becomes a random token; else a token that is not the mask could always be "
+                "trusted.",
                 {"replaced = ...": "replaced = torch.zeros_like(chosen)"},
             ),
             "shares_of_all_tokens": (
@@ -117,8 +95,7 @@ MISCONCEPTIONS = [
                 {"(draw < p) & ...": "draw < p"},
             ),
             "special_tokens_hidden_without_a_label": (
-                "Special tokens have no label in your answer, but they are hidden or replaced all the same. They are not chosen, so nothing happens to "
-                "them.",
+                "Special tokens have no label in your answer, but they are hidden or replaced all the same. They are not chosen, so nothing happens to them.",
                 {"(draw < p) & ...": "draw < p", "~chosen": "~chosen | torch.isin(tokens, never)"},
             ),
             "only_the_first_special_id": (
@@ -126,13 +103,8 @@ MISCONCEPTIONS = [
                 {"list(special)": "list(special)[:1]"},
             ),
             "only_the_ends_are_special": (
-                "You spare the first and the last token of each row, wherever the special ones are. Look at the ids: padding and separators stand "
-                "elsewhere, too.",
-                {
-                    "chosen = ...": "chosen = (draw < p) | False\n"
-                    "if tokens.dim():\n"
-                    "    chosen[..., :1] = chosen[..., -1:] = False"
-                },
+                "You spare the first and the last token of each row, wherever the special ones are. Look at the ids: padding and separators stand elsewhere, too.",
+                {"chosen = ...": "chosen = (draw < p) | False\nif tokens.dim():\n    chosen[..., :1] = chosen[..., -1:] = False"},
             ),
             "p_ignored": (
                 "You choose 15% whatever p is.",
@@ -152,24 +124,20 @@ MISCONCEPTIONS = [
             ),
             "chosen_by_column": (
                 "The same positions are chosen in every row. Each token is chosen for itself.",
-                {
-                    "draw = ...": "draw = torch.rand(tokens.shape[-1:], generator=generator, device=tokens.device).expand(tokens.shape)"
-                },
+                {"draw = ...": "draw = torch.rand(tokens.shape[-1:], generator=generator, device=tokens.device).expand(tokens.shape)"},
             ),
             "as_many_in_each_row": (
-                "You choose as many tokens in each row, as the published code does. Here every token is chosen for itself, so that a row may have more or "
-                "fewer, and the shape does not matter.",
+                "You choose as many tokens in each row, as the published code does. Here every token is chosen for itself, so that a row may have more or fewer, "
+                "and the shape does not matter.",
                 {
-                    "draw = _": "draw = _\n"
-                    "length = tokens.size(-1) if tokens.dim() else 1\n"
-                    "rank = draw.argsort(dim=-1).argsort(dim=-1) if tokens.dim() else 0",
+                    "draw = _": "draw = _\nlength = tokens.size(-1) if tokens.dim() else 1\nrank = draw.argsort(dim=-1).argsort(dim=-1) if tokens.dim() else 0",
                     "draw < p": "rank < (min(length, max(1, round(p * length))) if p else 0)",
                 },
             ),
             # --- labels
             "kept_tokens_without_a_label": (
-                "Chosen tokens that stay as they were have no label in your answer. They are asked for like the others: that is what makes the model say "
-                "something about a token that it can see.",
+                "Chosen tokens that stay as they were have no label in your answer. They are asked for like the others: that is what makes the model say something "
+                "about a token that it can see.",
                 {"return _, labels": "return _, labels.masked_fill(~(hidden | replaced), -100)"},
             ),
             "only_hidden_tokens_have_a_label": (
@@ -178,14 +146,11 @@ MISCONCEPTIONS = [
             ),
             "labels_after_masking": (
                 "Your labels are taken after the masking: they hold the mask and the random tokens. What is to be found again is what stood there before.",
-                {
-                    "return _, labels": "inputs = _\n"
-                    "return inputs, inputs.masked_fill(~chosen, -100)"
-                },
+                {"return _, labels": "inputs = _\nreturn inputs, inputs.masked_fill(~chosen, -100)"},
             ),
             "labels_everywhere": (
-                "Your labels are the whole text. Six tokens in seven stand in the inputs for the model to copy: where nothing was chosen the label is "
-                "−100, and the loss leaves it out.",
+                "Your labels are the whole text. Six tokens in seven stand in the inputs for the model to copy: where nothing was chosen the label is −100, and "
+                "the loss leaves it out.",
                 {"labels = ...": "labels = tokens.clone()"},
             ),
             "labels_of_the_others": (
@@ -201,8 +166,8 @@ MISCONCEPTIONS = [
                 {"labels = ...": "labels = tokens.masked_fill(~chosen, -1)"},
             ),
             "only_the_chosen": (
-                "Your labels are only those of the chosen tokens, in one line. They have the shape of the tokens, with −100 where nothing is asked for, so "
-                "that each stands at its place.",
+                "Your labels are only those of the chosen tokens, in one line. They have the shape of the tokens, with −100 where nothing is asked for, so that "
+                "each stands at its place.",
                 {"labels = ...": "labels = tokens[chosen]"},
             ),
             "labels_first": (
@@ -216,11 +181,7 @@ MISCONCEPTIONS = [
             ),
             "generator_ignored": (
                 "You draw from torch's own state, whatever generator you are given. Hand it on to everything that draws.",
-                {
-                    "1: generator=generator": "",
-                    "3: generator=generator": "",
-                    "4: generator=generator": "",
-                },
+                {"1: generator=generator": "", "3: generator=generator": "", "4: generator=generator": ""},
             ),
             "random_tokens_without_the_generator": (
                 "Who is chosen comes from the generator, the random tokens from torch's own state. The generator has to reach everything that draws.",
@@ -228,10 +189,7 @@ MISCONCEPTIONS = [
             ),
             "seeded_inside": (
                 "You seed the randomness inside, so every call makes the same gaps. Where it comes from is the caller's affair; a draw only moves it on.",
-                {
-                    "draw = _": "torch.manual_seed(0) if generator is None else generator.manual_seed(0)\n"
-                    "draw = _"
-                },
+                {"draw = _": "torch.manual_seed(0) if generator is None else generator.manual_seed(0)\ndraw = _"},
             ),
             "special_as_a_tensor_at_once": (
                 "You make a tensor of the special ids as they come. A set is no sequence: make a list of it first.",
@@ -239,10 +197,7 @@ MISCONCEPTIONS = [
             ),
             "rows_and_columns_only": (
                 "Your answer takes tokens as `(B, T)` and nothing else. They may have any shape: nothing here depends on their axes.",
-                {
-                    "draw = _": "rows, length = tokens.shape if tokens.dim() > 1 or not tokens.numel() > 99 else (1, len(tokens))\n"
-                    "draw = _"
-                },
+                {"draw = _": "rows, length = tokens.shape if tokens.dim() > 1 or not tokens.numel() > 99 else (1, len(tokens))\ndraw = _"},
             ),
         },
     ),
@@ -251,35 +206,28 @@ MISCONCEPTIONS = [
         {
             # --- the head
             "head_of_its_own": (
-                "Your head has a matrix of its own. It is tied: a state is compared with the very vectors that tokens come in as, so that one matrix "
-                "learns from both.",
+                "Your head has a matrix of its own. It is tied: a state is compared with the very vectors that tokens come in as, so that one matrix learns from "
+                "both.",
                 {
-                    "self.bias = _": "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
-                    "self.bias = _",
+                    "self.bias = _": "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\nself.bias = _",
                     "return ...": "return self.head(self.transform(x)) + self.bias",
                 },
             ),
             "head_is_a_copy": (
-                "Your head holds a copy of the embedding as it was at the start. The two look tied, and part at the first step of training, or when "
-                "weights are loaded. Use the parameter itself.",
-                {
-                    "self.embed.weight": "self.head[0].to(x)",
-                    "self.bias = _": "self.bias = _\n"
-                    "self.head = [self.embed.weight.detach().clone()]",
-                },
+                "Your head holds a copy of the embedding as it was at the start. The two look tied, and part at the first step of training, or when weights are "
+                "loaded. Use the parameter itself.",
+                {"self.embed.weight": "self.head[0].to(x)", "self.bias = _": "self.bias = _\nself.head = [self.embed.weight.detach().clone()]"},
             ),
             "head_detached": (
-                "Your head uses the embedding without letting a gradient through. Then the matrix learns only as an embedding, and a token that is never "
-                "read never moves.",
+                "Your head uses the embedding without letting a gradient through. Then the matrix learns only as an embedding, and a token that is never read "
+                "never moves.",
                 {"self.embed.weight": "self.embed.weight.detach()"},
             ),
             "tied_under_a_second_name": (
-                "Your head is tied, but stands in the state dict under a second name. `F.linear` takes a matrix that belongs to somebody else, so nothing "
-                "needs to be registered.",
+                "Your head is tied, but stands in the state dict under a second name. `F.linear` takes a matrix that belongs to somebody else, so nothing needs to "
+                "be registered.",
                 {
-                    "self.bias = _": "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
-                    "self.head.weight = self.embed.weight\n"
-                    "self.bias = _",
+                    "self.bias = _": "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\nself.head.weight = self.embed.weight\nself.bias = _",
                     "return ...": "return self.head(self.transform(x)) + self.bias",
                 },
             ),
@@ -324,9 +272,7 @@ MISCONCEPTIONS = [
                 "Where no segments are given, you add nothing. All tokens are in segment 0 then, and segment 0 has a vector as well.",
                 {
                     "positions = _": "positions = _\ngiven = segments is not None",
-                    "x = _ + self.segments(segments)": "x = _\n"
-                    "if given:\n"
-                    "    x = x + self.segments(segments)",
+                    "x = _ + self.segments(segments)": "x = _\nif given:\n    x = x + self.segments(segments)",
                 },
             ),
             "segment_1_by_default": (
@@ -348,27 +294,20 @@ MISCONCEPTIONS = [
             "last_rows_of_the_table": (
                 "You take the *last* rows of the table of positions, so that a token's position depends on how long the text is. The first token stands at "
                 "position 0.",
-                {
-                    "self.positions(positions)": "self.positions(positions + self.config.context - tokens.size(1))"
-                },
+                {"self.positions(positions)": "self.positions(positions + self.config.context - tokens.size(1))"},
             ),
             "positions_of_the_first_call": (
                 "You keep the positions of the first call. Another text is longer or shorter.",
                 {
                     "self.bias = _": "self.bias = _\nself.known = None",
-                    "positions = _": "positions = _\n"
-                    "if self.known is None:\n"
-                    "    self.known = positions",
+                    "positions = _": "positions = _\nif self.known is None:\n    self.known = positions",
                     "self.positions(positions)": "self.positions(self.known)",
                 },
             ),
             "positions_in_the_state_dict": (
-                "Your state dict holds a table of positions' numbers, as a buffer. They are 0, 1, 2 …: there is nothing to save, and published weights "
-                "have no such entry.",
-                {
-                    "self.segments = _": "self.register_buffer('position_ids', torch.arange(config.context))\n"
-                    "self.segments = _"
-                },
+                "Your state dict holds a table of positions' numbers, as a buffer. They are 0, 1, 2 …: there is nothing to save, and published weights have no "
+                "such entry.",
+                {"self.segments = _": "self.register_buffer('position_ids', torch.arange(config.context))\nself.segments = _"},
             ),
             "sinusoids": (
                 "Your positions are sinusoids. BERT learns them, in a table like that of the tokens.",
@@ -389,14 +328,14 @@ MISCONCEPTIONS = [
                 {"self.embed(tokens)": "self.norm(self.embed(tokens))", "self.norm(x)": "x"},
             ),
             "padding_index": (
-                "Your embedding has a padding index, so that one token's vector gets no gradient where it is read. Padding is hidden by the mask, and "
-                "needs nothing else.",
+                "Your embedding has a padding index, so that one token's vector gets no gradient where it is read. Padding is hidden by the mask, and needs "
+                "nothing else.",
                 {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
             ),
             # --- the layers
             "causal": (
-                "The future is hidden in your answer, as in a decoder. To see both sides is the whole point: what keeps a token from being read off is "
-                "that it is not in the inputs.",
+                "The future is hidden in your answer, as in a decoder. To see both sides is the whole point: what keeps a token from being read off is that it is "
+                "not in the inputs.",
                 {
                     "x = self.encoder(x, mask)": "past = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()\n"
                     "x = self.encoder(x, past if mask is None else mask & past)"
@@ -408,11 +347,7 @@ MISCONCEPTIONS = [
             ),
             "mask_in_the_first_layer_only": (
                 "Only the first layer gets the mask. Padding has vectors in every layer, and must be hidden in every one.",
-                {
-                    "x = self.encoder(x, mask)": "for layer in self.encoder.layers:\n"
-                    "    x = layer(x, mask)\n"
-                    "    mask = None"
-                },
+                {"x = self.encoder(x, mask)": "for layer in self.encoder.layers:\n    x = layer(x, mask)\n    mask = None"},
             ),
             "mask_upside_down": (
                 "You turn the mask round: True means that a token *may* be attended to.",
@@ -427,30 +362,17 @@ MISCONCEPTIONS = [
                 {"self.encoder(x, mask)": "self.encoder(x, None if mask is None else mask[:, :1])"},
             ),
             "hidden_positions_zeroed": (
-                "You set the vectors of hidden tokens to 0. A mask says who may be looked at; the hidden tokens themselves go through all layers, and are "
-                "scored like the others.",
-                {
-                    "return _": "if mask is not None:\n"
-                    "    x = x * mask.any(dim=1).unsqueeze(-1)\n"
-                    "return _"
-                },
+                "You set the vectors of hidden tokens to 0. A mask says who may be looked at; the hidden tokens themselves go through all layers, and are scored "
+                "like the others.",
+                {"return _": "if mask is not None:\n    x = x * mask.any(dim=1).unsqueeze(-1)\nreturn _"},
             ),
             "pre_norm": (
                 "You norm what goes into each sublayer, as GPT-2 does. BERT is older: it norms the sum, after the shortcut.",
-                {
-                    "layer = _": "layer = _\n"
-                    "layer.norm = 'pre'\n"
-                    "for connection in layer.sublayer:\n"
-                    "    connection.pre = True"
-                },
+                {"layer = _": "layer = _\nlayer.norm = 'pre'\nfor connection in layer.sublayer:\n    connection.pre = True"},
             ),
             "pre_norm_without_a_last_one": (
                 "You norm what goes into each sublayer, as GPT-2 does, and nothing norms the last sum. BERT is older: it norms the sum, after the shortcut.",
-                {
-                    "layer = _": "layer = _\n"
-                    "for connection in layer.sublayer:\n"
-                    "    connection.pre = True"
-                },
+                {"layer = _": "layer = _\nfor connection in layer.sublayer:\n    connection.pre = True"},
             ),
             "normed_once_more": (
                 "You norm the states once more after the last layer. In post-norm each layer ends in a norm.",
@@ -464,15 +386,11 @@ MISCONCEPTIONS = [
             ),
             "tanh_gelu_in_the_head": (
                 "Your head has the GELU by tanh, as GPT-2's networks have. `Transform` has the exact one.",
-                {
-                    "self.transform(x)": "self.transform.norm(F.gelu(self.transform.dense(x), approximate='tanh'))"
-                },
+                {"self.transform(x)": "self.transform.norm(F.gelu(self.transform.dense(x), approximate='tanh'))"},
             ),
             "relu": (
                 "Your feed-forward network has the ReLU of 2017. BERT's has GELU.",
-                {
-                    "FeedForward(_, config.d_ff)": "type('Other', (FeedForward,), {'forward': lambda self, x: self.w_2(self.w_1(x).relu())})(_, config.d_ff)"
-                },
+                {"FeedForward(_, config.d_ff)": "type('Other', (FeedForward,), {'forward': lambda self, x: self.w_2(self.w_1(x).relu())})(_, config.d_ff)"},
             ),
             "four_times_d_model": (
                 "Your feed-forward networks are four times as wide as the model, whatever `d_ff` says.",
@@ -480,10 +398,7 @@ MISCONCEPTIONS = [
             ),
             "one_layer_n_times": (
                 "Your layers are one and the same, with one set of weights. (ALBERT does that, on purpose.) `Encoder` makes copies.",
-                {
-                    "self.encoder = _": "self.encoder = _\n"
-                    "self.encoder.layers = nn.ModuleList([layer] * config.n_layers)"
-                },
+                {"self.encoder = _": "self.encoder = _\nself.encoder.layers = nn.ModuleList([layer] * config.n_layers)"},
             ),
             "one_layer_too_few": (
                 "Your model has a layer less than `n_layers`.",
@@ -517,9 +432,7 @@ MISCONCEPTIONS = [
             ),
             "attention_not_dropped": (
                 "Your attention weights are not dropped. The config's dropout is for them, too.",
-                {
-                    "MultiHeadedAttention(_, config.d_model, config.dropout)": "MultiHeadedAttention(_, config.d_model, 0.0)"
-                },
+                {"MultiHeadedAttention(_, config.d_model, config.dropout)": "MultiHeadedAttention(_, config.d_model, 0.0)"},
             ),
             "shortcuts_not_dropped": (
                 "What your sublayers add is not dropped. The config's dropout is for both shortcuts of a layer, too.",
@@ -543,8 +456,7 @@ MISCONCEPTIONS = [
             "tables_as_torch_starts_them": (
                 "Your tables start as torch starts them, with a deviation of 1, fifty times too wide. They start at 0.02 like all matrices.",
                 {
-                    "for name, parameter in self.named_parameters():\n"
-                    "    _": "for name, parameter in self.named_parameters():\n"
+                    "for name, parameter in self.named_parameters():\n    _": "for name, parameter in self.named_parameters():\n"
                     "    if parameter.dim() == 2 and name in ('embed.weight', 'positions.weight', 'segments.weight'):\n"
                     "        continue\n"
                     "    _"
@@ -552,9 +464,7 @@ MISCONCEPTIONS = [
             ),
             "xavier": (
                 "Your matrices start as Xavier and the paper of 2017 have them. BERT's start at 0.02, whatever their size.",
-                {
-                    "nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": "nn.init.xavier_uniform_(parameter)"
-                },
+                {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": "nn.init.xavier_uniform_(parameter)"},
             ),
             "biases_not_0": (
                 "Your biases start as torch starts them. They start at 0.",

@@ -39,8 +39,8 @@ MISCONCEPTIONS = [
         {
             # --- buckets: where they begin
             "edges_rounded_away": (
-                "Your logarithms are rounded, in float32, before you take the whole number below. Where a bucket begins exactly at a whole distance, 3 may "
-                "come out as 2.9999999, and that distance lands in the bucket below. Leave a margin, or compare with the edges.",
+                "Your logarithms are rounded, in float32, before you take the whole number below. Where a bucket begins exactly at a whole distance, 3 may come "
+                "out as 2.9999999, and that distance lands in the bucket below. Leave a margin, or compare with the edges.",
                 bucket(
                     log="torch.log(distance.clamp(min=1).float() / m) / math.log(max_distance / m)",
                     steps="share * (n - m)",
@@ -48,8 +48,7 @@ MISCONCEPTIONS = [
                 ),
             ),
             "max_exact_shared": (
-                "Your exact buckets end one too early: distance m − 1 shares the bucket of m, and a bucket stays empty. Every distance *below* m has its "
-                "own.",
+                "Your exact buckets end one too early: distance m − 1 shares the bucket of m, and a bucket stays empty. Every distance *below* m has its own.",
                 bucket(small="distance < m - 1", whole="steps.long()"),
             ),
             "one_bucket_skipped_at_max_exact": (
@@ -57,8 +56,8 @@ MISCONCEPTIONS = [
                 bucket(far="(m + 1 + whole).clamp(max=n - 1)"),
             ),
             "last_bucket_begins_at_max_distance": (
-                "You spread the distances from m to D over n − m − 1 buckets, so that the last one begins at D. It begins earlier: n − m buckets lie "
-                "between m and D, and what is beyond D shares the last of them.",
+                "You spread the distances from m to D over n − m − 1 buckets, so that the last one begins at D. It begins earlier: n − m buckets lie between m and "
+                "D, and what is beyond D shares the last of them.",
                 bucket(steps="(n - m - 1) * share"),
             ),
             "rounded_to_nearest": (
@@ -70,8 +69,8 @@ MISCONCEPTIONS = [
                 bucket(whole="torch.ceil(steps - 1e-9).long()"),
             ),
             "logarithm_of_the_distance_itself": (
-                "You take log(d) over log(D). The logarithmic part begins at m, not at 1: both distances are counted in units of m, so that the share goes "
-                "from 0 at m to 1 at D.",
+                "You take log(d) over log(D). The logarithmic part begins at m, not at 1: both distances are counted in units of m, so that the share goes from 0 "
+                "at m to 1 at D.",
                 bucket(log="torch.log(distance.double().clamp(min=1)) / math.log(max_distance)"),
             ),
             "base_of_the_logarithm": (
@@ -87,8 +86,8 @@ MISCONCEPTIONS = [
                 bucket(log="(distance.double() - m) / (max_distance - m)"),
             ),
             "not_clamped": (
-                "From D on your buckets go on being counted. In one direction they leave the table, in two they run into the other direction's half. All "
-                "distances from D on share the last bucket.",
+                "From D on your buckets go on being counted. In one direction they leave the table, in two they run into the other direction's half. All distances "
+                "from D on share the last bucket.",
                 bucket(far="m + whole"),
             ),
             "clamped_to_one_beyond": (
@@ -97,41 +96,36 @@ MISCONCEPTIONS = [
             ),
             # --- buckets: direction
             "own_position_counted_as_later": (
-                "You count the query's own position among the later keys. Distance 0 is bucket 0; only keys strictly after the query have buckets from n "
-                "on.",
+                "You count the query's own position among the later keys. Distance 0 is bucket 0; only keys strictly after the query have buckets from n on.",
                 bucket(later="relative_position >= 0"),
             ),
             "halves_swapped": (
-                "Your two halves are exchanged: earlier keys have the upper buckets. The relative position is key − query, so a *later* key is positive, "
-                "and later keys have the upper half.",
+                "Your two halves are exchanged: earlier keys have the upper buckets. The relative position is key − query, so a *later* key is positive, and later "
+                "keys have the upper half.",
                 bucket(later="relative_position < 0"),
             ),
             "not_halved": (
-                "In both directions you use all the buckets for each, and add none for the direction: a key before and one after the query share a bucket. "
-                "Halve the number, and give later keys the upper half.",
+                "In both directions you use all the buckets for each, and add none for the direction: a key before and one after the query share a bucket. Halve "
+                "the number, and give later keys the upper half.",
                 bucket(half="num_buckets", first="0"),
             ),
             "direction_forgotten": (
-                "You halve the number of buckets, and then use only the lower half: keys before and after the query share it. Later keys have the upper "
-                "half.",
+                "You halve the number of buckets, and then use only the lower half: keys before and after the query share it. Later keys have the upper half.",
                 bucket(first="0"),
             ),
             "exact_half_of_all_buckets": (
-                "You take the exact buckets to be a quarter of all in both cases, as they are where there are two directions. m is half of n, and n is all "
-                "the buckets where there is one direction alone.",
+                "You take the exact buckets to be a quarter of all in both cases, as they are where there are two directions. m is half of n, and n is all the "
+                "buckets where there is one direction alone.",
                 bucket(exact="num_buckets // 4"),
             ),
             "future_by_its_distance": (
-                "In one direction you take the distance without its sign, so that keys after the query get the buckets of those as far before it. They "
-                "count as distance 0.",
+                "In one direction you take the distance without its sign, so that keys after the query get the buckets of those as far before it. They count as "
+                "distance 0.",
                 bucket(distance="relative_position.abs()"),
             ),
             "query_minus_key": (
-                "In one direction you read the relative position as query − key, and so put the whole past into bucket 0. It is key − query: the past is "
-                "negative.",
-                bucket(
-                    distance="relative_position.abs() if bidirectional else relative_position.clamp(min=0)"
-                ),
+                "In one direction you read the relative position as query − key, and so put the whole past into bucket 0. It is key − query: the past is negative.",
+                bucket(distance="relative_position.abs() if bidirectional else relative_position.clamp(min=0)"),
             ),
             "buckets_of_real_numbers": (
                 "Your buckets are real numbers. They are to be looked up in a table, which takes whole ones: int64.",
@@ -139,9 +133,7 @@ MISCONCEPTIONS = [
             ),
             "buckets_as_narrow_as_the_input": (
                 "Your buckets have the integers' width of the positions that were given. They are to be int64, whatever comes in.",
-                bucket(
-                    result="(first + torch.where(small, distance, far)).to(relative_position.dtype)"
-                ),
+                bucket(result="(first + torch.where(small, distance, far)).to(relative_position.dtype)"),
             ),
             "a_table_and_nothing_else": (
                 "You take it that positions come as a table of two axes. They may have any shape, and the buckets have the same.",
@@ -154,8 +146,8 @@ MISCONCEPTIONS = [
         {
             # --- T5: the bias
             "bias_in_the_first_layer_only": (
-                "Only the first layer of your encoder adds the bias; the others see no order. Published weights *keep* the table in the first layer, but "
-                "all layers of the stack use it.",
+                "Only the first layer of your encoder adds the bias; the others see no order. Published weights *keep* the table in the first layer, but all "
+                "layers of the stack use it.",
                 {
                     "return self.dropout(self.encoder(_, bias))": "x = _\n"
                     "for index, layer in enumerate(self.encoder.layers):\n"
@@ -165,8 +157,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "one_table_for_both_stacks": (
-                "Your two stacks have one table of biases between them. Each has its own: the encoder's is halved for two directions, the decoder's is "
-                "not, so the same bucket means different distances.",
+                "Your two stacks have one table of biases between them. Each has its own: the encoder's is halved for two directions, the decoder's is not, so the "
+                "same bucket means different distances.",
                 {"self.decoder_bias = ...": "self.decoder_bias = self.encoder_bias"},
             ),
             "decoder_reads_the_encoders_table": (
@@ -174,23 +166,22 @@ MISCONCEPTIONS = [
                 {"1: self.decoder_bias": "self.encoder_bias"},
             ),
             "encoder_in_one_direction": (
-                "Your encoder sorts distances in one direction, so that all later tokens count as distance 0. It sees both sides, and has to tell them "
-                "apart.",
+                "Your encoder sorts distances in one direction, so that all later tokens count as distance 0. It sees both sides, and has to tell them apart.",
                 {"bidirectional=True": "bidirectional=False"},
             ),
             "decoder_in_both_directions": (
-                "Your decoder halves its buckets for two directions. Later tokens are hidden there, so half the table is never used, and the past is told "
-                "apart half as finely. Ask for one direction.",
+                "Your decoder halves its buckets for two directions. Later tokens are hidden there, so half the table is never used, and the past is told apart "
+                "half as finely. Ask for one direction.",
                 {"bidirectional=False": "bidirectional=True"},
             ),
             "table_turned": (
-                "Your table of relative positions is query − key: rows and columns have changed places. Row i is query i, and what stands there is the "
-                "position of the key less that of the query.",
+                "Your table of relative positions is query − key: rows and columns have changed places. Row i is query i, and what stands there is the position of "
+                "the key less that of the query.",
                 {"position - _": "_ - position"},
             ),
             "bias_towards_the_source": (
-                "You add a bias by distance to the attention to the source, too. There no distance counts: word 5 of a translation need not stand near "
-                "word 5 of the original. That attention has no table.",
+                "You add a bias by distance to the attention to the source, too. There no distance counts: word 5 of a translation need not stand near word 5 of "
+                "the original. That attention has no table.",
                 {
                     "src_bias = bias.new_zeros(1, 1, 1, _)": "position = torch.arange(max(tgt.size(1), _), device=tgt.device)\n"
                     "src_bias = self._bias(self.decoder_bias, position.numel(), bidirectional=False)\n"
@@ -208,16 +199,14 @@ MISCONCEPTIONS = [
             ),
             # --- T5: what is hidden
             "future_visible": (
-                "Your decoder sees later tokens wherever the mask does not forbid them. It must not, whatever the mask says; a mask of padding says "
-                "nothing about the future.",
+                "Your decoder sees later tokens wherever the mask does not forbid them. It must not, whatever the mask says; a mask of padding says nothing about "
+                "the future.",
                 {"torch.where(earlier, bias, -math.inf)": "bias + 0.0"},
             ),
             "causal_only_without_a_mask": (
-                "You hide later tokens only where no mask is given. A mask of padding, `(B, 1, T)`, does not hide them, so with it your decoder reads what "
-                "it is to predict.",
-                {
-                    "torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None else bias"
-                },
+                "You hide later tokens only where no mask is given. A mask of padding, `(B, 1, T)`, does not hide them, so with it your decoder reads what it is "
+                "to predict.",
+                {"torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None else bias"},
             ),
             "not_even_itself": (
                 "Your decoder hides the diagonal as well: a position must see itself. What stands there is the token before the one to predict.",
@@ -228,8 +217,8 @@ MISCONCEPTIONS = [
                 {"_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "bias + 0.0"},
             ),
             "sources_mask_ignored_by_the_encoder": (
-                "Your encoder ignores `src_mask`, and words take the padding for words. The decoder's attention to the source heeds it already; by then it "
-                "is too late.",
+                "Your encoder ignores `src_mask`, and words take the padding for words. The decoder's attention to the source heeds it already; by then it is too "
+                "late.",
                 {"_hidden('src_mask', src_mask, src.size(0), bias)": "bias + 0.0"},
             ),
             "sources_mask_ignored_by_the_decoder": (
@@ -237,18 +226,17 @@ MISCONCEPTIONS = [
                 {"_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias + 0.0"},
             ),
             "a_large_number_for_infinity": (
-                "You hide keys by a large negative number in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it "
-                "attends to all of them: to padding, or to the future. `BiasedAttention` knows hidden keys by their −∞.",
+                "You hide keys by a large negative number in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it attends to "
+                "all of them: to padding, or to the future. `BiasedAttention` knows hidden keys by their −∞.",
                 {
-                    "bias = torch.where(earlier, bias, -math.inf)": "bias = torch.where(earlier, bias, -math.inf)\n"
-                    "bias = bias.clamp(min=-1e4)",
+                    "bias = torch.where(earlier, bias, -math.inf)": "bias = torch.where(earlier, bias, -math.inf)\nbias = bias.clamp(min=-1e4)",
                     "x = _": "src_bias = src_bias.clamp(min=-1e4)\nx = _",
                 },
             ),
             # --- T5: tokens in, scores out
             "logits_not_scaled": (
-                "You do not scale the states before their product with E. E starts with deviation 1, √d_model times as large as an output matrix should "
-                "be: divide by √d_model.",
+                "You do not scale the states before their product with E. E starts with deviation 1, √d_model times as large as an output matrix should be: divide "
+                "by √d_model.",
                 {"states * ...": "states"},
             ),
             "logits_scaled_up": (
@@ -264,8 +252,7 @@ MISCONCEPTIONS = [
                 {"3: return _": "return _ * self.config.d_model**-0.5", "states * ...": "states"},
             ),
             "head_is_a_copy": (
-                "Your output projection is a copy of the table, a parameter of its own: the first step of training moves the two apart. Use the table "
-                "itself.",
+                "Your output projection is a copy of the table, a parameter of its own: the first step of training moves the two apart. Use the table itself.",
                 {
                     "nn.init.normal_(...)": "nn.init.normal_(self.embed.weight)\n"
                     "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
@@ -275,18 +262,15 @@ MISCONCEPTIONS = [
                 },
             ),
             "head_without_a_gradient": (
-                "You use the table as output projection by its numbers alone, so that no gradient reaches it from there. E learns from all its three "
-                "places.",
+                "You use the table as output projection by its numbers alone, so that no gradient reaches it from there. E learns from all its three places.",
                 {"2: self.embed.weight": "self.embed.weight.detach()"},
             ),
             "head_with_a_second_name": (
-                "You keep the tied head as a layer of its own. It shares E, and computes the same, but stands in the state dict under a second name, and "
-                "published or others' weights do not load.",
+                "You keep the tied head as a layer of its own. It shares E, and computes the same, but stands in the state dict under a second name, and published "
+                "or others' weights do not load.",
                 {
-                    "self.decoder = _": "self.decoder = _\n"
-                    "self.head = nn.Linear(config.d_model, config.vocab, bias=False)",
-                    "for name, module in self.named_modules():\n"
-                    "    _": "for name, module in self.named_modules():\n"
+                    "self.decoder = _": "self.decoder = _\nself.head = nn.Linear(config.d_model, config.vocab, bias=False)",
+                    "for name, module in self.named_modules():\n    _": "for name, module in self.named_modules():\n"
                     "    _\n"
                     "self.head.weight = self.embed.weight",
                 },
@@ -296,12 +280,9 @@ MISCONCEPTIONS = [
                 {"forward(): return _": "return _.log_softmax(dim=-1)"},
             ),
             "embeddings_scaled": (
-                "You multiply the embeddings by √d_model, as on day 10. There the table starts small; here it starts with deviation 1, and tokens enter "
-                "without a factor.",
-                {
-                    "self.embed(src)": "self.embed(src) * self.config.d_model**0.5",
-                    "self.embed(tgt)": "self.embed(tgt) * self.config.d_model**0.5",
-                },
+                "You multiply the embeddings by √d_model, as on day 10. There the table starts small; here it starts with deviation 1, and tokens enter without a "
+                "factor.",
+                {"self.embed(src)": "self.embed(src) * self.config.d_model**0.5", "self.embed(tgt)": "self.embed(tgt) * self.config.d_model**0.5"},
             ),
             # --- T5: norms
             "post_norm": (
@@ -312,19 +293,13 @@ MISCONCEPTIONS = [
                 },
             ),
             "final_norm_missing": (
-                "The last norm of your stacks is missing. In pre-norm the sum of all layers' outputs leaves a stack as large as it has grown, so it is "
-                "normed once more.",
-                {
-                    "self.decoder = _": "self.decoder = _\n"
-                    "self.encoder.norm = self.decoder.norm = nn.Identity()"
-                },
+                "The last norm of your stacks is missing. In pre-norm the sum of all layers' outputs leaves a stack as large as it has grown, so it is normed once "
+                "more.",
+                {"self.decoder = _": "self.decoder = _\nself.encoder.norm = self.decoder.norm = nn.Identity()"},
             ),
             "norms_that_centre": (
                 "Your norms are the LayerNorms of day 11, which centre and shift. T5's do neither: give the stacks to `rms_normed`.",
-                {
-                    "self.encoder = rms_normed(_, config.eps)": "self.encoder = _",
-                    "self.decoder = rms_normed(_, config.eps)": "self.decoder = _",
-                },
+                {"self.encoder = rms_normed(_, config.eps)": "self.encoder = _", "self.decoder = rms_normed(_, config.eps)": "self.decoder = _"},
             ),
             "eps_left_as_it_was": (
                 "Your norms do not have the config's ε.",
@@ -336,10 +311,7 @@ MISCONCEPTIONS = [
             # --- T5: dropout
             "tokens_not_dropped": (
                 "What enters your stacks is not dropped in training: the tokens' vectors are, too.",
-                {
-                    "self.dropout(self.embed(src))": "self.embed(src)",
-                    "x = self.dropout(_)": "x = _",
-                },
+                {"self.dropout(self.embed(src))": "self.embed(src)", "x = self.dropout(_)": "x = _"},
             ),
             "states_not_dropped": (
                 "What leaves your stacks is not dropped in training: after the last norm of each comes dropout once more.",
@@ -353,8 +325,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "dropout_in_evaluation": (
-                "You drop in evaluation mode, too. An `nn.Dropout` knows the mode that its module is in; the function in `torch.nn.functional` does not, "
-                "unless you tell it.",
+                "You drop in evaluation mode, too. An `nn.Dropout` knows the mode that its module is in; the function in `torch.nn.functional` does not, unless "
+                "you tell it.",
                 {"3: return self.dropout(_)": "return F.dropout(_, self.config.dropout)"},
             ),
             # --- T5: the start
@@ -363,8 +335,8 @@ MISCONCEPTIONS = [
                 {"3: _ * ...": "_"},
             ),
             "embedding_starts_narrow": (
-                "Your E starts narrow, as it should where embeddings are multiplied by √d_model. Here they are not, and the logits are divided by it: E "
-                "starts with deviation 1.",
+                "Your E starts narrow, as it should where embeddings are multiplied by √d_model. Here they are not, and the logits are divided by it: E starts "
+                "with deviation 1.",
                 {"nn.init.normal_(_)": "nn.init.normal_(_, std=config.d_model**-0.5)"},
             ),
             "biases_start_wide": (
@@ -381,8 +353,7 @@ MISCONCEPTIONS = [
             "layers_start_equal": (
                 "All layers of a stack start with equal matrices, as if they had been drawn before the layers were copied. Draw when the stacks stand.",
                 {
-                    "for name, module in self.named_modules():\n"
-                    "    _": "for name, module in self.named_modules():\n"
+                    "for name, module in self.named_modules():\n    _": "for name, module in self.named_modules():\n"
                     "    _\n"
                     "for stack in (self.encoder, self.decoder):\n"
                     "    for layer in stack.layers[1:]:\n"

@@ -2,12 +2,9 @@
 
 from course.judging.misconceptions import of
 
-RMS_LEFT_IN_FLOAT32 = (
-    "In half precision your result is float32. You widened x, which is right, and never came back."
-)
+RMS_LEFT_IN_FLOAT32 = "In half precision your result is float32. You widened x, which is right, and never came back."
 RMS_FLOAT64_NARROWED = (
-    "You compute in float32 whatever comes. That widens the halves, which is right, and narrows float64: more than half of its sixteen digits "
-    "are lost."
+    "You compute in float32 whatever comes. That widens the halves, which is right, and narrows float64: more than half of its sixteen digits are lost."
 )
 RMS_EPS_FIXED = "Your ε is 1e-5 whatever the caller says. It is an argument: use it."
 RMS_IN_PLACE = "You write into x. Your caller still needs it: x goes on along the shortcut. (And torch refuses it for a tensor that wants a gradient.)"
@@ -18,8 +15,8 @@ MISCONCEPTIONS = [
         {
             # --- RMSNorm: names and starts
             "rms_named_as_in_torch": (
-                "Your parameter is called `weight`, as in `nn.RMSNorm`. Here the scale is `gain`: weights are given by their names, so a name is part of "
-                "the answer.",
+                "Your parameter is called `weight`, as in `nn.RMSNorm`. Here the scale is `gain`: weights are given by their names, so a name is part of the "
+                "answer.",
                 """class RMSNorm(nn.Module):
     def __init__(self, features, eps):
         super().__init__()
@@ -32,15 +29,11 @@ MISCONCEPTIONS = [
             ),
             "rms_with_bias": (
                 "Your norm has a bias. RMSNorm takes no mean away, and puts nothing in its place: the gain is all that it learns.",
-                {
-                    "self.eps = eps": "self.bias = nn.Parameter(torch.zeros(features))\n"
-                    "self.eps = eps",
-                    "_.to(x.dtype)": "(_ + self.bias).to(x.dtype)",
-                },
+                {"self.eps = eps": "self.bias = nn.Parameter(torch.zeros(features))\nself.eps = eps", "_.to(x.dtype)": "(_ + self.bias).to(x.dtype)"},
             ),
             "rms_gain_is_no_parameter": (
-                "Your gain is a plain tensor. Only an `nn.Parameter` is found by the model's `parameters()`, and so by the optimiser; this one would stay "
-                "as it is for ever.",
+                "Your gain is a plain tensor. Only an `nn.Parameter` is found by the model's `parameters()`, and so by the optimiser; this one would stay as it is "
+                "for ever.",
                 {"nn.Parameter(_)": "_"},
             ),
             "rms_one_gain": (
@@ -66,8 +59,8 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = x.float()"},
             ),
             "rms_in_halves": (
-                "You square x in the dtype that comes in. float16 ends at 65504, so from 256 on a square is infinite; the root is, too, and the whole "
-                "vector becomes 0. Widen halves to float32 first.",
+                "You square x in the dtype that comes in. float16 ends at 65504, so from 256 on a square is infinite; the root is, too, and the whole vector "
+                "becomes 0. Widen halves to float32 first.",
                 {"wide = ...": "wide = x"},
             ),
             # --- RMSNorm: which numbers
@@ -84,15 +77,13 @@ MISCONCEPTIONS = [
                 {"wide * _": "(wide - wide.mean(dim=-1, keepdim=True)) * _"},
             ),
             "rms_sum_for_mean": (
-                "You divide by the vector's length, the root of the *sum* of the squares. With the mean each feature has a size of about 1; now it is √n "
-                "times too small.",
+                "You divide by the vector's length, the root of the *sum* of the squares. With the mean each feature has a size of about 1; now it is √n times too "
+                "small.",
                 {"_.mean": "_.sum"},
             ),
             "rms_mean_of_sizes": (
                 "You divide by the mean of the sizes, |x|. Square first, then take the mean, then the root: large features count for more.",
-                {
-                    "mean_square = ...": "mean_square = wide.abs().mean(dim=-1, keepdim=True).square()"
-                },
+                {"mean_square = ...": "mean_square = wide.abs().mean(dim=-1, keepdim=True).square()"},
             ),
             "rms_no_root": (
                 "You divide by the mean square itself. Without the root a vector that was twice as large comes out half as large, instead of the same.",
@@ -103,8 +94,8 @@ MISCONCEPTIONS = [
                 {"dim=-1": "", "keepdim=True": ""},
             ),
             "rms_over_a_sentence": (
-                "You take one mean square for each sentence, tokens and features together. Every vector has its own; otherwise a token would see how loud "
-                "those after it are.",
+                "You take one mean square for each sentence, tokens and features together. Every vector has its own; otherwise a token would see how loud those "
+                "after it are.",
                 {"dim=-1": "dim=tuple(range(max(0, x.dim() - 2), x.dim()))"},
             ),
             "rms_over_time": (
@@ -112,19 +103,19 @@ MISCONCEPTIONS = [
                 {"dim=-1": "dim=-2"},
             ),
             "rms_keepdim_forgotten": (
-                "Your mean square has lost the axis it was taken over, and no longer lines up with x: one vector alone works, a batch does not. Keep that "
-                "axis, with length 1.",
+                "Your mean square has lost the axis it was taken over, and no longer lines up with x: one vector alone works, a batch does not. Keep that axis, "
+                "with length 1.",
                 {"keepdim=True": ""},
             ),
             "rms_detached": (
-                "Your results are right, your gradients are not: the mean square is taken for a constant (`detach`, `no_grad`). It depends on x itself, "
-                "and so a longer x gets a smaller gradient.",
+                "Your results are right, your gradients are not: the mean square is taken for a constant (`detach`, `no_grad`). It depends on x itself, and so a "
+                "longer x gets a smaller gradient.",
                 {"mean_square = _": "mean_square = _.detach()"},
             ),
             # --- RMSNorm: eps
             "rms_eps_outside_the_root": (
-                "Your ε is added after the root. It belongs under the root, to the mean square. The two differ where that is as small as ε; and at a "
-                "vector of zeros the root alone has no gradient but NaN.",
+                "Your ε is added after the root. It belongs under the root, to the mean square. The two differ where that is as small as ε; and at a vector of "
+                "zeros the root alone has no gradient but NaN.",
                 {"wide * ...": "wide / (mean_square.sqrt() + self.eps)"},
             ),
             "rms_eps_forgotten": (
@@ -171,8 +162,8 @@ MISCONCEPTIONS = [
         {
             # --- GroupNorm: names and starts
             "group_named_as_in_torch": (
-                "Your parameters are called `weight` and `bias`, as in `nn.GroupNorm`. Here the scale is `gain`: weights are given by their names, so a "
-                "name is part of the answer.",
+                "Your parameters are called `weight` and `bias`, as in `nn.GroupNorm`. Here the scale is `gain`: weights are given by their names, so a name is "
+                "part of the answer.",
                 """class GroupNorm(nn.Module):
     def __init__(self, groups, features, eps):
         super().__init__()
@@ -188,8 +179,8 @@ MISCONCEPTIONS = [
 """,
             ),
             "group_of_pictures": (
-                "You handed the tokens to torch's group norm with time as its last axis, as the pixels of a picture. It takes mean and variance over them "
-                "as well: every token sees all others, those after it too. Each is to be normed alone.",
+                "You handed the tokens to torch's group norm with time as its last axis, as the pixels of a picture. It takes mean and variance over them as well: "
+                "every token sees all others, those after it too. Each is to be normed alone.",
                 """class GroupNorm(nn.Module):
     def __init__(self, groups, features, eps):
         super().__init__()
@@ -222,8 +213,8 @@ MISCONCEPTIONS = [
             ),
             # --- GroupNorm: halves
             "group_rounded_before_the_gain": (
-                "You go back to the dtype of x before gain and bias come in. Where they are float32 and x a half, as in mixed precision, the result is "
-                "float32 again, and so is all that follows.",
+                "You go back to the dtype of x before gain and bias come in. Where they are float32 and x a half, as in mixed precision, the result is float32 "
+                "again, and so is all that follows.",
                 {"return ...": "return self.gain * normed.to(x.dtype) + self.bias"},
             ),
             "group_left_in_float32": (
@@ -235,17 +226,14 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = x.float()"},
             ),
             "group_in_halves": (
-                "You square in the dtype that comes in. float16 ends at 65504, so from 256 on a square is infinite, and whatever is divided by its root "
-                "becomes 0. Widen halves to float32 first.",
+                "You square in the dtype that comes in. float16 ends at 65504, so from 256 on a square is infinite, and whatever is divided by its root becomes 0. "
+                "Widen halves to float32 first.",
                 {"wide = ...": "wide = x"},
             ),
             # --- GroupNorm: which numbers
             "group_interleaved": (
                 "Your groups are dealt out like cards: feature i goes to group i mod G. A group is neighbours: the first n / G features, then the next.",
-                {
-                    "split = ...": "split = wide.unflatten(-1, (-1, self.groups)).transpose(-2, -1)",
-                    "_.flatten": "_.transpose(-2, -1).flatten",
-                },
+                {"split = ...": "split = wide.unflatten(-1, (-1, self.groups)).transpose(-2, -1)", "_.flatten": "_.transpose(-2, -1).flatten"},
             ),
             "group_size_for_number": (
                 "You took `groups` for the size of a group. It is how many groups there are: the size is n / G.",
@@ -264,16 +252,16 @@ MISCONCEPTIONS = [
                 {"variance = ...": "variance = centred.square().mean(dim=(-2, -1), keepdim=True)"},
             ),
             "group_over_everything": (
-                "You take one mean and one variance for each group over the whole batch. Every token has its own, or a sentence would come out differently "
-                "in other company.",
+                "You take one mean and one variance for each group over the whole batch. Every token has its own, or a sentence would come out differently in "
+                "other company.",
                 {
                     "split - ...": "split - split.mean(dim=(*range(x.dim() - 1), -1), keepdim=True)",
                     "variance = ...": "variance = centred.square().mean(dim=(*range(x.dim() - 1), -1), keepdim=True)",
                 },
             ),
             "group_over_time": (
-                "You take mean and variance of each group over all tokens of a sentence, as the paper does over the pixels of a picture. Then a token sees "
-                "those after it: each is to be normed alone.",
+                "You take mean and variance of each group over all tokens of a sentence, as the paper does over the pixels of a picture. Then a token sees those "
+                "after it: each is to be normed alone.",
                 {
                     "split - ...": "split - split.mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
                     "variance = ...": "variance = centred.square().mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
@@ -281,23 +269,17 @@ MISCONCEPTIONS = [
             ),
             "group_across_groups": (
                 "Your mean runs over the axis of the groups, not over that of their features. Which of the two axes is last, after the split?",
-                {
-                    "split - ...": "split - split.mean(dim=-2, keepdim=True)",
-                    "variance = ...": "variance = centred.square().mean(dim=-2, keepdim=True)",
-                },
+                {"split - ...": "split - split.mean(dim=-2, keepdim=True)", "variance = ...": "variance = centred.square().mean(dim=-2, keepdim=True)"},
             ),
             "group_view_of_rows": (
-                "You make rows of all tokens with `view`. It refuses a tensor that lies in memory by columns, such as a transposed one; `reshape` copies "
-                "where it must, and splitting the last axis alone needs no copy.",
-                {
-                    "wide.unflatten(-1, (self.groups, _))": "wide.view(-1, self.groups, _)",
-                    "_.flatten(-2)": "_.view(x.shape)",
-                },
+                "You make rows of all tokens with `view`. It refuses a tensor that lies in memory by columns, such as a transposed one; `reshape` copies where it "
+                "must, and splitting the last axis alone needs no copy.",
+                {"wide.unflatten(-1, (self.groups, _))": "wide.view(-1, self.groups, _)", "_.flatten(-2)": "_.view(x.shape)"},
             ),
             # --- GroupNorm: the variance
             "group_unbiased": (
-                "Your variance divides by n/G − 1, as torch's `var` and `std` do unless told otherwise. The norm divides by the group's size. With a "
-                "single feature in a group you divide by 0.",
+                "Your variance divides by n/G − 1, as torch's `var` and `std` do unless told otherwise. The norm divides by the group's size. With a single "
+                "feature in a group you divide by 0.",
                 {"centred.square().mean": "split.var"},
             ),
             "group_sum_for_mean": (
@@ -305,11 +287,9 @@ MISCONCEPTIONS = [
                 {"centred.square().mean": "centred.square().sum"},
             ),
             "group_variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 "
-                "float32 has no room for the difference. Subtract the mean first, then square.",
-                {
-                    "variance = ...": "variance = split.square().mean(dim=-1, keepdim=True) - split.mean(dim=-1, keepdim=True).square()"
-                },
+                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 float32 has no "
+                "room for the difference. Subtract the mean first, then square.",
+                {"variance = ...": "variance = split.square().mean(dim=-1, keepdim=True) - split.mean(dim=-1, keepdim=True).square()"},
             ),
             "group_not_centred": (
                 "You do not subtract the mean: that is RMSNorm in groups. GroupNorm centres each group first.",
@@ -320,14 +300,13 @@ MISCONCEPTIONS = [
                 {"centred * ...": "centred"},
             ),
             "group_statistics_detached": (
-                "Your results are right, your gradients are not: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x "
-                "themselves.",
+                "Your results are right, your gradients are not: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves.",
                 {"split - _": "split - _.detach()", "variance = _": "variance = _.detach()"},
             ),
             # --- GroupNorm: eps, gain and bias
             "group_eps_outside_the_root": (
-                "Your ε is added to the deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε; and at "
-                "variance 0 the root alone has no gradient but NaN.",
+                "Your ε is added to the deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε; and at variance "
+                "0 the root alone has no gradient but NaN.",
                 {"centred * ...": "centred / (variance.sqrt() + self.eps)"},
             ),
             "group_eps_forgotten": (
@@ -361,8 +340,8 @@ MISCONCEPTIONS = [
         {
             # --- gelu
             "gelu_curves_exchanged": (
-                'Your two curves have changed places: "none" is the definition, with the error function, and "tanh" the approximation. Less than 0.001 '
-                "apart, and enough to part two models with the same weights.",
+                'Your two curves have changed places: "none" is the definition, with the error function, and "tanh" the approximation. Less than 0.001 apart, and '
+                "enough to part two models with the same weights.",
                 {"2: 'none'": "'tanh'"},
             ),
             "gelu_always_exact": (
@@ -407,10 +386,7 @@ MISCONCEPTIONS = [
             ),
             "gelu_tanh_written_out": (
                 "You wrote tanh out with exponentials, and they overflow: for large features it is ∞/∞, which is NaN. `torch.tanh` does not compute them.",
-                {
-                    "signed = (... * _).tanh()": "twice = (2 * math.sqrt(2 / math.pi) * _).exp()\n"
-                    "signed = (twice - 1) / (twice + 1)"
-                },
+                {"signed = (... * _).tanh()": "twice = (2 * math.sqrt(2 / math.pi) * _).exp()\nsigned = (twice - 1) / (twice + 1)"},
             ),
             "gelu_erf_of_x": (
                 "You take erf(x). The share of the normal distribution below x is ½ (1 + erf(x / √2)): erf is made for a distribution that is narrower.",
@@ -434,13 +410,11 @@ MISCONCEPTIONS = [
             ),
             "gelu_density": (
                 "You multiply x by the height of the normal curve at x. It is the share *below* x that is wanted, the area to its left.",
-                {
-                    "(wide / math.sqrt(2)).erf()": "2 * (-wide.square() / 2).exp() / math.sqrt(2 * math.pi) - 1"
-                },
+                {"(wide / math.sqrt(2)).erf()": "2 * (-wide.square() / 2).exp() / math.sqrt(2 * math.pi) - 1"},
             ),
             "gelu_in_halves": (
-                "You compute in the dtype that comes in. Left of 0 you add 1 to a number near −1, and a half has hardly a digit left for what remains: the "
-                "tail is noise. Widen halves to float32 first.",
+                "You compute in the dtype that comes in. Left of 0 you add 1 to a number near −1, and a half has hardly a digit left for what remains: the tail is "
+                "noise. Widen halves to float32 first.",
                 {"wide = ...": "wide = x"},
             ),
             "gelu_left_in_float32": (
@@ -462,20 +436,16 @@ MISCONCEPTIONS = [
         {
             # --- mish
             "mish_softplus_written_out": (
-                "You compute eˣ in the softplus, with `log` or `log1p`. From 89 on it is infinite in float32: the value may survive that, its gradient is "
-                "0 · ∞, which is NaN. torch has a softplus that does not compute eˣ where x is large.",
+                "You compute eˣ in the softplus, with `log` or `log1p`. From 89 on it is infinite in float32: the value may survive that, its gradient is 0 · ∞, "
+                "which is NaN. torch has a softplus that does not compute eˣ where x is large.",
                 {"F.softplus(wide)": "(1 + wide.exp()).log()"},
             ),
             "mish_as_a_fraction": (
                 "You wrote tanh and logarithm out, as a fraction of powers of eˣ. True on paper; from 45 on it is ∞/∞ in float32, which is NaN.",
-                {
-                    "softplus = ...": "power = wide.exp()\nsoftplus = power * (power + 2)",
-                    "wide * softplus.tanh()": "wide * softplus / (softplus + 2)",
-                },
+                {"softplus = ...": "power = wide.exp()\nsoftplus = power * (power + 2)", "wide * softplus.tanh()": "wide * softplus / (softplus + 2)"},
             ),
             "mish_sigmoid_for_tanh": (
-                "You squash the softplus by the sigmoid. It is above 0, so the sigmoid only runs from ½ to 1, and nothing is ever shut. tanh runs from 0 "
-                "to 1 here.",
+                "You squash the softplus by the sigmoid. It is above 0, so the sigmoid only runs from ½ to 1, and nothing is ever shut. tanh runs from 0 to 1 here.",
                 {"softplus.tanh": "softplus.sigmoid"},
             ),
             "mish_is_swish": (
@@ -503,8 +473,8 @@ MISCONCEPTIONS = [
                 {"F.softplus(wide)": "wide.relu()"},
             ),
             "mish_in_halves": (
-                "You compute in the dtype that comes in. Left of 0 the softplus of a half adds a small eˣ to 1, and hardly a digit of it is left. Widen "
-                "halves to float32 first.",
+                "You compute in the dtype that comes in. Left of 0 the softplus of a half adds a small eˣ to 1, and hardly a digit of it is left. Widen halves to "
+                "float32 first.",
                 {"wide = ...": "wide = x", "F.softplus(wide)": "(1 + wide.exp()).log()"},
             ),
             "mish_left_in_float32": (
@@ -526,8 +496,8 @@ MISCONCEPTIONS = [
         {
             # --- SwiGLU: the layers
             "swiglu_named_as_in_llama": (
-                "Your layers are called `w1`, `w2` and `w3`, as in LLaMA's own code. Here they are `w_gate`, `w_down` and `w_up`: weights are given by "
-                "their names, so a name is part of the answer.",
+                "Your layers are called `w1`, `w2` and `w3`, as in LLaMA's own code. Here they are `w_gate`, `w_down` and `w_up`: weights are given by their "
+                "names, so a name is part of the answer.",
                 """class SwiGLU(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -540,8 +510,8 @@ MISCONCEPTIONS = [
 """,
             ),
             "swiglu_one_matrix_up": (
-                "Gate and up are one layer of twice the width, `w_gate_up`, which computes the same in one product. Here they are two, by the names "
-                "`w_gate` and `w_up`.",
+                "Gate and up are one layer of twice the width, `w_gate_up`, which computes the same in one product. Here they are two, by the names `w_gate` and "
+                "`w_up`.",
                 """class SwiGLU(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -566,8 +536,8 @@ MISCONCEPTIONS = [
                 {"nn.Linear(d_ff, d_model, bias=False)": "nn.Linear(d_ff, d_model)"},
             ),
             "swiglu_two_thirds_taken_inside": (
-                "Your hidden layer is ⅔ of d_ff wide. To have as many weights as before, the caller asks for ⅔ of the old width; here d_ff is the width "
-                "that is wanted.",
+                "Your hidden layer is ⅔ of d_ff wide. To have as many weights as before, the caller asks for ⅔ of the old width; here d_ff is the width that is "
+                "wanted.",
                 {
                     "self.w_gate = ...": "self.w_gate = nn.Linear(d_model, int(2 * d_ff / 3), bias=False)",
                     "self.w_up = ...": "self.w_up = nn.Linear(d_model, int(2 * d_ff / 3), bias=False)",
@@ -584,12 +554,9 @@ MISCONCEPTIONS = [
             ),
             # --- SwiGLU: the gate
             "swiglu_gate_and_up_exchanged": (
-                "Your two projections have changed places: Swish falls on what comes from `w_gate`. A model that is trained this way is as good, and a "
-                "published one's weights give nonsense in it.",
-                {
-                    "gate = self.w_gate(x)": "gate = self.w_up(x)",
-                    "return ...": "return self.w_down(gate * self.w_gate(x))",
-                },
+                "Your two projections have changed places: Swish falls on what comes from `w_gate`. A model that is trained this way is as good, and a published "
+                "one's weights give nonsense in it.",
+                {"gate = self.w_gate(x)": "gate = self.w_up(x)", "return ...": "return self.w_down(gate * self.w_gate(x))"},
             ),
             "swiglu_relu_gate": (
                 "Your gate is a ReLU: that is ReGLU, of the same paper. SwiGLU has Swish, x · σ(x).",
@@ -624,32 +591,27 @@ MISCONCEPTIONS = [
                 {"2: gate * _": "gate + _"},
             ),
             "swiglu_shortcut_inside": (
-                "You add x to the output. The shortcut is not part of this network: the block puts it around every sublayer, and then it would be there "
-                "twice.",
+                "You add x to the output. The shortcut is not part of this network: the block puts it around every sublayer, and then it would be there twice.",
                 {"return _": "return x + _"},
             ),
             "swiglu_sigmoid_written_out": (
-                "You wrote the sigmoid out, and e⁻ˣ overflows where a gate is far below 0: the value is 0, as it should be, its gradient is 0 · ∞, which "
-                "is NaN. `torch.sigmoid` does not.",
+                "You wrote the sigmoid out, and e⁻ˣ overflows where a gate is far below 0: the value is 0, as it should be, its gradient is 0 · ∞, which is NaN. "
+                "`torch.sigmoid` does not.",
                 {"gate * gate.sigmoid()": "gate / (1 + (-gate).exp())"},
             ),
             "swiglu_gate_detached": (
-                "Your results are right, your gradients are not: the sigmoid is taken for a constant. Swish is differentiated whole, or the gate does not "
-                "learn when to open.",
+                "Your results are right, your gradients are not: the sigmoid is taken for a constant. Swish is differentiated whole, or the gate does not learn "
+                "when to open.",
                 {"gate.sigmoid": "gate.detach().sigmoid"},
             ),
             "swiglu_three_axes_only": (
-                "Your network asks for exactly three axes. It treats every token by itself, so any number of axes may stand in front; `nn.Linear` does not "
-                "mind.",
+                "Your network asks for exactly three axes. It treats every token by itself, so any number of axes may stand in front; `nn.Linear` does not mind.",
                 {"gate = self.w_gate(x)": "batch, time, _ = x.shape\ngate = self.w_gate(x)"},
             ),
             "swiglu_float32_whatever_comes": (
-                "Your gate is computed in float32 whatever comes, and float64 loses more than half of its digits. `nn.Linear` and Swish keep the dtype: "
-                "nothing is to be cast here.",
-                {
-                    "gate = gate * gate.sigmoid()": "gate = gate.float() * gate.float().sigmoid()\n"
-                    "gate = gate.to(x.dtype)"
-                },
+                "Your gate is computed in float32 whatever comes, and float64 loses more than half of its digits. `nn.Linear` and Swish keep the dtype: nothing is "
+                "to be cast here.",
+                {"gate = gate * gate.sigmoid()": "gate = gate.float() * gate.float().sigmoid()\ngate = gate.to(x.dtype)"},
             ),
         },
     ),

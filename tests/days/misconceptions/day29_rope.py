@@ -16,8 +16,8 @@ MISCONCEPTIONS = [
                 {"-even / head_dim": "-2 * even / head_dim"},
             ),
             "pairs_from_1": (
-                "Your pairs are counted from 1 with the exponent −2i / d. The paper counts from 1 too, but subtracts 1 in the exponent: the first pair "
-                "turns by a whole radian a step.",
+                "Your pairs are counted from 1 with the exponent −2i / d. The paper counts from 1 too, but subtracts 1 in the exponent: the first pair turns by a "
+                "whole radian a step.",
                 {"-even / head_dim": "-(even + 2) / head_dim"},
             ),
             "last_exponent_is_one": (
@@ -53,8 +53,8 @@ MISCONCEPTIONS = [
                 {"return _": "return _ * 6.283185307179586"},
             ),
             "repeated_in_halves": (
-                "Your table has each angle twice, one half beside the other, as Hugging Face's has. Wanted is one angle for each pair, `(max_len, head_dim "
-                "/ 2)`: how the two of a pair lie is the layout's business.",
+                "Your table has each angle twice, one half beside the other, as Hugging Face's has. Wanted is one angle for each pair, `(max_len, head_dim / 2)`: "
+                "how the two of a pair lie is the layout's business.",
                 {"return _": "return _.repeat(1, 2)"},
             ),
             "repeated_side_by_side": (
@@ -74,8 +74,8 @@ MISCONCEPTIONS = [
                 {"return _": "angles = _\nreturn torch.polar(torch.ones_like(angles), angles)"},
             ),
             "table_in_half_precision": (
-                "Your table is in half precision. bfloat16 has not even every whole number above 256: the fast pairs of a long text would point anywhere. "
-                "Keep float32 at least.",
+                "Your table is in half precision. bfloat16 has not even every whole number above 256: the fast pairs of a long text would point anywhere. Keep "
+                "float32 at least.",
                 {"return _": "return _.to(torch.bfloat16)"},
             ),
         },
@@ -85,8 +85,7 @@ MISCONCEPTIONS = [
         {
             # --- apply_rope: where a token is
             "offset_ignored": (
-                "You ignore the offset: every chunk is turned as if it were the beginning of the text. With a cache each new token would then stand at "
-                "position 0.",
+                "You ignore the offset: every chunk is turned as if it were the beginning of the text. With a cache each new token would then stand at position 0.",
                 {"angles[offset : ...]": "angles[: x.size(-2)]", "_ + steps": "_ + steps - _"},
             ),
             "row_offsets_ignored": (
@@ -94,8 +93,7 @@ MISCONCEPTIONS = [
                 {"_ + steps": "_ + steps - _"},
             ),
             "offset_lost_after_a_cache": (
-                "A single token is always turned as the first of a text, that is, not at all. What a cache holds came before it: its position is the "
-                "offset.",
+                "A single token is always turned as the first of a text, that is, not at all. What a cache holds came before it: its position is the offset.",
                 {"angles[offset : _]": "angles[offset : _] if x.size(-2) > 1 else angles[:1]"},
             ),
             "chunk_at_one_position": (
@@ -104,10 +102,7 @@ MISCONCEPTIONS = [
             ),
             "offset_off_by_one": (
                 "Your tokens stand one position too far. The offset is the position of the first token itself, not of the one before.",
-                {
-                    "angles[offset : ...]": "angles[offset + 1 : offset + 1 + x.size(-2)]",
-                    "_ + steps": "_ + steps + 1",
-                },
+                {"angles[offset : ...]": "angles[offset + 1 : offset + 1 + x.size(-2)]", "_ + steps": "_ + steps + 1"},
             ),
             "last_positions_of_the_table": (
                 "You take the last rows of the table. A table may reach further than the text: the first token is at `offset`, however long the table is.",
@@ -118,37 +113,29 @@ MISCONCEPTIONS = [
                 {"offset.unsqueeze": "offset[:1].unsqueeze"},
             ),
             "row_offset_subtracted": (
-                "You subtract each row's offset from the positions, as one does for padding on the left. An offset is what came before the chunk: it is "
-                "added.",
+                "You subtract each row's offset from the positions, as one does for padding on the left. An offset is what came before the chunk: it is added.",
                 {"_ + steps": "steps - _"},
             ),
             "offset_only_an_int": (
                 "Your offset must be a single number. It may also be a tensor with one for each row of the batch.",
-                {
-                    "_check_offset(x, angles.size(0), offset)": "_check_offset(x, angles.size(0), offset)\n"
-                    "offset = int(offset)"
-                },
+                {"_check_offset(x, angles.size(0), offset)": "_check_offset(x, angles.size(0), offset)\noffset = int(offset)"},
             ),
             "row_offsets_over_heads": (
-                "Your offsets of the rows meet the axis in front of time, which is that of the heads. Axes are aligned from the right: what belongs to the "
-                "first axis of x needs axes of length 1 behind it.",
+                "Your offsets of the rows meet the axis in front of time, which is that of the heads. Axes are aligned from the right: what belongs to the first "
+                "axis of x needs axes of length 1 behind it.",
                 {"turns.view(len(turns), *_, *turns.shape[1:])": "turns.view(*_, *turns.shape)"},
             ),
             "always_one_head_axis": (
-                "With an offset for each row you always make room for exactly one axis between batch and time. There may be none, or two: count the axes "
-                "of x.",
+                "With an offset for each row you always make room for exactly one axis between batch and time. There may be none, or two: count the axes of x.",
                 {"turns.view(len(turns), *..., *turns.shape[1:])": "turns.unsqueeze(1)"},
             ),
             "row_offsets_over_time": (
                 "You add offsets of rows to steps of time entry by entry. Every row has every step: a column plus a row makes the table of all positions.",
-                {
-                    "offset.unsqueeze(-1)": "offset",
-                    "turns = turns.view(len(turns), *..., *turns.shape[1:])": "pass",
-                },
+                {"offset.unsqueeze(-1)": "offset", "turns = turns.view(len(turns), *..., *turns.shape[1:])": "pass"},
             ),
             "time_before_heads": (
-                "You take the second axis for time, as in (B, T, h, d). Heads have been moved forward here: time is the last axis but one, (B, h, T, d). "
-                "As it is, each head is turned by its number.",
+                "You take the second axis for time, as in (B, T, h, d). Heads have been moved forward here: time is the last axis but one, (B, h, T, d). As it is, "
+                "each head is turned by its number.",
                 {
                     "angles[offset : ...]": "angles[offset : offset + x.size(1)].unsqueeze(1)",
                     "steps = ...": "steps = torch.arange(x.size(1), device=offset.device)",
@@ -161,13 +148,12 @@ MISCONCEPTIONS = [
                 {"3: 'interleaved'": "'halves'"},
             ),
             "always_interleaved": (
-                'Your pairs always lie side by side, also where `layout="halves"` is asked for. Weights trained with the one layout are nonsense in the '
-                "other.",
+                'Your pairs always lie side by side, also where `layout="halves"` is asked for. Weights trained with the one layout are nonsense in the other.',
                 {"layout == 'interleaved'": "True"},
             ),
             "always_halves": (
-                'Your pairs always lie half a vector apart, also where `layout="interleaved"` is asked for. Weights trained with the one layout are '
-                "nonsense in the other.",
+                'Your pairs always lie half a vector apart, also where `layout="interleaved"` is asked for. Weights trained with the one layout are nonsense in '
+                "the other.",
                 {"layout == 'interleaved'": "False"},
             ),
             "halves_by_default": (
@@ -175,8 +161,8 @@ MISCONCEPTIONS = [
                 {"layout='interleaved'": "layout='halves'"},
             ),
             "put_back_in_halves": (
-                'With `layout="interleaved"` you turn the right pairs, but leave all first features on the left and all second ones on the right. Put each '
-                "back where it was. (Scores would not notice, as long as queries and keys do the same.)",
+                'With `layout="interleaved"` you turn the right pairs, but leave all first features on the left and all second ones on the right. Put each back '
+                "where it was. (Scores would not notice, as long as queries and keys do the same.)",
                 {"dim=axis": "dim=-2"},
             ),
             "put_back_side_by_side": (
@@ -184,13 +170,13 @@ MISCONCEPTIONS = [
                 {"dim=axis": "dim=-1"},
             ),
             "taken_apart_in_halves": (
-                'With `layout="interleaved"` you take features i and i + head_dim/2 for a pair, and put them back side by side. The two of a pair lie side '
-                "by side before and after.",
+                'With `layout="interleaved"` you take features i and i + head_dim/2 for a pair, and put them back side by side. The two of a pair lie side by side '
+                "before and after.",
                 {"....unbind(axis)": "x.to(wide).unflatten(-1, (2, pairs)).unbind(-2)"},
             ),
             "cosines_repeated_in_halves": (
-                "With pairs side by side, the two of a pair are turned by different angles in your answer: you repeat the angles half beside half. Repeat "
-                "them as the features lie, each twice in a row.",
+                "With pairs side by side, the two of a pair are turned by different angles in your answer: you repeat the angles half beside half. Repeat them as "
+                "the features lie, each twice in a row.",
                 {
                     "a, b = _": "a, b = _\n"
                     "full = torch.cat((turns, turns), dim=-1).unflatten(-1, sizes)\n"
@@ -200,8 +186,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "cosines_repeated_side_by_side": (
-                "With pairs half a vector apart, the two of a pair are turned by different angles in your answer: you repeat each angle twice in a row. "
-                "Repeat them as the features lie, half beside half.",
+                "With pairs half a vector apart, the two of a pair are turned by different angles in your answer: you repeat each angle twice in a row. Repeat "
+                "them as the features lie, half beside half.",
                 {
                     "a, b = _": "a, b = _\n"
                     "full = turns.repeat_interleave(2, dim=-1).unflatten(-1, sizes)\n"
@@ -212,8 +198,8 @@ MISCONCEPTIONS = [
             ),
             # --- apply_rope: the turn
             "turned_backwards": (
-                "You turn the wrong way: by −mθ. The minus belongs to the first of a pair. (A model trained your way would learn just as well; published "
-                "weights expect the paper's way.)",
+                "You turn the wrong way: by −mθ. The minus belongs to the first of a pair. (A model trained your way would learn just as well; published weights "
+                "expect the paper's way.)",
                 {"turns.sin": "(-turns).sin"},
             ),
             "cosine_and_sine_swapped": (
@@ -229,13 +215,13 @@ MISCONCEPTIONS = [
                 {"a * sin + b * cos": "b * cos - a * sin"},
             ),
             "mirrored": (
-                "You mirror pairs instead of turning them. They keep their length; but at position 0, where nothing is to change, the second of each pair "
-                "changes its sign.",
+                "You mirror pairs instead of turning them. They keep their length; but at position 0, where nothing is to change, the second of each pair changes "
+                "its sign.",
                 {"(..., a * sin + b * cos)": "(a * cos + b * sin, a * sin - b * cos)"},
             ),
             "turned_first_in_the_second": (
-                "The second feature of a pair is computed from the first one after it was turned. Both need the old values: compute both before you "
-                "overwrite either.",
+                "The second feature of a pair is computed from the first one after it was turned. Both need the old values: compute both before you overwrite "
+                "either.",
                 {"a * cos - b * sin": "a", "a, b = _": "a, b = _\na = a * cos - b * sin"},
             ),
             # --- apply_rope: dtypes, axes, memory
@@ -248,8 +234,8 @@ MISCONCEPTIONS = [
                 {"_.to(x.dtype)": "_"},
             ),
             "angles_in_half_precision": (
-                "You round the angles to the dtype of x before you take cosines. In half precision an angle of 200 is off by up to half a radian. Take "
-                "cosines and sines first, and then change the dtype.",
+                "You round the angles to the dtype of x before you take cosines. In half precision an angle of 200 is off by up to half a radian. Take cosines and "
+                "sines first, and then change the dtype.",
                 {"turns.cos": "turns.to(x.dtype).cos", "turns.sin": "turns.to(x.dtype).sin"},
             ),
             "always_in_float32": (
@@ -258,34 +244,25 @@ MISCONCEPTIONS = [
             ),
             "four_axes_only": (
                 "Your x must have four axes. Any number of axes may stand before time: heads come as one more, or not at all.",
-                {
-                    "wide = ...": "_, _, _, _ = x.shape\n"
-                    "wide = torch.promote_types(x.dtype, torch.float32)"
-                },
+                {"wide = ...": "_, _, _, _ = x.shape\nwide = torch.promote_types(x.dtype, torch.float32)"},
             ),
             "x_changed_in_place": (
                 "You write into x. Whoever called you still has it: the query of one layer would be turned twice. Return something new.",
                 {"_.to(x.dtype)": "x.copy_(_)"},
             ),
             "x_detached": (
-                "No gradient passes: x was cut off from where it came from (`.data`, `.detach()`, a `no_grad` around too much). The angles need no "
-                "gradient, but the projections before the turn do.",
+                "No gradient passes: x was cut off from where it came from (`.data`, `.detach()`, a `no_grad` around too much). The angles need no gradient, but "
+                "the projections before the turn do.",
                 {"x.to(wide)": "x.detach().to(wide)"},
             ),
             "complex_view_of_any_memory": (
                 "`view_as_complex` wants the two numbers of a pair side by side in memory, and x may lie there otherwise, after a transposition. Make it "
                 "contiguous first.",
-                {
-                    "turned = _": "if layout == 'interleaved':\n"
-                    "    torch.view_as_complex(x.to(wide).unflatten(-1, sizes))\n"
-                    "turned = _"
-                },
+                {"turned = _": "if layout == 'interleaved':\n    torch.view_as_complex(x.to(wide).unflatten(-1, sizes))\nturned = _"},
             ),
             "size_left_open": (
                 "You leave a size open with −1 in a reshape. A tensor without tokens has no numbers to work that size out from: name it.",
-                {
-                    "x.to(wide).unflatten(-1, sizes)": "x.to(wide).reshape(*x.shape[:-1], *((-1, 2) if axis == -1 else (2, -1)))"
-                },
+                {"x.to(wide).unflatten(-1, sizes)": "x.to(wide).reshape(*x.shape[:-1], *((-1, 2) if axis == -1 else (2, -1)))"},
             ),
         },
     ),

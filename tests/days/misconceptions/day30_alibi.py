@@ -8,23 +8,23 @@ MISCONCEPTIONS = [
         {
             # --- slopes: any number of heads
             "power_strictly_below": (
-                "You look for a power of two *below* the number of heads even where that number is one itself. Your slopes of 8 heads are then the right "
-                "numbers in another order: those of 4 heads first. A power of two has the plain sequence.",
+                "You look for a power of two *below* the number of heads even where that number is one itself. Your slopes of 8 heads are then the right numbers "
+                "in another order: those of 4 heads first. A power of two has the plain sequence.",
                 {"power = ...": "power = max(1, 2 ** ((n_heads - 1).bit_length() - 1))"},
             ),
             "plain_formula_for_any_number": (
-                "You use 2^(−8k/h) for every h. That is the rule where h is a power of two; for the others the authors' code, and every model trained with "
-                "it, takes the slopes of the power of two below and fills up with some of the one above.",
+                "You use 2^(−8k/h) for every h. That is the rule where h is a power of two; for the others the authors' code, and every model trained with it, "
+                "takes the slopes of the power of two below and fills up with some of the one above.",
                 {"power = ...": "power = n_heads"},
             ),
             "first_slopes_of_the_longer": (
-                "The slopes that you fill up with are the first ones of twice the power of two, one after the other. Every second one of these you have "
-                "already: take the first, the third, the fifth …, which lie between those that you have.",
+                "The slopes that you fill up with are the first ones of twice the power of two, one after the other. Every second one of these you have already: "
+                "take the first, the third, the fifth …, which lie between those that you have.",
                 {"range(1, 2 * missing, 2)": "range(1, missing + 1)"},
             ),
             "even_slopes_of_the_longer": (
-                "The slopes that you fill up with are those that you have already, once more from the start: the second, the fourth, the sixth … of twice "
-                "the power of two. So pairs of heads are alike. Wanted are the first, the third, the fifth …, which lie between.",
+                "The slopes that you fill up with are those that you have already, once more from the start: the second, the fourth, the sixth … of twice the "
+                "power of two. So pairs of heads are alike. Wanted are the first, the third, the fifth …, which lie between.",
                 {"range(1, 2 * missing, 2)": "range(2, 2 * missing + 1, 2)"},
             ),
             "last_slopes_of_the_longer": (
@@ -32,24 +32,18 @@ MISCONCEPTIONS = [
                 {"range(1, 2 * missing, 2)": "range(2 * (power - missing) + 1, 2 * power, 2)"},
             ),
             "cut_from_the_longer": (
-                "You take the first slopes of the next larger power of two. So all heads are steep, and none looks far. The power of two *below* comes "
-                "first, whole, down to 1/256.",
-                {
-                    "n_heads.bit_length() - 1": "(n_heads - 1).bit_length()",
-                    "torch.tensor(slopes)": "torch.tensor(slopes[:n_heads])",
-                },
+                "You take the first slopes of the next larger power of two. So all heads are steep, and none looks far. The power of two *below* comes first, "
+                "whole, down to 1/256.",
+                {"n_heads.bit_length() - 1": "(n_heads - 1).bit_length()", "torch.tensor(slopes)": "torch.tensor(slopes[:n_heads])"},
             ),
             "nearest_power": (
-                "You round to the nearest power of two, so that a number of heads a little below one gets that power's slopes, cut off. It is always the "
-                "power below that comes first.",
-                {
-                    "n_heads.bit_length() - 1": "round(float(torch.tensor(float(n_heads)).log2()))",
-                    "torch.tensor(slopes)": "torch.tensor(slopes[:n_heads])",
-                },
+                "You round to the nearest power of two, so that a number of heads a little below one gets that power's slopes, cut off. It is always the power "
+                "below that comes first.",
+                {"n_heads.bit_length() - 1": "round(float(torch.tensor(float(n_heads)).log2()))", "torch.tensor(slopes)": "torch.tensor(slopes[:n_heads])"},
             ),
             "sorted_slopes": (
-                "You have the right slopes, sorted. Where the number of heads is no power of two those that fill up come after the others, and it is by "
-                "their places that trained heads find them.",
+                "You have the right slopes, sorted. Where the number of heads is no power of two those that fill up come after the others, and it is by their "
+                "places that trained heads find them.",
                 {"torch.tensor(slopes)": "torch.tensor(sorted(slopes, reverse=True))"},
             ),
             "those_between_first": (
@@ -58,8 +52,8 @@ MISCONCEPTIONS = [
             ),
             # --- slopes: the sequence
             "always_halving": (
-                "Your slopes are halved from head to head, whatever the number of heads. That is so for 8 heads, the paper's example. In general 8 "
-                "halvings are shared out among h steps, so that the last slope is always 1/256.",
+                "Your slopes are halved from head to head, whatever the number of heads. That is so for 8 heads, the paper's example. In general 8 halvings are "
+                "shared out among h steps, so that the last slope is always 1/256.",
                 {"2 ** (-8 * k / power)": "2.0**-k", "-8 * k / (2 * power)": "-k / 2"},
             ),
             "exponent_without_8": (
@@ -72,10 +66,7 @@ MISCONCEPTIONS = [
             ),
             "all_counted_from_0": (
                 "You count k from 0, in both sequences, so the first slope is 1 and the last is not yet 1/256. k runs from 1.",
-                {
-                    "range(1, power + 1)": "range(power)",
-                    "range(1, 2 * missing, 2)": "range(0, 2 * missing - 1, 2)",
-                },
+                {"range(1, power + 1)": "range(power)", "range(1, 2 * missing, 2)": "range(0, 2 * missing - 1, 2)"},
             ),
             "gentlest_first": (
                 "Your slopes rise from head to head. The first head's is the steepest.",
@@ -83,10 +74,7 @@ MISCONCEPTIONS = [
             ),
             "base_e": (
                 "You take powers of e. They are powers of 2: eight heads have ½, ¼, ⅛ …",
-                {
-                    "2 ** (-8 * k / power)": "2.718281828459045 ** (-8 * k / power)",
-                    "2: 2 ** _": "2.718281828459045 ** _",
-                },
+                {"2 ** (-8 * k / power)": "2.718281828459045 ** (-8 * k / power)", "2: 2 ** _": "2.718281828459045 ** _"},
             ),
             "evenly_spaced": (
                 "Your slopes are evenly spaced. They are a geometric sequence: each is the same *fraction* of the one before.",
@@ -97,8 +85,8 @@ MISCONCEPTIONS = [
                 {"return _": "return -_"},
             ),
             "float64_slopes": (
-                "Your slopes are float64. Compute them as finely as you like, and hand them out in torch's default dtype: the scores that they are added "
-                "to have it.",
+                "Your slopes are float64. Compute them as finely as you like, and hand them out in torch's default dtype: the scores that they are added to have "
+                "it.",
                 {"torch.tensor(slopes)": "torch.tensor(slopes, dtype=torch.float64)"},
             ),
         },
@@ -108,8 +96,8 @@ MISCONCEPTIONS = [
         {
             # --- the bias: where queries are
             "queries_first": (
-                "You take the queries for the first positions. They are the last: with a cache the only query is the newest token, at position t_k − 1, "
-                "and what is near it are the last keys.",
+                "You take the queries for the first positions. They are the last: with a cache the only query is the newest token, at position t_k − 1, and what "
+                "is near it are the last keys.",
                 {"key[t_k - t_q :]": "key[:t_q]"},
             ),
             "query_after_the_keys": (
@@ -122,33 +110,33 @@ MISCONCEPTIONS = [
             ),
             # --- the bias: the distance
             "later_keys_rewarded": (
-                "Your distance has a sign, so keys later than the query get a *higher* score the further away they are. Under a causal mask nobody sees "
-                "it; an encoder would stare at the end of its text. Distance is positive both ways.",
+                "Your distance has a sign, so keys later than the query get a *higher* score the further away they are. Under a causal mask nobody sees it; an "
+                "encoder would stare at the end of its text. Distance is positive both ways.",
                 {"_.abs()": "_"},
             ),
             "later_keys_at_0": (
-                "Keys later than the query have a bias of 0 with you, as though they were as near as the query itself. Here they are as far away as "
-                "earlier ones; hiding them is the mask's business.",
+                "Keys later than the query have a bias of 0 with you, as though they were as near as the query itself. Here they are as far away as earlier ones; "
+                "hiding them is the mask's business.",
                 {"_.abs()": "_.clamp(min=0)"},
             ),
             "hides_the_future": (
-                "You have put the causal mask into the bias: later keys are at −∞. The bias only says how far; an encoder adds it too, and a decoder has "
-                "its own mask.",
+                "You have put the causal mask into the bias: later keys are at −∞. The bias only says how far; an encoder adds it too, and a decoder has its own "
+                "mask.",
                 {"return _": "return _.masked_fill(query.unsqueeze(1) < key, -torch.inf)"},
             ),
             "key_position_alone": (
-                "Your bias grows with the key's own position and is the same for every query. A causal softmax cannot tell that from the distance, as each "
-                "row is only shifted, and much published code does so; here the bias is the distance, so that it means the same without a causal mask.",
+                "Your bias grows with the key's own position and is the same for every query. A causal softmax cannot tell that from the distance, as each row is "
+                "only shifted, and much published code does so; here the bias is the distance, so that it means the same without a causal mask.",
                 {"-_ * distance": "_ * key.expand(t_q, t_k)"},
             ),
             "counted_from_1": (
-                "You count the distance from 1: a query pays for looking at itself. The softmax would not notice, but query and key at the same position "
-                "are 0 apart.",
+                "You count the distance from 1: a query pays for looking at itself. The softmax would not notice, but query and key at the same position are 0 "
+                "apart.",
                 {"distance = _": "distance = (_ + 1)"},
             ),
             "share_of_the_length": (
-                "You divide the distance by the length. Five tokens back is then another bias in each text, and what was learnt on short texts is wrong "
-                "for long ones: just what this was made to avoid.",
+                "You divide the distance by the length. Five tokens back is then another bias in each text, and what was learnt on short texts is wrong for long "
+                "ones: just what this was made to avoid.",
                 {"distance = _": "distance = _ / max(1, t_k)"},
             ),
             "logarithm_of_the_distance": (

@@ -7,8 +7,8 @@ MISCONCEPTIONS = of(
     {
         # --- the cache
         "layer_not_named": (
-            "You do not tell a block which one it is, and a block that is not told takes itself for the first. So all of them write their keys and "
-            "values into layer 0 of the cache, one behind the other. Without a cache nothing shows.",
+            "You do not tell a block which one it is, and a block that is not told takes itself for the first. So all of them write their keys and values into "
+            "layer 0 of the cache, one behind the other. Without a cache nothing shows.",
             {"block(x, cache, layer)": "block(x, cache)"},
         ),
         "layers_from_1": (
@@ -16,8 +16,7 @@ MISCONCEPTIONS = of(
             {"enumerate(self.blocks)": "enumerate(self.blocks, 1)"},
         ),
         "cache_not_passed_on": (
-            "You take a cache and never hand it to the blocks: each chunk is read as if it were the whole text, from position 0, and the cache stays "
-            "empty.",
+            "You take a cache and never hand it to the blocks: each chunk is read as if it were the whole text, from position 0, and the cache stays empty.",
             {"block(x, cache, layer)": "block(x)"},
         ),
         "cache_for_the_first_block": (
@@ -25,31 +24,26 @@ MISCONCEPTIONS = of(
             {"block(x, cache, layer)": "block(x, cache if layer == 0 else None, layer)"},
         ),
         "only_the_last_token_of_a_chunk": (
-            "Once the cache holds something you read only the last token of what comes. `tokens` is the chunk that follows, and it may be several "
-            "tokens long: all of them are to be read and scored.",
-            {
-                "self.embed(tokens)": "self.embed(tokens if cache is None or not cache.length else tokens[:, -1:])"
-            },
+            "Once the cache holds something you read only the last token of what comes. `tokens` is the chunk that follows, and it may be several tokens long: "
+            "all of them are to be read and scored.",
+            {"self.embed(tokens)": "self.embed(tokens if cache is None or not cache.length else tokens[:, -1:])"},
         ),
         "expects_the_whole_text": (
-            "With a cache you cut off the beginning of `tokens`, as if the whole text came in again. What comes is the new chunk alone: the whole of "
-            "it is new.",
-            {
-                "self.embed(tokens)": "self.embed(tokens if cache is None else tokens[:, cache.length :])"
-            },
+            "With a cache you cut off the beginning of `tokens`, as if the whole text came in again. What comes is the new chunk alone: the whole of it is new.",
+            {"self.embed(tokens)": "self.embed(tokens if cache is None else tokens[:, cache.length :])"},
         ),
         "last_row_with_a_cache": (
             "With a cache you return the scores of the last token alone. That is all that writing needs, but every token of the chunk is to be scored.",
             {"return _": "x = x if cache is None else x[:, -1:]\nreturn _"},
         ),
         "counted_once_more": (
-            "You add the chunk to the cache's `length` yourself. The cache has counted it already, when the last layer appended: the first layer of "
-            "the next chunk then takes its angles from positions that are too far on.",
+            "You add the chunk to the cache's `length` yourself. The cache has counted it already, when the last layer appended: the first layer of the next "
+            "chunk then takes its angles from positions that are too far on.",
             {"return _": "if cache is not None:\n    cache.length += tokens.size(1)\nreturn _"},
         ),
         "cache_kept_in_the_model": (
-            "Your model keeps the cache that it was given, and goes on with it when the next text comes without one. What was read belongs in the "
-            "caller's cache.",
+            "Your model keeps the cache that it was given, and goes on with it when the next text comes without one. What was read belongs in the caller's "
+            "cache.",
             {
                 "self.embed = _": "self.cache = None\nself.embed = _",
                 "past_length(tokens, cache, self.config)": "cache = self.cache = self.cache if cache is None else cache\n"
@@ -62,18 +56,17 @@ MISCONCEPTIONS = of(
             {"_ // config.n_heads": "_"},
         ),
         "angles_of_a_key_heads_share": (
-            "You divide d_model by n_kv_heads for the width of a head. There are fewer heads of keys, but each is as wide as a query's: d_model / "
-            "n_heads.",
+            "You divide d_model by n_kv_heads for the width of a head. There are fewer heads of keys, but each is as wide as a query's: d_model / n_heads.",
             {"2: config.n_heads": "config.n_kv_heads"},
         ),
         "base_not_passed": (
-            "Your angles have a base of 10,000 whatever the config says. LLaMA 1 and 2 have that one, LLaMA 3 has 500,000: with the wrong base its "
-            "weights give nonsense.",
+            "Your angles have a base of 10,000 whatever the config says. LLaMA 1 and 2 have that one, LLaMA 3 has 500,000: with the wrong base its weights "
+            "give nonsense.",
             {"config.base": ""},
         ),
         "as_many_angles_as_features": (
-            "Your table of angles has d_model rows. A row is a position, and there are as many positions as the context holds: a long text has none "
-            "left for its end.",
+            "Your table of angles has d_model rows. A row is a position, and there are as many positions as the context holds: a long text has none left for "
+            "its end.",
             {"config.context": "config.d_model"},
         ),
         "angles_learnt": (
@@ -81,25 +74,20 @@ MISCONCEPTIONS = of(
             {"angles = _": "angles = _\nangles = nn.Parameter(angles.float())"},
         ),
         "angles_saved": (
-            "Your angles are a buffer that is saved with the weights. They can be computed at any time, and a published state dict has no such name. "
-            "An attribute will do.",
-            {
-                "with torch.device('cpu'):\n    _": "with torch.device('cpu'):\n"
-                "    _\n"
-                "self.register_buffer('angles', angles)"
-            },
+            "Your angles are a buffer that is saved with the weights. They can be computed at any time, and a published state dict has no such name. An "
+            "attribute will do.",
+            {"with torch.device('cpu'):\n    _": "with torch.device('cpu'):\n    _\nself.register_buffer('angles', angles)"},
         ),
         "table_for_each_layer": (
-            "Each of your blocks has a copy of the table of angles: deep copies copy that, too. Make the table once, and hand the same tensor to every "
-            "block.",
+            "Each of your blocks has a copy of the table of angles: deep copies copy that, too. Make the table once, and hand the same tensor to every block.",
             {
                 "self.config = config": "from implementation import clones\nself.config = config",
                 "nn.ModuleList(...)": "clones(LLaMABlock(config, angles), config.n_layers)",
             },
         ),
         "angles_without_numbers": (
-            'Made on the device "meta", your model has angles without numbers. Weights are loaded afterwards; the angles are in no file. Say where '
-            "they are to be made.",
+            'Made on the device "meta", your model has angles without numbers. Weights are loaded afterwards; the angles are in no file. Say where they are to '
+            "be made.",
             {"with torch.device('cpu'):\n    _": "if True:\n    _"},
         ),
         # --- the head
@@ -141,19 +129,18 @@ MISCONCEPTIONS = of(
             {"self.embed(tokens)": "self.embed(tokens) * self.config.d_model**0.5"},
         ),
         "positions_learnt_and_added": (
-            "You add learnt positions to the tokens, as GPT-2 does. In LLaMA nothing is added: each layer turns its queries and keys, and that is all "
-            "it knows of positions.",
+            "You add learnt positions to the tokens, as GPT-2 does. In LLaMA nothing is added: each layer turns its queries and keys, and that is all it knows "
+            "of positions.",
             {
-                "self.embed = _": "self.embed = _\n"
-                "self.positions = nn.Embedding(config.context, config.d_model)",
+                "self.embed = _": "self.embed = _\nself.positions = nn.Embedding(config.context, config.d_model)",
                 "_\nx = self.embed(tokens)": "past = _\n"
                 "places = torch.arange(past, past + tokens.size(1), device=tokens.device)\n"
                 "x = self.embed(tokens) + self.positions(places)",
             },
         ),
         "sinusoids_added": (
-            "You add sines and cosines to the tokens, as the paper of 2017 does. In LLaMA nothing is added: each layer turns its queries and keys, and "
-            "that is all it knows of positions.",
+            "You add sines and cosines to the tokens, as the paper of 2017 does. In LLaMA nothing is added: each layer turns its queries and keys, and that is "
+            "all it knows of positions.",
             {
                 "self.embed = _": "self.embed = _\n"
                 "from implementation import PositionalEncoding\n"
@@ -175,8 +162,7 @@ MISCONCEPTIONS = of(
             {"(_ for _ in ...)": "[_] * config.n_layers"},
         ),
         "blocks_in_a_plain_list": (
-            "Your blocks lie in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimiser will ever train "
-            "them.",
+            "Your blocks lie in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimiser will ever train them.",
             {"nn.ModuleList(...)": "[LLaMABlock(config, angles) for _ in range(config.n_layers)]"},
         ),
         "blocks_from_last_to_first": (
@@ -184,24 +170,24 @@ MISCONCEPTIONS = of(
             {"enumerate(self.blocks)": "reversed([*enumerate(self.blocks)])"},
         ),
         "n_kv_heads_ignored": (
-            "Your layers have as many heads of keys and values as of queries, whatever the config says. `n_kv_heads` is a field of its own; a block "
-            "reads it from the config.",
+            "Your layers have as many heads of keys and values as of queries, whatever the config says. `n_kv_heads` is a field of its own; a block reads it "
+            "from the config.",
             {
                 "self.config = config": "from dataclasses import replace\nself.config = config",
                 "LLaMABlock(config, angles)": "LLaMABlock(replace(config, n_kv_heads=config.n_heads), angles)",
             },
         ),
         "d_ff_is_four_times_d_model": (
-            "Your networks are four times as wide as the model. SwiGLU has three matrices, and LLaMA makes them narrower in turn; the width is the "
-            "config's `d_ff`.",
+            "Your networks are four times as wide as the model. SwiGLU has three matrices, and LLaMA makes them narrower in turn; the width is the config's "
+            "`d_ff`.",
             {
                 "self.config = config": "from dataclasses import replace\nself.config = config",
                 "LLaMABlock(config, angles)": "LLaMABlock(replace(config, d_ff=4 * config.d_model), angles)",
             },
         ),
         "no_final_norm": (
-            "You have no final norm. In pre-norm each block adds to x and nothing norms the sum, which grows from block to block; it is normed once, "
-            "before the head.",
+            "You have no final norm. In pre-norm each block adds to x and nothing norms the sum, which grows from block to block; it is normed once, before "
+            "the head.",
             {"self.norm = ...": "", "self.norm(x)": "x"},
         ),
         "final_norm_unused": (
@@ -210,14 +196,11 @@ MISCONCEPTIONS = of(
         ),
         "layer_norm_at_the_end": (
             "Your last norm is a LayerNorm, with a mean that is taken off and a bias that is added. In LLaMA every norm is an RMSNorm, this one too.",
-            {
-                "self.norm = ...": "from implementation import LayerNorm\n"
-                "self.norm = LayerNorm(config.d_model, config.eps)"
-            },
+            {"self.norm = ...": "from implementation import LayerNorm\nself.norm = LayerNorm(config.d_model, config.eps)"},
         ),
         "torchs_own_norm": (
-            "Your last norm is torch's. It computes the same, but calls its parameter `weight`: here it is `gain`, as on day 28, and weights find "
-            "their places by name.",
+            "Your last norm is torch's. It computes the same, but calls its parameter `weight`: here it is `gain`, as on day 28, and weights find their places "
+            "by name.",
             {"RMSNorm(_, config.eps)": "nn.RMSNorm(_, config.eps)"},
         ),
         "eps_of_its_own": (
@@ -225,13 +208,11 @@ MISCONCEPTIONS = of(
             {"config.eps": "1e-6"},
         ),
         "norm_first": (
-            "Your norm comes before the blocks and not after them. Each block norms what it reads by itself; what has no norm is the sum that they "
-            "leave.",
+            "Your norm comes before the blocks and not after them. Each block norms what it reads by itself; what has no norm is the sum that they leave.",
             {"self.norm(x)": "x", "1: x = _": "x = _\nx = self.norm(x)"},
         ),
         "normed_after_each_block": (
-            "You put the final norm after every block. The shortcut is to reach from the embeddings to the last block untouched: it is normed once, at "
-            "the end.",
+            "You put the final norm after every block. The shortcut is to reach from the embeddings to the last block untouched: it is normed once, at the end.",
             {"2: x = _": "x = self.norm(_)", "self.norm(x)": "x"},
         ),
         "config_not_kept": (
@@ -240,13 +221,11 @@ MISCONCEPTIONS = of(
         ),
         # --- the start
         "starts_as_torch_starts_it": (
-            "You leave the weights as torch makes them: its tables start at N(0, 1), fifty times as wide as they should, and its linear layers "
-            "uniformly.",
+            "You leave the weights as torch makes them: its tables start at N(0, 1), fifty times as wide as they should, and its linear layers uniformly.",
             {"self.parameters()": "()"},
         ),
         "only_the_table_is_started": (
-            "Only your table of tokens starts as it should. Either nothing else was asked for, or the rest was made after you had gone through the "
-            "parameters.",
+            "Only your table of tokens starts as it should. Either nothing else was asked for, or the rest was made after you had gone through the parameters.",
             {"self.parameters()": "[self.embed.weight]"},
         ),
         "head_made_after_the_start": (
@@ -266,11 +245,10 @@ MISCONCEPTIONS = of(
             {"nn.init.normal_": "nn.init.xavier_uniform_", "std=0.02": ""},
         ),
         "residuals_made_smaller": (
-            "What writes into the shortcut starts smaller by √(2 N) in your model. That is GPT-2's; LLaMA's published configurations know one "
-            "deviation for all.",
+            "What writes into the shortcut starts smaller by √(2 N) in your model. That is GPT-2's; LLaMA's published configurations know one deviation for "
+            "all.",
             {
-                "for parameter in self.parameters():\n"
-                "    ...": "for name, parameter in self.named_parameters():\n"
+                "for parameter in self.parameters():\n    ...": "for name, parameter in self.named_parameters():\n"
                 "    if parameter.dim() == 2:\n"
                 "        small = name.endswith(('w_o.weight', 'w_down.weight'))\n"
                 "        nn.init.normal_(parameter, std=0.02 / ((2 * config.n_layers) ** 0.5 if small else 1))"
@@ -281,11 +259,9 @@ MISCONCEPTIONS = of(
             {"parameter.dim() == 2": "True"},
         ),
         "blocks_start_equal": (
-            "Your blocks start with the same numbers: they were copied after they had been drawn. Copies are fine; draw afterwards, or make each by "
-            "itself.",
+            "Your blocks start with the same numbers: they were copied after they had been drawn. Copies are fine; draw afterwards, or make each by itself.",
             {
-                "for parameter in self.parameters():\n"
-                "    _": "for parameter in self.parameters():\n"
+                "for parameter in self.parameters():\n    _": "for parameter in self.parameters():\n"
                 "    _\n"
                 "for block in self.blocks:\n"
                 "    block.load_state_dict(self.blocks[0].state_dict())"

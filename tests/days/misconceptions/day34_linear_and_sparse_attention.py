@@ -52,36 +52,33 @@ MISCONCEPTIONS = [
         {
             # --- memory: right numbers, in a way that the day is there to avoid
             "table_of_scores": (
-                "Your numbers are right, but you multiply every query with every key: that is T × T numbers again. Add up the products of keys and values "
-                "first; where it is causal, let only the queries and keys of one chunk meet.",
+                "Your numbers are right, but you multiply every query with every key: that is T × T numbers again. Add up the products of keys and values first; "
+                "where it is causal, let only the queries and keys of one chunk meet.",
                 TABLE,
             ),
             "state_for_each_token": (
-                "Your numbers are right, but there is a d_k × d_v state for every single token: in a running sum over all the outer products, or in a loop "
-                "over tokens whose states are all kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
+                "Your numbers are right, but there is a d_k × d_v state for every single token: in a running sum over all the outer products, or in a loop over "
+                "tokens whose states are all kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
                 STATES_BY_SUMS,
             ),
             # --- numbers
             "small_number_in_the_denominator": (
-                "You add a small number to the denominator. Much published code does, and float32 hardly notices; in float64 it is a hundred million times "
-                "the rounding. Divide by the sum of the weights itself, and treat a sum that is exactly 0 by itself.",
+                "You add a small number to the denominator. Much published code does, and float32 hardly notices; in float64 it is a hundred million times the "
+                "rounding. Divide by the sum of the weights itself, and treat a sum that is exactly 0 by itself.",
                 {"mixed / ...": "mixed / (total + 1e-6)"},
             ),
             "one_added_after_rounding": (
-                "You compute elu(x) and then add 1. Below 0 elu(x) is eˣ − 1, so eˣ is rounded away beside the 1: at x = −17.4 float32 is left with "
-                "exactly 0. The feature is eˣ itself there.",
-                {
-                    "query = ...": "query = F.elu(query) + 1",
-                    "torch.where(key > 0, key + 1, ...)": "F.elu(key) + 1",
-                },
+                "You compute elu(x) and then add 1. Below 0 elu(x) is eˣ − 1, so eˣ is rounded away beside the 1: at x = −17.4 float32 is left with exactly 0. The "
+                "feature is eˣ itself there.",
+                {"query = ...": "query = F.elu(query) + 1", "torch.where(key > 0, key + 1, ...)": "F.elu(key) + 1"},
             ),
             "zero_by_zero": (
                 "Where there are no keys you divide 0 by 0, which is NaN. Nothing to attend to gives 0, as in day 8.",
                 {"mixed / ...": "mixed / total"},
             ),
             "sums_in_halves": (
-                "You add up in the inputs' own dtype. In float16 a sum over thousands of keys overflows, in bfloat16 it stops growing after a few hundred. "
-                "Compute in float32, and round once, at the end.",
+                "You add up in the inputs' own dtype. In float16 a sum over thousands of keys overflows, in bfloat16 it stops growing after a few hundred. Compute "
+                "in float32, and round once, at the end.",
                 {"value.dtype, ...": "value.dtype, value.dtype"},
             ),
             "always_float32": (
@@ -99,32 +96,19 @@ MISCONCEPTIONS = [
             ),
             "no_one_added": (
                 "Your features are elu(x), without the 1. They can be negative, so weights can be, and their sum can come near 0.",
-                {
-                    "query = ...": "query = F.elu(query)",
-                    "torch.where(key > 0, key + 1, ...)": "F.elu(key)",
-                },
+                {"query = ...": "query = F.elu(query)", "torch.where(key > 0, key + 1, ...)": "F.elu(key)"},
             ),
             "relu": (
                 "Your features are max(0, x). Below 0 they are 0 and have no gradient; elu(x) + 1 stays positive everywhere.",
-                {
-                    "query = ...": "query = query.relu()",
-                    "torch.where(key > 0, key + 1, ...)": "key.relu()",
-                },
+                {"query = ...": "query = query.relu()", "torch.where(key > 0, key + 1, ...)": "key.relu()"},
             ),
             "exponential": (
                 "Your features are eˣ on both sides of 0. Above 0 elu(x) + 1 is a straight line, x + 1.",
-                {
-                    "query = ...": "query = query.exp()",
-                    "torch.where(key > 0, key + 1, ...)": "key.exp()",
-                },
+                {"query = ...": "query = query.exp()", "torch.where(key > 0, key + 1, ...)": "key.exp()"},
             ),
             "softmax_of_features": (
-                "You take softmaxes of queries and keys. That is another linear attention (Shen et al. 2018). Here every feature goes through elu(x) + 1 "
-                "by itself.",
-                {
-                    "query = ...": "query = query.softmax(-1)",
-                    "torch.where(key > 0, key + 1, ...)": "key.softmax(-1)",
-                },
+                "You take softmaxes of queries and keys. That is another linear attention (Shen et al. 2018). Here every feature goes through elu(x) + 1 by itself.",
+                {"query = ...": "query = query.softmax(-1)", "torch.where(key > 0, key + 1, ...)": "key.softmax(-1)"},
             ),
             "keys_not_mapped": (
                 "Only your queries go through the feature map. Keys do as well, or weights can be negative.",
@@ -144,24 +128,22 @@ MISCONCEPTIONS = [
                 {"mixed / ...": "mixed"},
             ),
             "divided_by_the_count": (
-                "You divide by the number of keys. What a mean with weights is divided by is the sum of the weights, which is each query's own: φ(q) · Σ "
-                "φ(k).",
+                "You divide by the number of keys. What a mean with weights is divided by is the sum of the weights, which is each query's own: φ(q) · Σ φ(k).",
                 {"mixed / ...": "mixed / max(t_k, 1)"},
             ),
             "divided_by_the_keys_alone": (
-                "Your denominator is the sum of the keys' features, and the query has no part in it. A query with larger features has larger weights: they "
-                "have to cancel, φ(q) · Σ φ(k).",
+                "Your denominator is the sum of the keys' features, and the query has no part in it. A query with larger features has larger weights: they have to "
+                "cancel, φ(q) · Σ φ(k).",
                 {
                     "output = _": "total = total / query.flatten(-3, -2)[..., :t_q, :].sum(-1, keepdim=True) if causal else total / query.sum(-1, keepdim=True)\n"
                     "output = _"
                 },
             ),
             "denominator_of_all_keys": (
-                "Your numerator is causal, your denominator runs over all keys. Both sums end at the query's own position; otherwise later tokens are seen "
-                "after all, and the weights do not sum to 1.",
+                "Your numerator is causal, your denominator runs over all keys. Both sums end at the query's own position; otherwise later tokens are seen after "
+                "all, and the weights do not sum to 1.",
                 {
-                    "value = F.pad(value, (0, 1), value=1.0)": "value = F.pad(value, (0, 1), value=1.0)\n"
-                    "everything = query @ key.sum(-2).unsqueeze(-1)",
+                    "value = F.pad(value, (0, 1), value=1.0)": "value = F.pad(value, (0, 1), value=1.0)\neverything = query @ key.sum(-2).unsqueeze(-1)",
                     "sums[..., -1:]": "everything",
                 },
             ),
@@ -196,21 +178,18 @@ MISCONCEPTIONS = [
                 {"_.cumsum(dim=-3)": "_"},
             ),
             "chunks_forget": (
-                "Every chunk starts anew, so that a query forgets all that came before its own. What earlier chunks have left has to be added, to "
-                "numerator and denominator.",
+                "Every chunk starts anew, so that a query forgets all that came before its own. What earlier chunks have left has to be added, to numerator and "
+                "denominator.",
                 {"_ + query @ earlier": "_"},
             ),
             "state_detached": (
-                "Your outputs are right, but the state that is handed from chunk to chunk has lost its gradient: keys and values learn nothing from "
-                "queries of later chunks.",
+                "Your outputs are right, but the state that is handed from chunk to chunk has lost its gradient: keys and values learn nothing from queries of "
+                "later chunks.",
                 {"earlier = _": "earlier = _.detach()"},
             ),
             "tail_dropped": (
                 "Tokens that do not fill a chunk are dropped. T may be any number: fill the last chunk up, or let it be shorter.",
-                {
-                    "-(-t_k // size)": "max(1, t_k // size)",
-                    "sums = _[..., :t_q, :]": "sums = _[..., : min(t_q, chunks * size), :]",
-                },
+                {"-(-t_k // size)": "max(1, t_k // size)", "sums = _[..., :t_q, :]": "sums = _[..., : min(t_q, chunks * size), :]"},
             ),
             "filled_up_in_front": (
                 "You fill up with tokens in front, and take the result from the front as well. What is filled up has to be cut off at the same end.",
@@ -231,8 +210,7 @@ MISCONCEPTIONS = [
                 {"distance <= window": "distance <= window // 2"},
             ),
             "window_ends_early": (
-                "The token at distance `window` exactly is hidden. It is the last one that is seen; and with a window of 0 a token would not even see "
-                "itself.",
+                "The token at distance `window` exactly is hidden. It is the last one that is seen; and with a window of 0 a token would not even see itself.",
                 {"distance <= window": "distance < window"},
             ),
             "window_of_the_past": (
@@ -252,11 +230,9 @@ MISCONCEPTIONS = [
                 {"near = _": "distance = torch.minimum(distance, size - distance)\nnear = _"},
             ),
             "blocks": (
-                "You cut the text into blocks that see themselves. At a block's border neighbours do not see each other then; a window slides along with "
-                "each token.",
-                {
-                    "distance <= window": "position.unsqueeze(1) // (window + 1) == position // (window + 1)"
-                },
+                "You cut the text into blocks that see themselves. At a block's border neighbours do not see each other then; a window slides along with each "
+                "token.",
+                {"distance <= window": "position.unsqueeze(1) // (window + 1) == position // (window + 1)"},
             ),
             "without_itself": (
                 "A token does not see itself. Its distance to itself is 0, which is within any window.",
@@ -297,9 +273,7 @@ MISCONCEPTIONS = [
             ),
             "global_tokens_without_a_window": (
                 "The pairs within the window are lost where a token is not global. What may attend is near, *or* one of the two is global.",
-                {
-                    "(near | first | _).unsqueeze(0)": "(first | _).unsqueeze(0) if global_tokens else near.unsqueeze(0)"
-                },
+                {"(near | first | _).unsqueeze(0)": "(first | _).unsqueeze(0) if global_tokens else near.unsqueeze(0)"},
             ),
             # --- form
             "inverted": (

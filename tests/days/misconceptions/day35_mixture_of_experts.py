@@ -12,12 +12,9 @@ MISCONCEPTIONS = [
                 {"1: dim=-1": "dim=-2 if scores.dim() > 1 else -1"},
             ),
             "probabilities_of_the_chosen_only": (
-                "You take the softmax of the k largest scores, and give all other experts a probability of 0. For the weights that makes no difference. "
-                "But `probs` are those of all experts: an expert that is not chosen learns by them to become likelier.",
-                {
-                    "probs = ...": "best = scores.topk(self.k, dim=-1)\n"
-                    "probs = torch.zeros_like(scores).scatter(-1, best.indices, best.values.softmax(-1))"
-                },
+                "You take the softmax of the k largest scores, and give all other experts a probability of 0. For the weights that makes no difference. But "
+                "`probs` are those of all experts: an expert that is not chosen learns by them to become likelier.",
+                {"probs = ...": "best = scores.topk(self.k, dim=-1)\nprobs = torch.zeros_like(scores).scatter(-1, best.indices, best.values.softmax(-1))"},
             ),
             "sigmoid_for_softmax": (
                 "You squash each score by itself, with a sigmoid. (DeepSeek-V3 does.) Here p(x) is a softmax: what one expert gains the others lose.",
@@ -25,13 +22,13 @@ MISCONCEPTIONS = [
             ),
             # --- the router: weights
             "weights_not_renormalised": (
-                "Your weights are the probabilities as they are, and do not sum to 1. That is Switch's way; here, as in Mixtral, they are divided by what "
-                "the chosen experts have between them.",
+                "Your weights are the probabilities as they are, and do not sum to 1. That is Switch's way; here, as in Mixtral, they are divided by what the "
+                "chosen experts have between them.",
                 {"weights = ...": "pass"},
             ),
             "softmax_twice": (
-                "You take a second softmax, of the k largest *probabilities*. It makes them nearly equal. Either take the softmax of the k largest scores, "
-                "or divide the probabilities by their sum.",
+                "You take a second softmax, of the k largest *probabilities*. It makes them nearly equal. Either take the softmax of the k largest scores, or "
+                "divide the probabilities by their sum.",
                 {"weights / ...": "weights.softmax(dim=-1)"},
             ),
             "weights_shared_among_tokens": (
@@ -43,8 +40,8 @@ MISCONCEPTIONS = [
                 {"weights / ...": "weights / weights[..., :1]"},
             ),
             "weights_detached": (
-                "Your numbers are right, and the weights carry no gradient. They are all by which the router learns from the model's own loss: the choice "
-                "itself has no slope.",
+                "Your numbers are right, and the weights carry no gradient. They are all by which the router learns from the model's own loss: the choice itself "
+                "has no slope.",
                 {"weights.to": "weights.detach().to"},
             ),
             "probabilities_detached": (
@@ -53,17 +50,14 @@ MISCONCEPTIONS = [
             ),
             # --- the router: the choice
             "experts_sorted_by_number": (
-                "You sort the chosen experts by their numbers, and leave the weights in the order of size: so experts get each other's weights. Both are "
-                "in the order of size.",
+                "You sort the chosen experts by their numbers, and leave the weights in the order of size: so experts get each other's weights. Both are in the "
+                "order of size.",
                 {"return _": "experts = experts.sort(dim=-1).values\nreturn _"},
             ),
             "least_likely_first": (
-                "You have chosen the right experts and list them from the least likely to the likeliest. (`sort` and `argsort` begin with the smallest.) "
-                "The likeliest comes first.",
-                {
-                    "weights = _": "weights, experts = weights.flip(-1), experts.flip(-1)\n"
-                    "weights = _"
-                },
+                "You have chosen the right experts and list them from the least likely to the likeliest. (`sort` and `argsort` begin with the smallest.) The "
+                "likeliest comes first.",
+                {"weights = _": "weights, experts = weights.flip(-1), experts.flip(-1)\nweights = _"},
             ),
             "smallest_chosen": (
                 "You choose the k *least* likely experts. (`argsort` begins with the smallest.)",
@@ -78,11 +72,7 @@ MISCONCEPTIONS = [
             ),
             "one_choice_squeezed": (
                 "With k = 1 you drop the last axis. It stays, with length 1: what comes after does not have to care what k is.",
-                {
-                    "return _": "if self.k == 1:\n"
-                    "    weights, experts = weights.squeeze(-1), experts.squeeze(-1)\n"
-                    "return _"
-                },
+                {"return _": "if self.k == 1:\n    weights, experts = weights.squeeze(-1), experts.squeeze(-1)\nreturn _"},
             ),
             "probabilities_before_experts": (
                 "You return weights, probabilities, experts. The order is weights, experts, probabilities.",
@@ -103,8 +93,8 @@ MISCONCEPTIONS = [
         {
             # --- the loss
             "choices_counted_by_token": (
-                "You divide the counts by the number of tokens, so that f sums to k. (So does Hugging Face.) Here it is a share of all choices, which are "
-                "k times as many; your loss is k times too large.",
+                "You divide the counts by the number of tokens, so that f sums to k. (So does Hugging Face.) Here it is a share of all choices, which are k times "
+                "as many; your loss is k times too large.",
                 {"experts.numel()": "experts.numel() // experts.size(-1)"},
             ),
             "first_choices_only": (
@@ -112,20 +102,17 @@ MISCONCEPTIONS = [
                 {"wide = _": "wide = _\nexperts = experts[..., :1]"},
             ),
             "choices_counted_by_their_probability": (
-                "In place of the counts you take the mean probabilities a second time, so the loss does not see who was chosen. f is counted from "
-                "`experts`.",
-                {
-                    "counts.to(wide) / experts.numel()": "probs.to(wide).reshape(-1, n_experts).mean(dim=0)"
-                },
+                "In place of the counts you take the mean probabilities a second time, so the loss does not see who was chosen. f is counted from `experts`.",
+                {"counts.to(wide) / experts.numel()": "probs.to(wide).reshape(-1, n_experts).mean(dim=0)"},
             ),
             "counts_in_both_places": (
-                "You take the shares of the choices twice. A count has no slope, so the router would learn nothing from this loss: one of the two is the "
-                "mean probability.",
+                "You take the shares of the choices twice. A count has no slope, so the router would learn nothing from this loss: one of the two is the mean "
+                "probability.",
                 {"....mean(dim=0)": "f"},
             ),
             "not_times_the_number_of_experts": (
-                "You leave out the factor N, or take a mean over the experts where there is a sum. The factor makes the loss of an even spread 1, with "
-                "eight experts as with a hundred.",
+                "You leave out the factor N, or take a mean over the experts where there is a sum. The factor makes the loss of an even spread 1, with eight "
+                "experts as with a hundred.",
                 {"n_experts * _": "_"},
             ),
             "alpha_included": (
@@ -133,8 +120,8 @@ MISCONCEPTIONS = [
                 {"n_experts * _": "0.01 * n_experts * _"},
             ),
             "coefficient_of_variation": (
-                "Yours is the squared coefficient of variation of the probabilities, the loss of Shazeer's mixture of 2017. It is 0 where all is even, and "
-                "it does not look at the choices.",
+                "Yours is the squared coefficient of variation of the probabilities, the loss of Shazeer's mixture of 2017. It is 0 where all is even, and it does "
+                "not look at the choices.",
                 {"n_experts * (f * p).sum()": "p.var() / p.mean() ** 2"},
             ),
             "probabilities_summed": (
@@ -142,13 +129,13 @@ MISCONCEPTIONS = [
                 {"_.mean": "_.sum"},
             ),
             "batch_left_apart": (
-                "You average over the first axis alone. Where tokens are in a batch of sequences the second axis is left, and is added up. All tokens "
-                "count as one list.",
+                "You average over the first axis alone. Where tokens are in a batch of sequences the second axis is left, and is added up. All tokens count as one "
+                "list.",
                 {"_.reshape(-1, n_experts).mean(dim=0)": "_.mean(dim=0) if probs.dim() > 1 else _"},
             ),
             "counted_up_to_the_last_chosen": (
-                "You count only as far as the highest number that was chosen (`bincount` without a `minlength` does). An expert that nobody chose counts "
-                "0, and has its place.",
+                "You count only as far as the highest number that was chosen (`bincount` without a `minlength` does). An expert that nobody chose counts 0, and "
+                "has its place.",
                 {"minlength=n_experts": ""},
             ),
             "loss_detached": (
@@ -160,8 +147,8 @@ MISCONCEPTIONS = [
                 {"_.to(probs.dtype)": "_.float()"},
             ),
             "counted_in_halves": (
-                "You turn the counts into the dtype of the probabilities before you divide. float16 ends at 65504, and a batch has more tokens than that. "
-                "Divide first, or count in float32.",
+                "You turn the counts into the dtype of the probabilities before you divide. float16 ends at 65504, and a batch has more tokens than that. Divide "
+                "first, or count in float32.",
                 {"counts.to(wide)": "counts.to(probs.dtype)"},
             ),
         },
@@ -171,25 +158,21 @@ MISCONCEPTIONS = [
         {
             # --- the mixture: who computes for whom
             "every_expert_for_every_token": (
-                "Your numbers are right, but every expert computes for every token, and what was not chosen is then multiplied by 0. That costs as much as "
-                "if all had been chosen. Gather an expert's tokens first.",
+                "Your numbers are right, but every expert computes for every token, and what was not chosen is then multiplied by 0. That costs as much as if all "
+                "had been chosen. Gather an expert's tokens first.",
                 {"expert(...)": "expert(tokens)[rows]"},
             ),
             "experts_asked_before_dropping": (
-                "You ask an expert about all tokens that chose it, and then drop what is beyond its capacity. The work is done by then; capacity is there "
-                "to bound it.",
+                "You ask an expert about all tokens that chose it, and then drop what is beyond its capacity. The work is done by then; capacity is there to bound "
+                "it.",
                 {
-                    "rows, places = rows[:capacity], ...": "everyone = rows\n"
-                    "rows, places = rows[:capacity], places[:capacity]",
+                    "rows, places = rows[:capacity], ...": "everyone = rows\nrows, places = rows[:capacity], places[:capacity]",
                     "expert(...)": "expert(tokens.index_select(0, everyone))[:capacity]",
                 },
             ),
             "one_token_at_a_time": (
-                "Your numbers are right, but you call an expert once for each of its tokens. Gathered into one matrix they are one product, and many times "
-                "faster.",
-                {
-                    "expert(...)": "torch.stack([expert(tokens[row]) for row in rows]) if len(rows) else tokens[:0]"
-                },
+                "Your numbers are right, but you call an expert once for each of its tokens. Gathered into one matrix they are one product, and many times faster.",
+                {"expert(...)": "torch.stack([expert(tokens[row]) for row in rows]) if len(rows) else tokens[:0]"},
             ),
             "one_expert_many_times": (
                 "Your experts are all one and the same network: `[network] * n` is a list of n names for it. Each is made anew.",
@@ -205,16 +188,11 @@ MISCONCEPTIONS = [
             ),
             "probabilities_for_weights": (
                 "You multiply by the probabilities, which do not sum to 1 over the chosen experts. The router's weights do.",
-                {
-                    "weights[rows, places]": "self.probs.reshape(-1, len(self.experts))[rows, number]"
-                },
+                {"weights[rows, places]": "self.probs.reshape(-1, len(self.experts))[rows, number]"},
             ),
             "token_weighted_before_its_expert": (
                 "You multiply the token by the weight, before its expert sees it. What is multiplied is what the expert says: it is no linear network.",
-                {
-                    "expert(...)": "expert(tokens[rows] * weights[rows, places].unsqueeze(-1))",
-                    "result * ...": "result",
-                },
+                {"expert(...)": "expert(tokens[rows] * weights[rows, places].unsqueeze(-1))", "result * ...": "result"},
             ),
             "first_choice_alone": (
                 "Only a token's first choice computes for it. All k of them do.",
@@ -229,21 +207,18 @@ MISCONCEPTIONS = [
                 {"torch.zeros_like(tokens)": "tokens.clone()"},
             ),
             "weights_detached_in_the_mixture": (
-                "Your numbers are right, but the weights are detached before the outputs are multiplied by them, so the model's loss teaches the router "
-                "nothing.",
+                "Your numbers are right, but the weights are detached before the outputs are multiplied by them, so the model's loss teaches the router nothing.",
                 {"weights[_]": "weights[_].detach()"},
             ),
             # --- the mixture: capacity
             "first_choices_first": (
-                "An expert of yours takes those first whose first choice it is, and then the others. (So do GShard and its followers.) Here position alone "
-                "counts: an early second choice goes before a late first choice.",
-                {
-                    "rows, places = ....nonzero(as_tuple=True)": "places, rows = (chosen.T == number).nonzero(as_tuple=True)"
-                },
+                "An expert of yours takes those first whose first choice it is, and then the others. (So do GShard and its followers.) Here position alone counts: "
+                "an early second choice goes before a late first choice.",
+                {"rows, places = ....nonzero(as_tuple=True)": "places, rows = (chosen.T == number).nonzero(as_tuple=True)"},
             ),
             "likeliest_tokens_kept": (
-                "A full expert of yours keeps the tokens that want it most. That sounds better, but it lets later tokens push out earlier ones, and a "
-                "decoder cannot know what is later. Position decides.",
+                "A full expert of yours keeps the tokens that want it most. That sounds better, but it lets later tokens push out earlier ones, and a decoder "
+                "cannot know what is later. Position decides.",
                 {
                     "rows, places = rows[:capacity], ...": "order = weights[rows, places].argsort(descending=True)\n"
                     "rows, places = rows[order][:capacity], places[order][:capacity]"
@@ -251,14 +226,10 @@ MISCONCEPTIONS = [
             ),
             "last_tokens_kept": (
                 "A full expert of yours keeps the last tokens that chose it. The first ones stay.",
-                {
-                    "rows, places = rows[:capacity], ...": "if capacity is not None:\n"
-                    "    rows, places = rows[-capacity:], places[-capacity:]"
-                },
+                {"rows, places = rows[:capacity], ...": "if capacity is not None:\n    rows, places = rows[-capacity:], places[-capacity:]"},
             ),
             "sequences_side_by_side": (
-                "You line the tokens up time by time: the first token of every sequence, then the second of every sequence. The first sequence comes "
-                "first, whole.",
+                "You line the tokens up time by time: the first token of every sequence, then the second of every sequence. The first sequence comes first, whole.",
                 {
                     "rows, places = rows[:capacity], ...": "if x.dim() == 3:\n"
                     "    order = (rows % x.size(1) * x.size(0) + rows // x.size(1)).argsort()\n"
@@ -276,9 +247,7 @@ MISCONCEPTIONS = [
             ),
             "capacity_rounded_choice_by_choice": (
                 "You compute the capacity for one choice, round it up, and multiply by k. Multiply first, and round once.",
-                {
-                    "math.ceil(... / _)": "weights.size(-1) * math.ceil(self.capacity_factor * len(tokens) / _)"
-                },
+                {"math.ceil(... / _)": "weights.size(-1) * math.ceil(self.capacity_factor * len(tokens) / _)"},
             ),
             "capacity_without_k": (
                 "You compute the capacity from the number of tokens. Each of them makes k choices, and so there is k times as much to be shared out.",
@@ -296,11 +265,10 @@ MISCONCEPTIONS = [
                 {"capacity = None": "capacity = math.ceil(chosen.numel() / len(self.experts))"},
             ),
             "dropped_tokens_pass_as_they_are": (
-                "A token that was dropped everywhere comes out of your layer as it came in. It gets 0: the shortcut around the layer already carries it, "
-                "and would then carry it twice.",
+                "A token that was dropped everywhere comes out of your layer as it came in. It gets 0: the shortcut around the layer already carries it, and would "
+                "then carry it twice.",
                 {
-                    "for number, expert in enumerate(self.experts):\n"
-                    "    _": "helped = torch.zeros(len(tokens), 1, device=x.device)\n"
+                    "for number, expert in enumerate(self.experts):\n    _": "helped = torch.zeros(len(tokens), 1, device=x.device)\n"
                     "for number, expert in enumerate(self.experts):\n"
                     "    _\n"
                     "    helped[rows] = 1.0",
@@ -308,11 +276,9 @@ MISCONCEPTIONS = [
                 },
             ),
             "remaining_weights_renormalised": (
-                "Where one of a token's experts is full you give its weight to the others, so that they sum to 1 again. The other weights stay as they "
-                "were.",
+                "Where one of a token's experts is full you give its weight to the others, so that they sum to 1 again. The other weights stay as they were.",
                 {
-                    "for number, expert in enumerate(self.experts):\n"
-                    "    _": "left = torch.zeros_like(tokens[:, :1])\n"
+                    "for number, expert in enumerate(self.experts):\n    _": "left = torch.zeros_like(tokens[:, :1])\n"
                     "for number, expert in enumerate(self.experts):\n"
                     "    _\n"
                     "    left = left.index_add(0, rows, weights[rows, places].unsqueeze(-1))",
@@ -320,8 +286,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "dropped_choices_forgotten": (
-                "In `chosen` you mark the choices that were dropped. It holds what the router chose: the balance loss has to see the very choices for "
-                "which there was no room.",
+                "In `chosen` you mark the choices that were dropped. It holds what the router chose: the balance loss has to see the very choices for which there "
+                "was no room.",
                 {
                     "rows, places = rows[:capacity], ...": "dropped = rows[len(rows) if capacity is None else capacity :]\n"
                     "self.chosen = self.chosen.clone()\n"
@@ -346,12 +312,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "kept_flat": (
-                "What you keep for the loss has lost the shape of the tokens: `probs` is `(…, n_experts)`, `chosen` `(…, k)`, with the dimensions that x "
-                "has.",
-                {
-                    "output = _": "self.probs, self.chosen = (one.reshape(-1, one.size(-1)) for one in (self.probs, self.chosen))\n"
-                    "output = _"
-                },
+                "What you keep for the loss has lost the shape of the tokens: `probs` is `(…, n_experts)`, `chosen` `(…, k)`, with the dimensions that x has.",
+                {"output = _": "self.probs, self.chosen = (one.reshape(-1, one.size(-1)) for one in (self.probs, self.chosen))\noutput = _"},
             ),
             "probabilities_in_the_state_dict": (
                 "You keep the probabilities in a buffer, so they are saved with the model, and a model that has seen another batch does not load. A plain "

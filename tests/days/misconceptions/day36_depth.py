@@ -8,8 +8,8 @@ MISCONCEPTIONS = [
         {
             # --- ParallelBlock: who reads what
             "network_waits_for_attention": (
-                "Your network reads the sum of the block's input and what attention found. That is the serial block of day 23 with one norm for both; here "
-                "the network reads the same as attention does, and does not wait.",
+                "Your network reads the sum of the block's input and what attention found. That is the serial block of day 23 with one norm for both; here the "
+                "network reads the same as attention does, and does not wait.",
                 {"self.feed_forward(normed)": "self.feed_forward(self.norm(x + attended))"},
             ),
             "network_reads_attention": (
@@ -29,12 +29,9 @@ MISCONCEPTIONS = [
                 {"self.norm(x)": "x"},
             ),
             "two_norms": (
-                "You have a norm for attention and another one for the network. GPT-NeoX does it like that; here, as in GPT-J and PaLM, there is one norm "
-                "for both, and only then can their projections become one product.",
-                {
-                    "self.norm = _": "self.norm = _\nself.norm_2 = _",
-                    "self.feed_forward(normed)": "self.feed_forward(self.norm_2(x))",
-                },
+                "You have a norm for attention and another one for the network. GPT-NeoX does it like that; here, as in GPT-J and PaLM, there is one norm for "
+                "both, and only then can their projections become one product.",
+                {"self.norm = _": "self.norm = _\nself.norm_2 = _", "self.feed_forward(normed)": "self.feed_forward(self.norm_2(x))"},
             ),
             "no_gradient_into_the_norm_from_the_network": (
                 "Your outputs are right, but what your network reads is detached: the norm and all blocks before would learn from attention alone.",
@@ -66,8 +63,8 @@ MISCONCEPTIONS = [
                 {"return _": "return x.add_(attended + thought) if not x.requires_grad else _"},
             ),
             "token_by_token": (
-                "You send the tokens through the network one after the other, and stack what comes out. It is slow, and of no tokens nothing can be "
-                "stacked: the network takes them all at once.",
+                "You send the tokens through the network one after the other, and stack what comes out. It is slow, and of no tokens nothing can be stacked: the "
+                "network takes them all at once.",
                 {
                     "thought = ...": "import torch\n"
                     "thought = torch.stack([self.feed_forward(one) for one in normed.unbind(1)], dim=1)\n"
@@ -78,8 +75,7 @@ MISCONCEPTIONS = [
             "attention_of_day_9": (
                 "You use the attention of day 9 without a mask: its weights have other names, and its tokens see the future. Day 23's is causal by itself.",
                 {
-                    "self.self_attn = ...": "from implementation import MultiHeadedAttention\n"
-                    "self.self_attn = MultiHeadedAttention(n_heads, d_model, dropout)",
+                    "self.self_attn = ...": "from implementation import MultiHeadedAttention\nself.self_attn = MultiHeadedAttention(n_heads, d_model, dropout)",
                     "self.self_attn(normed)": "self.self_attn(normed, normed, normed)",
                 },
             ),
@@ -95,8 +91,8 @@ MISCONCEPTIONS = [
                 {"FeedForward(d_model, d_ff)": "FeedForward(d_model, 4 * d_model)"},
             ),
             "no_biases": (
-                "You took the biases out of attention. GPT-J's attention has none, and PaLM has none anywhere; this block is made of day 23's parts as "
-                "they are, with biases.",
+                "You took the biases out of attention. GPT-J's attention has none, and PaLM has none anywhere; this block is made of day 23's parts as they are, "
+                "with biases.",
                 {
                     "self.self_attn = _": "self.self_attn = _\n"
                     "self.self_attn.w_qkv = nn.Linear(d_model, 3 * d_model, bias=False)\n"
@@ -118,11 +114,7 @@ MISCONCEPTIONS = [
             ),
             "shortcut_dropped": (
                 "You drop the whole sum, the block's input included. What comes along the shortcut is never dropped.",
-                {
-                    "attended = self.dropout(_)": "attended = _",
-                    "thought = self.dropout(_)": "thought = _",
-                    "return _": "return self.dropout(_)",
-                },
+                {"attended = self.dropout(_)": "attended = _", "thought = self.dropout(_)": "thought = _", "return _": "return self.dropout(_)"},
             ),
             "dropped_together": (
                 "You add the two outputs first and then drop features of their sum: both are dropped in the same places. Each is dropped by itself.",
@@ -143,13 +135,13 @@ MISCONCEPTIONS = [
         {
             # --- MixtureOfDepths: who is chosen
             "weights_in_another_order": (
-                "You put the places back in order, and left the weights in the order of their size. Each token then gets another one's weight. Sort both "
-                "alike, or look the weights up by their places.",
+                "You put the places back in order, and left the weights in the order of their size. Each token then gets another one's weight. Sort both alike, or "
+                "look the weights up by their places.",
                 {"scores.gather(1, places)": "scores.topk(k, dim=1).values"},
             ),
             "order_of_the_scores": (
-                "Your chosen tokens come in the order of their scores, the highest first. The block inside takes that for their order in time: a token "
-                "then looks at later ones. Bring them back in the order of their positions.",
+                "Your chosen tokens come in the order of their scores, the highest first. The block inside takes that for their order in time: a token then looks "
+                "at later ones. Bring them back in the order of their positions.",
                 {"_.sort(dim=1).values": "_"},
             ),
             "one_too_few_by_rounding": (
@@ -165,8 +157,8 @@ MISCONCEPTIONS = [
                 {"max(1, ...)": "math.ceil(self.capacity * t - 1e-9)"},
             ),
             "nobody_in_a_short_text": (
-                "In a text so short that its share is less than one token you choose none. At least one goes through the block, as for the first token "
-                "that a model writes.",
+                "In a text so short that its share is less than one token you choose none. At least one goes through the block, as for the first token that a "
+                "model writes.",
                 {"min(t, max(1, _))": "_"},
             ),
             "one_of_none": (
@@ -175,10 +167,7 @@ MISCONCEPTIONS = [
             ),
             "number_of_the_first_call": (
                 "You work out once how many tokens are chosen, and keep the number. The capacity is a share: another length gives another number.",
-                {
-                    "self.capacity = capacity": "self.capacity = capacity\nself.k = None",
-                    "places = _": "k = self.k = min(t, self.k or k)\nplaces = _",
-                },
+                {"self.capacity = capacity": "self.capacity = capacity\nself.k = None", "places = _": "k = self.k = min(t, self.k or k)\nplaces = _"},
             ),
             "more_on_a_tie": (
                 "You choose all tokens that score as much as the k-th or more. Where several score the same, those are more than k: take exactly k.",
@@ -198,29 +187,25 @@ MISCONCEPTIONS = [
             ),
             "the_first_tokens": (
                 "You take the first k tokens, whatever they score.",
-                {
-                    "places = ...": "import torch\n"
-                    "places = torch.arange(k, device=x.device).expand(len(x), k)"
-                },
+                {"places = ...": "import torch\nplaces = torch.arange(k, device=x.device).expand(len(x), k)"},
             ),
             "one_choice_for_all_rows": (
                 "You let one row of the batch choose for all. Each row chooses for itself.",
                 {"_.values": "_.values[:1].expand(len(x), k)"},
             ),
             "tokens_compete_across_rows": (
-                "You compare a token's score with the mean over the batch, so that rows have a say in each other's choice. Each row chooses by its own "
-                "scores alone.",
+                "You compare a token's score with the mean over the batch, so that rows have a say in each other's choice. Each row chooses by its own scores "
+                "alone.",
                 {"scores.topk": "(scores + scores.mean(dim=0)).topk"},
             ),
             # --- MixtureOfDepths: what the block sees
             "block_sees_all": (
-                "You run the block on all tokens, and then throw most of it away. Nothing is saved that way, and the result is another one: chosen tokens "
-                "would attend to those that pass by.",
+                "You run the block on all tokens, and then throw most of it away. Nothing is saved that way, and the result is another one: chosen tokens would "
+                "attend to those that pass by.",
                 {"self.block(chosen) - chosen": "(self.block(x) - x).gather(1, index)"},
             ),
             "weighted_before_the_block": (
-                "You multiply the tokens by their weights before the block. A block with a norm in front hardly notices; what they *gain* is to be "
-                "multiplied.",
+                "You multiply the tokens by their weights before the block. A block with a norm in front hardly notices; what they *gain* is to be multiplied.",
                 {"gain = _ * ...": "gain = self.block(_ * chosen) - _ * chosen"},
             ),
             # --- MixtureOfDepths: what is added
@@ -233,13 +218,13 @@ MISCONCEPTIONS = [
                 {"return _, places": "return _.detach(), places"},
             ),
             "input_counted_twice": (
-                "You add the block's whole output, times r, to the token. The block has its own shortcuts, so its output contains the token: that would be "
-                "there once more, times r. Only what it gained is weighted.",
+                "You add the block's whole output, times r, to the token. The block has its own shortcuts, so its output contains the token: that would be there "
+                "once more, times r. Only what it gained is weighted.",
                 {"_ - chosen": "_"},
             ),
             "output_in_place_of_the_token": (
-                "You put the block's output, times r, where the token was. With r near 0 the token would be lost. The token stays, and what it gained, "
-                "times r, is added.",
+                "You put the block's output, times r, where the token was. With r near 0 the token would be lost. The token stays, and what it gained, times r, is "
+                "added.",
                 {"_ - chosen": "_", "x.scatter_add": "x.scatter"},
             ),
             "only_the_gain_is_left": (
@@ -248,15 +233,11 @@ MISCONCEPTIONS = [
             ),
             "others_become_zero": (
                 "Tokens that pass by come out as 0 from your layer. They come out as they went in.",
-                {
-                    "x.scatter_add(1, index, gain)": "torch.zeros_like(x).scatter_add(1, index, chosen + gain)"
-                },
+                {"x.scatter_add(1, index, gain)": "torch.zeros_like(x).scatter_add(1, index, chosen + gain)"},
             ),
             "others_weighted_too": (
                 "You multiply the tokens that pass by with their scores as well. They come out as they went in.",
-                {
-                    "x.scatter_add(1, index, gain)": "(x * self.router(x)).scatter(1, index, chosen + gain)"
-                },
+                {"x.scatter_add(1, index, gain)": "(x * self.router(x)).scatter(1, index, chosen + gain)"},
             ),
             "sigmoid_of_the_weights": (
                 "You put the scores through a sigmoid, as several implementations do. Here, as in the paper, r is the projection itself, of either sign.",
@@ -272,11 +253,7 @@ MISCONCEPTIONS = [
             ),
             "all_pass_unweighted": (
                 "With a capacity of 1 you call the bare block. All tokens are chosen then, and their gains are weighted all the same.",
-                {
-                    "weights, places = _": "if self.capacity == 1:\n"
-                    "    return self.block(x)\n"
-                    "weights, places = _"
-                },
+                {"weights, places = _": "if self.capacity == 1:\n    return self.block(x)\nweights, places = _"},
             ),
             # --- MixtureOfDepths: the router, shapes, dtypes
             "router_with_bias": (
@@ -286,8 +263,7 @@ MISCONCEPTIONS = [
             "scores_in_the_state_dict": (
                 "You keep the scores in a buffer, which is saved with the weights, and has the shape of the last batch.",
                 {
-                    "self.capacity = capacity": "self.capacity = capacity\n"
-                    "self.register_buffer('scores', torch.zeros(1, 1))",
+                    "self.capacity = capacity": "self.capacity = capacity\nself.register_buffer('scores', torch.zeros(1, 1))",
                     "t = x.size(1)": "self.scores = scores.detach()\nt = x.size(1)",
                 },
             ),

@@ -29,20 +29,17 @@ MISCONCEPTIONS = [
         {
             # --- the scan: from continuous to discrete
             "zero_order_hold_for_b": (
-                "You discretise B as the paper prints it (eq. 4). Its published code does not: it takes Δ B, which is the same to first order. Published "
-                "weights were trained with that.",
-                {
-                    "step * b[:, t].unsqueeze(1)": "((step * a).exp() - 1) / a * b[:, t].unsqueeze(1)"
-                },
+                "You discretise B as the paper prints it (eq. 4). Its published code does not: it takes Δ B, which is the same to first order. Published weights "
+                "were trained with that.",
+                {"step * b[:, t].unsqueeze(1)": "((step * a).exp() - 1) / a * b[:, t].unsqueeze(1)"},
             ),
             "written_without_the_step": (
-                "You write B u, without the step. Δ decides on both: how much of the past goes, and how much of the present comes in. A token with a step "
-                "of 0 is to leave no trace.",
+                "You write B u, without the step. Δ decides on both: how much of the past goes, and how much of the present comes in. A token with a step of 0 is "
+                "to leave no trace.",
                 {"step * b[:, t].unsqueeze(1)": "b[:, t].unsqueeze(1)"},
             ),
             "written_by_what_is_forgotten": (
-                "You weigh what comes in by one minus the decay, as a gated network does. That is this scan for A = −1 and B = 1 alone; in general it is Δ "
-                "B u.",
+                "You weigh what comes in by one minus the decay, as a gated network does. That is this scan for A = −1 and B = 1 alone; in general it is Δ B u.",
                 {"step * b[:, t].unsqueeze(1)": "(1 - (step * a).exp()) * b[:, t].unsqueeze(1)"},
             ),
             "decay_without_exponential": (
@@ -51,8 +48,8 @@ MISCONCEPTIONS = [
                 {"(step * a).exp()": "step * a"},
             ),
             "decay_by_euler": (
-                "You multiply the state by 1 + Δ A. That is exp(Δ A) to first order, and it is below −1 as soon as Δ A is below −2: the state explodes. "
-                "Take the exponential.",
+                "You multiply the state by 1 + Δ A. That is exp(Δ A) to first order, and it is below −1 as soon as Δ A is below −2: the state explodes. Take the "
+                "exponential.",
                 {"(step * a).exp()": "1 + step * a"},
             ),
             "decay_without_the_step": (
@@ -72,19 +69,14 @@ MISCONCEPTIONS = [
                 {"delta[:, t]": "F.softplus(delta[:, t])"},
             ),
             "one_step_for_all_channels": (
-                "You take the mean of the channels' steps. Each channel has a step of its own: one may forget at the very token that another keeps its "
-                "past through.",
-                {
-                    "delta[:, t].unsqueeze(-1)": "delta[:, t].mean(dim=-1, keepdim=True).unsqueeze(-1).expand(-1, a.size(0), -1)"
-                },
+                "You take the mean of the channels' steps. Each channel has a step of its own: one may forget at the very token that another keeps its past "
+                "through.",
+                {"delta[:, t].unsqueeze(-1)": "delta[:, t].mean(dim=-1, keepdim=True).unsqueeze(-1).expand(-1, a.size(0), -1)"},
             ),
             # --- the scan: order
             "read_before_writing": (
                 "You read the state before the token is in it. y_t is read from h_t, which the token t has been written into.",
-                {
-                    "y = h @ c[:, t].unsqueeze(-1)": "",
-                    "written = _": "written = _\ny = h @ c[:, t].unsqueeze(-1)",
-                },
+                {"y = h @ c[:, t].unsqueeze(-1)": "", "written = _": "written = _\ny = h @ c[:, t].unsqueeze(-1)"},
             ),
             "written_before_decaying": (
                 "You write the token first, and then let everything decay, the token too. Only what was there before decays by this token's step.",
@@ -148,18 +140,18 @@ MISCONCEPTIONS = [
             ),
             # --- the scan: numbers
             "divided_by_vanishing_products": (
-                "You compute all states at once, from a sum of what was written divided by the product of all decays so far. That is right on paper. The "
-                "product vanishes, sooner or later, and then you divide by 0. A product may be multiplied by, and never divided by.",
+                "You compute all states at once, from a sum of what was written divided by the product of all decays so far. That is right on paper. The product "
+                "vanishes, sooner or later, and then you divide by 0. A product may be multiplied by, and never divided by.",
                 DIVIDING,
             ),
             "axes_squeezed_away": (
-                "You squeeze every axis of size 1, and not only the last. With a single row, or a single channel, there is one axis too few, and what is "
-                "left is broadcast.",
+                "You squeeze every axis of size 1, and not only the last. With a single row, or a single channel, there is one axis too few, and what is left is "
+                "broadcast.",
                 SQUEEZED,
             ),
             "halves_not_widened": (
-                "You compute in half precision. The state is a sum over the whole past, and three digits soon take in nothing any more: widen to float32, "
-                "and go back at the end.",
+                "You compute in half precision. The state is a sum over the whole past, and three digits soon take in nothing any more: widen to float32, and go "
+                "back at the end.",
                 {"wide = ...": "wide = u.dtype"},
             ),
             "state_in_halves": (
@@ -179,8 +171,8 @@ MISCONCEPTIONS = [
                 {"x[:, :0]": ""},
             ),
             "history_cut_off": (
-                "Your outputs are right, but the state is cut from its history at each token: gradients reach the present token alone, and nothing would "
-                "learn to remember.",
+                "Your outputs are right, but the state is cut from its history at each token: gradients reach the present token alone, and nothing would learn to "
+                "remember.",
                 {"_ * h + written": "_ * h.detach() + written"},
             ),
             "decay_without_a_gradient": (
@@ -207,9 +199,7 @@ MISCONCEPTIONS = [
             ),
             "convolution_without_a_bias": (
                 "Your convolution has no bias. Of all the parts it is one of the two that have one, beside `dt_proj`.",
-                {
-                    "self.conv1d = ...": "self.conv1d = nn.Conv1d(d_inner, d_inner, config.d_conv, bias=False, groups=d_inner)"
-                },
+                {"self.conv1d = ...": "self.conv1d = nn.Conv1d(d_inner, d_inner, config.d_conv, bias=False, groups=d_inner)"},
             ),
             "convolution_mixes_channels": (
                 "Your convolution mixes the channels: its weight is D times as large. Each channel is convolved by itself (`groups`); mixing is what the "
@@ -217,8 +207,8 @@ MISCONCEPTIONS = [
                 {"groups=d_inner": ""},
             ),
             "steps_of_full_width": (
-                "You compute Δ by a matrix as wide as the layer. It goes through R numbers: `x_proj` makes them beside B and C, and `dt_proj` makes the D "
-                "steps of them.",
+                "You compute Δ by a matrix as wide as the layer. It goes through R numbers: `x_proj` makes them beside B and C, and `dt_proj` makes the D steps of "
+                "them.",
                 {
                     "rank + 2 * d_state": "d_inner + 2 * d_state",
                     "nn.Linear(rank, d_inner)": "nn.Linear(d_inner, d_inner)",
@@ -226,14 +216,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "published_names": (
-                "You call two of the parameters `A_log` and `D`, as the published code does. Here they are `a_log` and `d`: weights find their places by "
-                "name.",
-                {
-                    "self.a_log = _": "self.A_log = _",
-                    "self.d = _": "self.D = _",
-                    "self.a_log": "self.A_log",
-                    "self.d": "self.D",
-                },
+                "You call two of the parameters `A_log` and `D`, as the published code does. Here they are `a_log` and `d`: weights find their places by name.",
+                {"self.a_log = _": "self.A_log = _", "self.d = _": "self.D = _", "self.a_log": "self.A_log", "self.d": "self.D"},
             ),
             "a_not_learnt": (
                 "Your `a_log` is a buffer. It starts from a formula, but it is learnt like everything else: a parameter.",
@@ -245,15 +229,11 @@ MISCONCEPTIONS = [
             ),
             "state_in_the_state_dict": (
                 "Your layer keeps its state as a buffer, and saves it with its weights. What was read belongs to a text, and into the caller's `state`.",
-                {
-                    "self.d = _": "self.d = _\nself.register_buffer('h', None)",
-                    "return _": "self.h = state.h\nreturn _",
-                },
+                {"self.d = _": "self.d = _\nself.register_buffer('h', None)", "return _": "self.h = state.h\nreturn _"},
             ),
             # --- the layer: how it starts
             "logarithm_forgotten": (
-                "Your `a_log` starts at 1, 2, …, N. It holds the logarithms of these: with −exp(a_log) A would start at −e, −e², …, and forget everything "
-                "at once.",
+                "Your `a_log` starts at 1, 2, …, N. It holds the logarithms of these: with −exp(a_log) A would start at −e, −e², …, and forget everything at once.",
                 {"rates.log()": "rates"},
             ),
             "counted_from_zero": (
@@ -269,18 +249,17 @@ MISCONCEPTIONS = [
                 {"torch.ones": "torch.zeros"},
             ),
             "bias_as_torch_starts_it": (
-                "The bias of your `dt_proj` starts as torch starts it, around 0. Then all steps are near 0.69, and a state forgets within some tokens. "
-                "They start between 0.001 and 0.1.",
+                "The bias of your `dt_proj` starts as torch starts it, around 0. Then all steps are near 0.69, and a state forgets within some tokens. They start "
+                "between 0.001 and 0.1.",
                 {"self.dt_proj.bias = ...": "pass"},
             ),
             "bias_is_the_step_itself": (
-                "You set the bias to the steps themselves. It goes through the softplus first: what you need is the number whose softplus is the step, "
-                "ln(eˣ − 1).",
+                "You set the bias to the steps themselves. It goes through the softplus first: what you need is the number whose softplus is the step, ln(eˣ − 1).",
                 {"steps.expm1().log()": "steps"},
             ),
             "steps_uniform": (
-                "Your steps start uniform between 0.001 and 0.1, so that nine in ten are above 0.01. It is their logarithm that is uniform: some channels "
-                "are to remember long.",
+                "Your steps start uniform between 0.001 and 0.1, so that nine in ten are above 0.01. It is their logarithm that is uniform: some channels are to "
+                "remember long.",
                 {"steps = ...": "steps = torch.empty(d_inner).uniform_(1e-3, 0.1)"},
             ),
             "one_step_at_the_start": (
@@ -289,40 +268,32 @@ MISCONCEPTIONS = [
             ),
             "weight_of_dt_too_wide": (
                 "The weight of your `dt_proj` starts uniform between −1 and 1. It is ±R^−½, so that Δ stays where its bias has put it.",
-                {
-                    "nn.init.uniform_(_, -(rank**-0.5), rank**-0.5)": "nn.init.uniform_(_, -1.0, 1.0)"
-                },
+                {"nn.init.uniform_(_, -(rank**-0.5), rank**-0.5)": "nn.init.uniform_(_, -1.0, 1.0)"},
             ),
             "weight_of_dt_too_narrow": (
                 "The weight of your `dt_proj` starts between ±1/R. It is ±R^−½, one over the root.",
-                {
-                    "nn.init.uniform_(_, -(rank**-0.5), rank**-0.5)": "nn.init.uniform_(_, -1 / rank, 1 / rank)"
-                },
+                {"nn.init.uniform_(_, -(rank**-0.5), rank**-0.5)": "nn.init.uniform_(_, -1 / rank, 1 / rank)"},
             ),
             # --- the layer: the convolution
             "convolution_sees_what_comes": (
-                "Your convolution looks ahead: you fill up with zeros behind the text instead of before it. What is trained so cannot produce a text, "
-                "since it needs the next tokens.",
+                "Your convolution looks ahead: you fill up with zeros behind the text instead of before it. What is trained so cannot produce a text, since it "
+                "needs the next tokens.",
                 {"[_, x]": "[x, _]"},
             ),
             "convolution_centred": (
-                "Your convolution looks to both sides, with half of the zeros before the text and half behind it. It has to be causal: all of them before "
-                "it.",
+                "Your convolution looks to both sides, with half of the zeros before the text and half behind it. It has to be causal: all of them before it.",
                 {
-                    "seen = torch.cat([_.to(x), x], dim=1)": "half = _.size(1) // 2\n"
-                    "seen = torch.cat([_[:, half:].to(x), x, _[:, :half].to(x)], dim=1)",
+                    "seen = torch.cat([_.to(x), x], dim=1)": "half = _.size(1) // 2\nseen = torch.cat([_[:, half:].to(x), x, _[:, :half].to(x)], dim=1)",
                     "seen[_].detach().clone": "torch.cat([state.window.to(x), x], dim=1)[_].detach",
                 },
             ),
             "convolution_flipped": (
                 "You apply the weights of the convolution in reverse. torch does not flip: the last weight belongs to the present token.",
-                {
-                    "self.conv1d(_)": "F.conv1d(_, self.conv1d.weight.flip(-1), self.conv1d.bias, groups=seen.size(2))"
-                },
+                {"self.conv1d(_)": "F.conv1d(_, self.conv1d.weight.flip(-1), self.conv1d.bias, groups=seen.size(2))"},
             ),
             "no_silu_after_the_convolution": (
-                "There is no SiLU between convolution and scan in your layer. Without it the two are one linear thing; B, C and Δ are made from what comes "
-                "after it, too.",
+                "There is no SiLU between convolution and scan in your layer. Without it the two are one linear thing; B, C and Δ are made from what comes after "
+                "it, too.",
                 {"x = F.silu(x)": ""},
             ),
             "silu_before_the_convolution": (
@@ -331,11 +302,7 @@ MISCONCEPTIONS = [
             ),
             "gate_convolved": (
                 "You let the gate z through the convolution as well. Only x is convolved; z waits for the scan to be done.",
-                {
-                    "return _": "z = F.pad(z.transpose(1, 2), (self.config.d_conv - 1, 0))\n"
-                    "z = self.conv1d(z).transpose(1, 2)\n"
-                    "return _"
-                },
+                {"return _": "z = F.pad(z.transpose(1, 2), (self.config.d_conv - 1, 0))\nz = self.conv1d(z).transpose(1, 2)\nreturn _"},
             ),
             # --- the layer: what makes the scan selective
             "gate_first": (
@@ -348,17 +315,15 @@ MISCONCEPTIONS = [
             ),
             "steps_last": (
                 "You take r from the end of what `x_proj` gives. It comes first: r, then B, then C.",
-                {
-                    "r, b, c = _.split(..., dim=-1)": "b, c, r = _.split([config.d_state, config.d_state, config.dt_rank], dim=-1)"
-                },
+                {"r, b, c = _.split(..., dim=-1)": "b, c, r = _.split([config.d_state, config.d_state, config.dt_rank], dim=-1)"},
             ),
             "selected_before_the_convolution": (
                 "You make Δ, B and C from x as it was before the convolution. They are made from what is scanned: after convolution and SiLU.",
                 {"self.x_proj(x)": "self.x_proj(seen[:, config.d_conv - 1 :])"},
             ),
             "steps_by_exponential": (
-                "You make the steps positive by an exponential. It is the softplus: like the exponential where it is small, and like the number itself "
-                "where it is large.",
+                "You make the steps positive by an exponential. It is the softplus: like the exponential where it is small, and like the number itself where it is "
+                "large.",
                 {"F.softplus(_)": "_.exp()"},
             ),
             "steps_by_relu": (
@@ -370,19 +335,15 @@ MISCONCEPTIONS = [
                 {"F.softplus(_)": "_.sigmoid()"},
             ),
             "steps_not_made_positive": (
-                "Your steps may be negative. With a negative step the state grows, and what the token brings enters with its sign turned: the softplus is "
-                "missing.",
+                "Your steps may be negative. With a negative step the state grows, and what the token brings enters with its sign turned: the softplus is missing.",
                 {"F.softplus(_)": "_"},
             ),
             "bias_after_the_softplus": (
                 "You add the bias of `dt_proj` after the softplus. It comes before it: there it shifts where a step starts, and the step stays positive.",
-                {
-                    "F.softplus(self.dt_proj(r))": "F.softplus(r @ self.dt_proj.weight.T) + self.dt_proj.bias"
-                },
+                {"F.softplus(self.dt_proj(r))": "F.softplus(r @ self.dt_proj.weight.T) + self.dt_proj.bias"},
             ),
             "steps_the_same_for_all_tokens": (
-                "Your steps are the bias alone, the same at every token. Then nothing is selected: what makes a step is the token, through `x_proj` and "
-                "`dt_proj`.",
+                "Your steps are the bias alone, the same at every token. Then nothing is selected: what makes a step is the token, through `x_proj` and `dt_proj`.",
                 {"self.dt_proj(r)": "self.dt_proj(0 * r)"},
             ),
             "a_positive": (
@@ -416,10 +377,7 @@ MISCONCEPTIONS = [
             ),
             "gated_before_the_scan": (
                 "You gate what goes into the scan. The gate comes after it: what is remembered does not depend on it.",
-                {
-                    "parallel_scan(x, delta, _, b, c, self.d, h)": "parallel_scan(x * F.silu(z), delta, _, b, c, self.d, h)",
-                    "y * F.silu(z)": "y",
-                },
+                {"parallel_scan(x, delta, _, b, c, self.d, h)": "parallel_scan(x * F.silu(z), delta, _, b, c, self.d, h)", "y * F.silu(z)": "y"},
             ),
             "gate_added": (
                 "You add the gate. It multiplies: that is what lets a token shut a channel off.",
@@ -427,26 +385,18 @@ MISCONCEPTIONS = [
             ),
             "shortcut_inside": (
                 "You add the input to the output. The shortcut is around the layer, in the block that holds it, together with the norm.",
-                {
-                    "if state is None:\n    _": "shortcut = x\n"
-                    "if state is None:\n"
-                    "    _\n"
-                    "shortcut = x",
-                    "return _": "return shortcut + _",
-                },
+                {"if state is None:\n    _": "shortcut = x\nif state is None:\n    _\nshortcut = x", "return _": "return shortcut + _"},
             ),
             # --- the layer: a text in pieces
             "window_after_the_convolution": (
                 "What you keep for the convolution is what came out of it. The next tokens are convolved with what went *in*.",
                 {
                     "state.window = ...": "past = state.window.to(x)",
-                    "x = F.silu(x)": "x = F.silu(x)\n"
-                    "state.window = torch.cat([past, x], dim=1)[:, x.size(1) :].detach().clone()",
+                    "x = F.silu(x)": "x = F.silu(x)\nstate.window = torch.cat([past, x], dim=1)[:, x.size(1) :].detach().clone()",
                 },
             ),
             "window_of_this_chunk_alone": (
-                "You keep the last inputs of this chunk alone. A chunk may be shorter than the window: then some of what was there before belongs in it "
-                "still.",
+                "You keep the last inputs of this chunk alone. A chunk may be shorter than the window: then some of what was there before belongs in it still.",
                 {"seen[:, x.size(1) :]": "x[:, -(self.config.d_conv - 1) :]"},
             ),
             "window_with_the_present": (
@@ -467,10 +417,7 @@ MISCONCEPTIONS = [
             ),
             "window_not_read": (
                 "You keep the convolution's last inputs, and then begin the next chunk with zeros all the same. What was kept comes before the chunk.",
-                {
-                    "state.window": "torch.zeros_like(state.window)",
-                    "seen[_].detach().clone": "torch.cat([state.window.to(x), x], dim=1)[_].detach",
-                },
+                {"state.window": "torch.zeros_like(state.window)", "seen[_].detach().clone": "torch.cat([state.window.to(x), x], dim=1)[_].detach"},
             ),
             "h_not_read": (
                 "Each of your chunks starts its scan from 0. It goes on from `state.h`, or all that came before is forgotten.",
@@ -482,13 +429,10 @@ MISCONCEPTIONS = [
             ),
             "state_for_single_tokens_only": (
                 "You go on from the state only where a single token comes, and scan longer chunks from 0. Any chunk follows what was read before it.",
-                {
-                    "parallel_scan(x, delta, _, b, c, self.d, h)": "parallel_scan(x, delta, _, b, c, self.d, h if x.size(1) == 1 else None)"
-                },
+                {"parallel_scan(x, delta, _, b, c, self.d, h)": "parallel_scan(x, delta, _, b, c, self.d, h if x.size(1) == 1 else None)"},
             ),
             "state_of_the_first_text": (
-                "Your layer keeps a state of its own, and goes on with it when the next text comes without one. What was read belongs in the caller's "
-                "state.",
+                "Your layer keeps a state of its own, and goes on with it when the next text comes without one. What was read belongs in the caller's state.",
                 {
                     "self.d = _": "self.d = _\nself.kept = None",
                     "MambaState(self.config, x.size(0))": "self.kept if self.kept is not None and len(self.kept.h) == len(x) else MambaState(self.config, x.size(0))",
@@ -496,8 +440,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "history_kept": (
-                "Your state holds the history of its numbers: gradients go back into earlier chunks, and with each step of decoding the graph grows. "
-                "`detach` what you keep.",
+                "Your state holds the history of its numbers: gradients go back into earlier chunks, and with each step of decoding the graph grows. `detach` what "
+                "you keep.",
                 {"2: _.detach()": "_", "h.detach()": "h"},
             ),
             "history_of_h_kept": (
@@ -513,16 +457,13 @@ MISCONCEPTIONS = [
                 {"[_.to(x), x]": "[_, x]"},
             ),
             "convolution_of_nothing": (
-                "You convolve an empty chunk. With the window alone there are fewer inputs than weights, and torch refuses: where no token comes there is "
-                "nothing to convolve.",
+                "You convolve an empty chunk. With the window alone there are fewer inputs than weights, and torch refuses: where no token comes there is nothing "
+                "to convolve.",
                 {"x.size(1) > 0": "True"},
             ),
             "only_the_last_output": (
                 "With a state you return the output of the last token alone. All that come are to be answered: a chunk may be several.",
-                {
-                    "return _": "y, z = (y[:, -1:], z[:, -1:]) if state is not None and seen.size(1) > 2 * self.config.d_conv else (y, z)\n"
-                    "return _"
-                },
+                {"return _": "y, z = (y[:, -1:], z[:, -1:]) if state is not None and seen.size(1) > 2 * self.config.d_conv else (y, z)\nreturn _"},
             ),
         },
     ),

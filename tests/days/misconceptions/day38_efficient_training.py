@@ -55,15 +55,13 @@ MISCONCEPTIONS = [
         {
             # --- clipping: the norm of what
             "each_parameter_by_itself": (
-                "You clip each parameter's gradient by its own norm. Then some are shortened and others are not, and the step points somewhere else. All "
-                "of them together are one vector, with one norm and one factor.",
-                {
-                    "_ * factor": "_ * (max_norm / (torch.linalg.vector_norm(one, dtype=widest) + 1e-6)).clamp(max=1.0)"
-                },
+                "You clip each parameter's gradient by its own norm. Then some are shortened and others are not, and the step points somewhere else. All of them "
+                "together are one vector, with one norm and one factor.",
+                {"_ * factor": "_ * (max_norm / (torch.linalg.vector_norm(one, dtype=widest) + 1e-6)).clamp(max=1.0)"},
             ),
             "numbers_clipped": (
-                "You cut off every single number at `max_norm`. That turns the gradient another way: large numbers lose, small ones do not. What is "
-                "bounded here is the length, and the direction stays.",
+                "You cut off every single number at `max_norm`. That turns the gradient another way: large numbers lose, small ones do not. What is bounded here "
+                "is the length, and the direction stays.",
                 {"one.copy_(...)": "one.clamp_(-max_norm, max_norm)"},
             ),
             "largest_number_for_norm": (
@@ -91,8 +89,8 @@ MISCONCEPTIONS = [
             ),
             # --- clipping: the factor
             "short_gradients_lengthened": (
-                "Your gradient always ends up as long as `max_norm`: a short one is lengthened. Near a minimum gradients ought to become short. The factor "
-                "is never above 1.",
+                "Your gradient always ends up as long as `max_norm`: a short one is lengthened. Near a minimum gradients ought to become short. The factor is "
+                "never above 1.",
                 {"_.clamp(max=1.0)": "_"},
             ),
             "small_number_forgotten": (
@@ -104,27 +102,23 @@ MISCONCEPTIONS = [
                 {"norm + 1e-6": "norm.clamp(min=1e-6)"},
             ),
             "not_finite_left_alone": (
-                "Where the norm is not finite you leave the gradients as they are. The formula applies there too, as torch does it; whether the step is "
-                "taken at all is the scaler's business.",
+                "Where the norm is not finite you leave the gradients as they are. The formula applies there too, as torch does it; whether the step is taken at "
+                "all is the scaler's business.",
                 {"norm = _": "norm = _\nif not norm.isfinite():\n    return norm"},
             ),
             "not_finite_made_0": (
-                "You make what is not finite 0, and so hide that something went wrong. The formula applies as it is: infinite times 0 is NaN, and may be "
-                "seen.",
+                "You make what is not finite 0, and so hide that something went wrong. The formula applies as it is: infinite times 0 is NaN, and may be seen.",
                 {"_ * factor": "(_ * factor).nan_to_num(0.0, 0.0, 0.0)"},
             ),
             # --- clipping: which gradients
             "generator_read_twice": (
-                "You go through the parameters twice. `model.parameters()` is a generator: the second time it is empty, so the norm is right and nothing "
-                "is clipped. Keep what you need in a list.",
-                {
-                    "3: gradients": "(one.grad for one in parameters if one.grad is not None)",
-                    "one.copy_(...)": "one.mul_(factor)",
-                },
+                "You go through the parameters twice. `model.parameters()` is a generator: the second time it is empty, so the norm is right and nothing is "
+                "clipped. Keep what you need in a list.",
+                {"3: gradients": "(one.grad for one in parameters if one.grad is not None)", "one.copy_(...)": "one.mul_(factor)"},
             ),
             "gradients_invented": (
-                "You give parameters without a gradient one of zeros. An optimiser passes over those that have none; with zeros it would let momentum and "
-                "weight decay go on.",
+                "You give parameters without a gradient one of zeros. An optimiser passes over those that have none; with zeros it would let momentum and weight "
+                "decay go on.",
                 {
                     "gradients = ...": "parameters = list(parameters)\n"
                     "for one in parameters:\n"
@@ -133,27 +127,21 @@ MISCONCEPTIONS = [
                 },
             ),
             "squares_in_halves": (
-                "You compute norms in the gradients' own dtype. In float16 a norm is infinite from 65 520 on, and bfloat16 has three digits. Compute them "
-                "in float32.",
+                "You compute norms in the gradients' own dtype. In float16 a norm is infinite from 65 520 on, and bfloat16 has three digits. Compute them in "
+                "float32.",
                 {"dtype=widest": ""},
             ),
             "squares_overflow": (
                 "You square in half precision before you add up in float32. In float16 the square of 256 is infinite, and that of 0.0001 is 0. Widen first.",
-                {
-                    "torch.linalg.vector_norm(one, dtype=widest)": "one.square().to(widest).sum().sqrt()"
-                },
+                {"torch.linalg.vector_norm(one, dtype=widest)": "one.square().to(widest).sum().sqrt()"},
             ),
             "factor_in_halves": (
-                "You multiply in half precision, by a factor in half precision. A small factor has few digits there, or is 0. Multiply in float32, and "
-                "round once.",
+                "You multiply in half precision, by a factor in half precision. A small factor has few digits there, or is 0. Multiply in float32, and round once.",
                 {"one.to(widest) * factor": "one * factor.to(one.dtype)"},
             ),
             "norm_in_float32_always": (
                 "You compute in float32 also where gradients are in float64, and lose half of their digits.",
-                {
-                    "widest = ...": "widest = torch.float32",
-                    "_.vector_norm(one, dtype=widest)": "_.vector_norm(one.float())",
-                },
+                {"widest = ...": "widest = torch.float32", "_.vector_norm(one, dtype=widest)": "_.vector_norm(one.float())"},
             ),
             "nothing_breaks_it": (
                 "Where no parameter has a gradient yours raises. There is nothing to measure then: the norm is 0.",
@@ -183,8 +171,8 @@ MISCONCEPTIONS = [
                 {"if self.finite:\n    _": "_"},
             ),
             "bad_numbers_made_0": (
-                "You step with the infinite numbers made 0. All of that gradient is in doubt; and even one of zeros moves an optimiser with a memory. Skip "
-                "the step.",
+                "You step with the infinite numbers made 0. All of that gradient is in doubt; and even one of zeros moves an optimiser with a memory. Skip the "
+                "step.",
                 {
                     "if self.finite:\n    _": "for group in optimizer.param_groups:\n"
                     "    for one in group['params']:\n"
@@ -206,8 +194,8 @@ MISCONCEPTIONS = [
                 {"one.isfinite()": "one < math.inf"},
             ),
             "last_parameter_decides": (
-                "Only the last parameter decides whether a step is taken: for each parameter you forget what you have found before. A single infinite "
-                "number anywhere is enough.",
+                "Only the last parameter decides whether a step is taken: for each parameter you forget what you have found before. A single infinite number "
+                "anywhere is enough.",
                 {"self.finite = _.all()": "self.finite = _[-1]"},
             ),
             "one_good_parameter_is_enough": (
@@ -215,11 +203,10 @@ MISCONCEPTIONS = [
                 {"self.finite = _.all()": "self.finite = _.any()"},
             ),
             "looks_again_when_it_steps": (
-                "You look at the gradients when the step is taken, instead of when they were unscaled. What has been done to them in between hides that "
-                "they had overflowed.",
+                "You look at the gradients when the step is taken, instead of when they were unscaled. What has been done to them in between hides that they had "
+                "overflowed.",
                 {
-                    "if self.finite:\n"
-                    "    _": "held = [one.grad for group in optimizer.param_groups for one in group['params']]\n"
+                    "if self.finite:\n    _": "held = [one.grad for group in optimizer.param_groups for one in group['params']]\n"
                     "self.finite = all(bool(one.isfinite().all()) for one in held if one is not None)\n"
                     "if self.finite:\n"
                     "    _"
@@ -232,18 +219,16 @@ MISCONCEPTIONS = [
             ),
             "scaled_loss_without_history": (
                 "The loss that you return cannot be differentiated: what it was computed from is lost.",
-                {
-                    "scale(): return _": "return torch.tensor(_.item(), dtype=torch.promote_types(loss.dtype, torch.float32), requires_grad=True)"
-                },
+                {"scale(): return _": "return torch.tensor(_.item(), dtype=torch.promote_types(loss.dtype, torch.float32), requires_grad=True)"},
             ),
             "scaled_down": (
-                "You divide the loss by the scale. Small gradients would vanish all the sooner: the loss is *multiplied* on the way in, and the gradients "
-                "divided on the way out.",
+                "You divide the loss by the scale. Small gradients would vanish all the sooner: the loss is *multiplied* on the way in, and the gradients divided "
+                "on the way out.",
                 {"_ * self.current": "_ / self.current"},
             ),
             "starts_at_1": (
-                "Your scale is 1 at first. It would take a long time to find one that is of use; a scale that is too large is found out, and halved, in a "
-                "single step.",
+                "Your scale is 1 at first. It would take a long time to find one that is of use; a scale that is too large is found out, and halved, in a single "
+                "step.",
                 {"init_scale=2.0**16": "init_scale=1.0"},
             ),
             "scale_as_a_tensor": (
@@ -268,10 +253,7 @@ MISCONCEPTIONS = [
             ),
             "unscaled_twice": (
                 "`step` unscales also what was unscaled already. Remember, until the next `update`, that it has been done.",
-                {
-                    "if self.finite is not None:\n    ...": "",
-                    "1: if self.finite is None:\n    _": "_",
-                },
+                {"if self.finite is not None:\n    ...": "", "1: if self.finite is None:\n    _": "_"},
             ),
             "step_not_ended": (
                 "After `update` you still take the gradients for unscaled, and what was found in the first step for true of all others.",
@@ -279,20 +261,15 @@ MISCONCEPTIONS = [
             ),
             # --- scaling: the next scale
             "never_halved": (
-                "Your scale is never halved. If it is too large the same overflow comes again in the next step, and in all that follow: nothing is learnt "
-                "any more.",
+                "Your scale is never halved. If it is too large the same overflow comes again in the next step, and in all that follow: nothing is learnt any more.",
                 {"self.current /= 2": ""},
             ),
             "reset_to_the_start": (
                 "After an overflow you go back to half of what you started with. What is halved is the scale as it is now.",
-                {
-                    "self.current = _": "self.current = _\nself.first = _",
-                    "self.current /= 2": "self.current = self.first / 2",
-                },
+                {"self.current = _": "self.current = _\nself.first = _", "self.current /= 2": "self.current = self.first / 2"},
             ),
             "never_doubled": (
-                "Your scale never grows again. Each overflow, a chance one too, would halve it for good, until small gradients vanish as if there were "
-                "none.",
+                "Your scale never grows again. Each overflow, a chance one too, would halve it for good, until small gradients vanish as if there were none.",
                 {"self.current *= 2": ""},
             ),
             "doubled_at_once": (
@@ -326,8 +303,8 @@ MISCONCEPTIONS = [
         {
             # --- checkpoints: gradients that are lost
             "parameters_forgotten": (
-                "You differentiate with respect to the inputs alone. The function has parameters as well, which is what is trained: call `backward` on "
-                "what was computed again, and it reaches them too.",
+                "You differentiate with respect to the inputs alone. The function has parameters as well, which is what is trained: call `backward` on what was "
+                "computed again, and it reaches them too.",
                 by_function(
                     {
                         "torch.autograd.backward(*zip(*pairs))\n": "outputs, grads = zip(*pairs)\n            wanted = [one for one in again if isinstance(one, Tensor) and one.requires_grad]\n"
@@ -337,13 +314,13 @@ MISCONCEPTIONS = [
                 ),
             ),
             "no_input_no_gradient": (
-                "Where no input asks for a gradient autograd sees no reason to call your `backward`, and the parameters get nothing: the first layer of a "
-                "model, whose inputs are data, would never learn.",
+                "Where no input asks for a gradient autograd sees no reason to call your `backward`, and the parameters get nothing: the first layer of a model, "
+                "whose inputs are data, would never learn.",
                 by_function({"torch.ones((), requires_grad=True)": "torch.ones(())"}),
             ),
             "gradients_counted_twice": (
-                "You compute again with the inputs themselves, so `backward` runs on through them into what came before, and then autograd does the same "
-                "once more. Cut them off from their history first, and let them ask for gradients anew.",
+                "You compute again with the inputs themselves, so `backward` runs on through them into what came before, and then autograd does the same once "
+                "more. Cut them off from their history first, and let them ask for gradients anew.",
                 by_function(
                     {
                         "again[place] = one.detach().requires_grad_(one.requires_grad)": "again[place] = one\n            for one in ctx.saved_tensors:\n                one.retain_grad() if one.requires_grad else None"
@@ -356,9 +333,7 @@ MISCONCEPTIONS = [
             ),
             "first_output_only": (
                 "You differentiate the first output only. All that the function returns may be part of the loss.",
-                by_function(
-                    {"torch.autograd.backward(*zip(*pairs))": "torch.autograd.backward(*pairs[0])"}
-                ),
+                by_function({"torch.autograd.backward(*zip(*pairs))": "torch.autograd.backward(*pairs[0])"}),
             ),
             "integers_differentiated": (
                 "You differentiate every output. Those that have no gradient, such as indices, have to be left out.",
@@ -366,11 +341,7 @@ MISCONCEPTIONS = [
             ),
             "always_a_tuple": (
                 "A single output comes back in a tuple. What the function returns is what is returned.",
-                {
-                    "with _:\n    return ...": "with _:\n"
-                    "    outputs = function(*inputs)\n"
-                    "return outputs if isinstance(outputs, tuple) else (outputs,)"
-                },
+                {"with _:\n    return ...": "with _:\n    outputs = function(*inputs)\nreturn outputs if isinstance(outputs, tuple) else (outputs,)"},
             ),
             "outputs_taken_apart": (
                 "Your outputs come back as a list. What the function returns is what is returned: a tuple stays one.",
@@ -391,34 +362,31 @@ MISCONCEPTIONS = [
             ),
             # --- checkpoints: the second call
             "other_dropout": (
-                "Your second call drops others than the first. Its gradients are those of a network that has never been computed. Put the random state "
-                "back before it.",
+                "Your second call drops others than the first. Its gradients are those of a network that has never been computed. Put the random state back before "
+                "it.",
                 {"torch.set_rng_state(drawn_on_cpu)": "pass"},
             ),
             "random_state_left_behind": (
-                "After your second call random numbers go on from where the *checkpoint* was. Each backward pass turns them back, so that the next step "
-                "drops what this one has dropped. Afterwards the state must be what it was before.",
+                "After your second call random numbers go on from where the *checkpoint* was. Each backward pass turns them back, so that the next step drops what "
+                "this one has dropped. Afterwards the state must be what it was before.",
                 {
-                    "with torch.random.fork_rng(list(gpus)), casts[0], casts[1], torch.enable_grad():\n"
-                    "    _": "with casts[0], casts[1], torch.enable_grad():\n    _"
+                    "with torch.random.fork_rng(list(gpus)), casts[0], casts[1], torch.enable_grad():\n    _": "with casts[0], casts[1], torch.enable_grad():\n"
+                    "    _"
                 },
             ),
             "first_call_fenced_off": (
-                "Your first call puts the random state back, too. So the next layer draws the very same numbers, and all layers drop alike. Only the "
-                "second call must leave no trace.",
-                {
-                    "with _:\n    return ...": "with torch.random.fork_rng(list(gpus)), _:\n"
-                    "    return function(*inputs)"
-                },
+                "Your first call puts the random state back, too. So the next layer draws the very same numbers, and all layers drop alike. Only the second call "
+                "must leave no trace.",
+                {"with _:\n    return ...": "with torch.random.fork_rng(list(gpus)), _:\n    return function(*inputs)"},
             ),
             "seeded_anew": (
-                "You give both calls the same seed. They agree with each other, and so do all layers and all steps: everywhere the same is dropped. Note "
-                "the state there is, and put *that* back.",
+                "You give both calls the same seed. They agree with each other, and so do all layers and all steps: everywhere the same is dropped. Note the state "
+                "there is, and put *that* back.",
                 {"gpus = _": "gpus = _\ntorch.manual_seed(38)"},
             ),
             "autocast_forgotten": (
-                "Your second call has whatever autocast there is when `backward` is called, most often none. So it computes in another dtype than the "
-                "first. Note the first call's, and put it back.",
+                "Your second call has whatever autocast there is when `backward` is called, most often none. So it computes in another dtype than the first. Note "
+                "the first call's, and put it back.",
                 by_function({"casts[0], casts[1], ": ""}),
             ),
             "autocast_of_the_usual_dtype": (
@@ -444,14 +412,10 @@ MISCONCEPTIONS = [
             ),
             "gradients_always_enabled": (
                 "You enable gradients for the first call too. Where they are disabled nobody will call `backward`: simply call the function.",
-                {
-                    "with _:\n    return ...": "with torch.enable_grad(), _:\n"
-                    "    return function(*inputs)"
-                },
+                {"with _:\n    return ...": "with torch.enable_grad(), _:\n    return function(*inputs)"},
             ),
             "graph_kept_when_measuring": (
-                "You compute the function twice at once: one result for now, and one with its whole history for later. The history is what was to be "
-                "forgotten.",
+                "You compute the function twice at once: one result for now, and one with its whole history for later. The history is what was to be forgotten.",
                 """
 def checkpoint(function, *inputs):
     state = torch.get_rng_state()
@@ -468,8 +432,8 @@ def checkpoint(function, *inputs):
         {
             # --- the step: what is averaged
             "mean_of_means": (
-                "You average the batches' means. A batch with three targets then counts as much as one with three hundred. Divide each sum by the targets "
-                "of the whole *group*.",
+                "You average the batches' means. A batch with three targets then counts as much as one with three hundred. Divide each sum by the targets of the "
+                "whole *group*.",
                 {"summed / count": "summed / (targets != -100).sum() / len(group)"},
             ),
             "means_added_up": (
@@ -502,10 +466,7 @@ def checkpoint(function, *inputs):
             ),
             "mean_of_means_told": (
                 "You return the mean of the batches' means. Add up losses and targets, and divide once.",
-                {
-                    "summed.item()": "summed.item() / max(int((targets != -100).sum()), 1)",
-                    "total / count": "total / len(group)",
-                },
+                {"summed.item()": "summed.item() / max(int((targets != -100).sum()), 1)", "total / count": "total / len(group)"},
             ),
             "results_as_tensors": (
                 "You return tensors. Two floats are asked for, to be printed and kept.",
@@ -517,12 +478,9 @@ def checkpoint(function, *inputs):
             ),
             # --- the step: in which order
             "clipped_before_unscaled": (
-                "You clip the scaled gradient and unscale it afterwards. `max_norm` is meant for the true one: as it is, what remains is thousands of "
-                "times shorter than it may be.",
-                {
-                    "scaler.unscale_(optimizer)": "",
-                    "norm = _": "norm = _\nscaler.unscale_(optimizer)",
-                },
+                "You clip the scaled gradient and unscale it afterwards. `max_norm` is meant for the true one: as it is, what remains is thousands of times "
+                "shorter than it may be.",
+                {"scaler.unscale_(optimizer)": "", "norm = _": "norm = _\nscaler.unscale_(optimizer)"},
             ),
             "clipped_while_scaled": (
                 "You leave unscaling to `scaler.step`, and clip before. So it is the scaled gradient that is clipped. Unscale first.",
@@ -530,10 +488,7 @@ def checkpoint(function, *inputs):
             ),
             "clipped_batch_by_batch": (
                 "You clip after each batch of the group. What is bounded is the step, that is, the gradient of the whole group, and nothing else.",
-                {
-                    "total += _": "clip_gradients([one for each in optimizer.param_groups for one in each['params']], max_norm)\n"
-                    "total += _"
-                },
+                {"total += _": "clip_gradients([one for each in optimizer.param_groups for one in each['params']], max_norm)\ntotal += _"},
             ),
             "not_clipped": (
                 "You never clip: the norm is measured, and nothing comes of it.",
@@ -552,8 +507,8 @@ def checkpoint(function, *inputs):
                 {"scaler.update()": ""},
             ),
             "updated_before_the_step": (
-                "You update the scaler before the step. It then no longer knows what it has found in this one's gradients. First the step, then the scale "
-                "for the next.",
+                "You update the scaler before the step. It then no longer knows what it has found in this one's gradients. First the step, then the scale for the "
+                "next.",
                 {"scaler.update()": "", "norm = _": "norm = _\nscaler.update()"},
             ),
             "a_step_for_each_batch": (

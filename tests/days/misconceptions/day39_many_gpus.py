@@ -96,61 +96,56 @@ MISCONCEPTIONS = [
         {
             # --- the ring: too much is sent
             "whole_tensor_around_the_ring": (
-                "Your sums are right, but the whole tensor goes around, at once or in pieces: each process sends it n − 1 times, and with more processes "
-                "more and more. Cut it into n chunks: of each, a process then sends every chunk but one to have it summed up, and every chunk but one to "
-                "hand the sums around.",
+                "Your sums are right, but the whole tensor goes around, at once or in pieces: each process sends it n − 1 times, and with more processes more and "
+                "more. Cut it into n chunks: of each, a process then sends every chunk but one to have it summed up, and every chunk but one to hand the sums "
+                "around.",
                 AROUND,
             ),
             "everybody_to_everybody": (
-                "Your sums are right, but each process sends its whole tensor to all the others. In a ring it speaks to the next one alone, and sends a "
-                "chunk at a time.",
+                "Your sums are right, but each process sends its whole tensor to all the others. In a ring it speaks to the next one alone, and sends a chunk at a "
+                "time.",
                 TO_EVERYBODY,
             ),
             "through_the_first": (
-                "Your sums are right, but they all pass through process 0, which sends n − 1 whole tensors while the others wait. In a ring all have the "
-                "same share of the work.",
+                "Your sums are right, but they all pass through process 0, which sends n − 1 whole tensors while the others wait. In a ring all have the same "
+                "share of the work.",
                 THROUGH_THE_FIRST,
             ),
             "along_a_line": (
-                "You add up along a line and send the sum back along it: whole tensors, and while one process sends, all others wait. In a ring of chunks "
-                "all send at the same time.",
+                "You add up along a line and send the sum back along it: whole tensors, and while one process sends, all others wait. In a ring of chunks all send "
+                "at the same time.",
                 ALONG_A_LINE,
             ),
             "chunks_straight_to_their_owners": (
-                "You send each chunk straight to the process that sums it up, and the sum straight to all. It is no more than a ring sends, but it needs a "
-                "line between any two processes. In a ring a chunk is passed on from neighbour to neighbour, and grows on the way.",
+                "You send each chunk straight to the process that sums it up, and the sum straight to all. It is no more than a ring sends, but it needs a line "
+                "between any two processes. In a ring a chunk is passed on from neighbour to neighbour, and grows on the way.",
                 CHUNKS_TO_THEIR_OWNERS,
             ),
             # --- the ring: rounds and chunks
             "second_lap_left_out": (
-                "Each of your processes has one chunk summed up, and of the others what came by half done. That is where a reduce-scatter ends; a second "
-                "time around hands the finished chunks to all.",
+                "Each of your processes has one chunk summed up, and of the others what came by half done. That is where a reduce-scatter ends; a second time "
+                "around hands the finished chunks to all.",
                 {"3: size - 1": "0"},
             ),
             "second_lap_adds": (
                 "The second time around you still add. What arrives is finished by then: it takes the place of your own numbers.",
-                {
-                    "3: chunks[...] = _": "arriving = (rank - step) % size\n"
-                    "chunks[arriving] = chunks[arriving] + _"
-                },
+                {"3: chunks[...] = _": "arriving = (rank - step) % size\nchunks[arriving] = chunks[arriving] + _"},
             ),
             "second_lap_begins_with_the_first_chunk": (
                 "The second time around you begin with chunk r again. It is the chunk r + 1 that was summed up in process r: the last one that arrived.",
                 {"3: rank - step": "rank - step - 1", "3: rank + 1": "rank"},
             ),
             "own_chunk_every_round": (
-                "In every round you send the same chunk. Pass on the one that came last, with your own numbers added: only so does a chunk visit all "
-                "processes.",
+                "In every round you send the same chunk. Pass on the one that came last, with your own numbers added: only so does a chunk visit all processes.",
                 {"2: (rank - step) % size": "rank"},
             ),
             "added_to_the_chunk_that_was_sent": (
-                "What arrives is added to the chunk that you have just sent. The process before you sent another one, by one further back: chunk r − step "
-                "− 1.",
+                "What arrives is added to the chunk that you have just sent. The process before you sent another one, by one further back: chunk r − step − 1.",
                 {"rank - step - 1": "rank - step"},
             ),
             "one_round_too_many": (
-                "Your sums are right, but in one of the two laps you go on for n rounds. After n − 1 a chunk has been everywhere: the last message is for "
-                "nothing, and a process alone would send it to itself.",
+                "Your sums are right, but in one of the two laps you go on for n rounds. After n − 1 a chunk has been everywhere: the last message is for nothing, "
+                "and a process alone would send it to itself.",
                 {"2: size - 1": "size"},
             ),
             "one_round_too_few": (
@@ -158,8 +153,8 @@ MISCONCEPTIONS = [
                 {"2: size - 1": "size - 2"},
             ),
             "the_other_way_round": (
-                "You send to the process before you, and count the chunks as if you sent to the next. Both directions make a ring, but the chunk that "
-                "arrives comes from the other side then.",
+                "You send to the process before you, and count the chunks as if you sent to the next. Both directions make a ring, but the chunk that arrives "
+                "comes from the other side then.",
                 {"(rank + 1) % size, _": "_, (rank + 1) % size"},
             ),
             "ring_left_open": (
@@ -170,17 +165,13 @@ MISCONCEPTIONS = [
                 "All your processes wait for a message before they send one, so nobody ever sends: a deadlock. First send, then receive.",
                 {
                     "group.send(chunks[(rank - step) % size], after)": "incoming = group.receive(before)",
-                    "chunks[arriving] = _ + ...": "chunks[arriving] = _ + incoming\n"
-                    "group.send(chunks[(rank - step) % size], after)",
+                    "chunks[arriving] = _ + ...": "chunks[arriving] = _ + incoming\ngroup.send(chunks[(rank - step) % size], after)",
                 },
             ),
             "chunks_in_order_of_arrival": (
-                "Every chunk is summed up, and then you join them as they came in, from the chunk that was complete here downwards. Each process has them "
-                "in another order so. Chunk i belongs at place i.",
-                {
-                    "return _": "chunks = [chunks[(rank + 1 - step) % size] for step in range(size)]\n"
-                    "return _"
-                },
+                "Every chunk is summed up, and then you join them as they came in, from the chunk that was complete here downwards. Each process has them in "
+                "another order so. Chunk i belongs at place i.",
+                {"return _": "chunks = [chunks[(rank + 1 - step) % size] for step in range(size)]\nreturn _"},
             ),
             "mean_for_sum": (
                 "You divide by the number of processes. An all-reduce gives the sum; what it is divided by is up to its caller.",
@@ -192,21 +183,20 @@ MISCONCEPTIONS = [
                 {"chunks[arriving] = ... + _": "chunks[arriving] += _"},
             ),
             "equal_chunks_only": (
-                "Your chunks are the rows of a matrix, so they must all be of one length. Most tensors have a number of elements that the processes do not "
-                "divide: let lengths differ by one, or pad.",
+                "Your chunks are the rows of a matrix, so they must all be of one length. Most tensors have a number of elements that the processes do not divide: "
+                "let lengths differ by one, or pad.",
                 {"_.tensor_split(size)": "_.view(size, -1)"},
             ),
             "rest_dropped": (
                 "You round the length of a chunk down, so what the division leaves over is never sent, and every process keeps its own numbers there.",
                 {
                     "_.flatten()": "_.flatten()[: tensor.numel() // size * size]",
-                    "return _": "chunks.append(tensor.detach().flatten()[tensor.numel() // size * size :])\n"
-                    "return _",
+                    "return _": "chunks.append(tensor.detach().flatten()[tensor.numel() // size * size :])\nreturn _",
                 },
             ),
             "chunk_gives_fewer": (
-                "`chunk` may give fewer chunks than were asked for: 5 elements for 4 processes become 2, 2 and 1. There must be one for each process, an "
-                "empty one if need be, as `tensor_split` has it.",
+                "`chunk` may give fewer chunks than were asked for: 5 elements for 4 processes become 2, 2 and 1. There must be one for each process, an empty one "
+                "if need be, as `tensor_split` has it.",
                 {"_.tensor_split": "_.chunk"},
             ),
             "left_flat": (
@@ -218,8 +208,8 @@ MISCONCEPTIONS = [
                 {"_.flatten()": "_.view(-1)"},
             ),
             "columns_of_memory": (
-                "You read a tensor that lies in memory by columns in the order of memory, and give the result a shape in the order of rows. `flatten` "
-                "reads in the order of the axes.",
+                "You read a tensor that lies in memory by columns in the order of memory, and give the result a shape in the order of rows. `flatten` reads in the "
+                "order of the axes.",
                 {"_.flatten()": "_.as_strided((tensor.numel(),), (1,))"},
             ),
             "summed_in_float32": (
@@ -245,27 +235,23 @@ MISCONCEPTIONS = [
                 {"parameter.grad = _": "parameter.grad = _ / group.size"},
             ),
             "mean_thrown_away": (
-                "The gradients are what they were. The mean has to be written into `.grad`: a sum over the processes is returned, and changes nothing that "
-                "went in. (If you have averaged the parameters: those are the same in all processes already.)",
+                "The gradients are what they were. The mean has to be written into `.grad`: a sum over the processes is returned, and changes nothing that went "
+                "in. (If you have averaged the parameters: those are the same in all processes already.)",
                 {"parameter.grad = _": "_"},
             ),
             "no_gradient_skipped": (
                 "A process leaves out the parameters for which it has no gradient. The others do not: from there on each adds up something else than its "
                 "neighbour, or waits for ever. All walk through the same parameters; no gradient counts as zeros.",
-                {
-                    "gradient = ...": "if parameter.grad is None:\n"
-                    "    continue\n"
-                    "gradient = parameter.grad"
-                },
+                {"gradient = ...": "if parameter.grad is None:\n    continue\ngradient = parameter.grad"},
             ),
             "no_gradient_counts_for_nobody": (
-                "You divide by the number of processes that have a gradient. The loss of the others counts as well, and does not depend on that parameter: "
-                "their gradient is zero, and divided by n.",
+                "You divide by the number of processes that have a gradient. The loss of the others counts as well, and does not depend on that parameter: their "
+                "gradient is zero, and divided by n.",
                 MEAN_OF_THOSE_THAT_HAVE_ONE,
             ),
             "frozen_ones_too": (
-                "You average the gradients of frozen parameters too. An optimiser takes a gradient of zeros for one, and moves what has momentum or "
-                "decays: leave alone what does not require a gradient.",
+                "You average the gradients of frozen parameters too. An optimiser takes a gradient of zeros for one, and moves what has momentum or decays: leave "
+                "alone what does not require a gradient.",
                 {"if ...:\n    continue": ""},
             ),
             "frozen_ones_cleared": (
@@ -283,8 +269,8 @@ MISCONCEPTIONS = [
         {
             # --- pieces
             "view_of_the_whole": (
-                "Your pieces are right, and views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. "
-                "(`contiguous` does not help: a slice is contiguous already.)",
+                "Your pieces are right, and views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
+                "does not help: a slice is contiguous already.)",
                 {"_.clone()": "_"},
             ),
             "with_history": (
@@ -292,8 +278,8 @@ MISCONCEPTIONS = [
                 {"parameter.detach()": "parameter"},
             ),
             "pieces_not_padded": (
-                "Your pieces differ in length. All processes keep equally long ones, with zeros at the end: so that one buffer fits all, and nobody has to "
-                "ask for a length.",
+                "Your pieces differ in length. All processes keep equally long ones, with zeros at the end: so that one buffer fits all, and nobody has to ask for "
+                "a length.",
                 {"return ...": "return flat.tensor_split(group.size)[group.rank].clone()"},
             ),
             "last_piece_shorter": (
@@ -305,12 +291,9 @@ MISCONCEPTIONS = [
                 {"(0, _)": "(_, 0)"},
             ),
             "each_piece_padded": (
-                "You cut pieces whose lengths differ by one, and pad each of them. The zeros stand after all the elements: the flat parameter is padded, "
-                "and then cut.",
-                {
-                    "return ...": "piece = flat.tensor_split(group.size)[group.rank]\n"
-                    "return F.pad(piece, (0, length - len(piece))).clone()"
-                },
+                "You cut pieces whose lengths differ by one, and pad each of them. The zeros stand after all the elements: the flat parameter is padded, and then "
+                "cut.",
+                {"return ...": "piece = flat.tensor_split(group.size)[group.rank]\nreturn F.pad(piece, (0, length - len(piece))).clone()"},
             ),
             "length_rounded_down": (
                 "You round the length of a piece down: what the division leaves over is kept by nobody.",
@@ -343,8 +326,8 @@ MISCONCEPTIONS = [
         {
             # --- the whole
             "in_order_of_arrival": (
-                "You join the pieces as they come: your own, then that of the process before you, and so on. Each process then has the whole in another "
-                "order. Piece s belongs at place s.",
+                "You join the pieces as they come: your own, then that of the process before you, and so on. Each process then has the whole in another order. "
+                "Piece s belongs at place s.",
                 {"(rank - step) % size": "step", "(rank - step - 1) % size": "step + 1"},
             ),
             "own_piece_sent_every_round": (
@@ -352,12 +335,8 @@ MISCONCEPTIONS = [
                 {"(rank - step) % size": "rank"},
             ),
             "counted_forwards": (
-                "You put what arrives one place further on in each round. It comes from the process before you, then from the one before that: places "
-                "count down.",
-                {
-                    "(rank - step) % size": "(rank + step) % size",
-                    "rank - step - 1": "rank + step + 1",
-                },
+                "You put what arrives one place further on in each round. It comes from the process before you, then from the one before that: places count down.",
+                {"(rank - step) % size": "(rank + step) % size", "rank - step - 1": "rank + step + 1"},
             ),
             "gathered_by_a_sum": (
                 "Your whole is right, but you sum up tensors that are zero but for one piece: that goes around twice, where once is enough.",
@@ -370,8 +349,7 @@ MISCONCEPTIONS = [
             "waits_before_it_sends": (
                 "All your processes wait for a piece before they send one, so nobody ever sends: a deadlock. First send, then receive.",
                 {
-                    "_\n"
-                    "pieces[(rank - step - 1) % size] = group.receive((rank - 1) % size)": "incoming = group.receive((rank - 1) % size)\n"
+                    "_\npieces[(rank - step - 1) % size] = group.receive((rank - 1) % size)": "incoming = group.receive((rank - 1) % size)\n"
                     "pieces[(rank - step - 1) % size] = incoming\n"
                     "_"
                 },

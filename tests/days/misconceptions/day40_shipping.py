@@ -8,8 +8,7 @@ MISCONCEPTIONS = [
         {
             # --- whose scale it is
             "scale_of_the_whole_matrix": (
-                "You have one scale for the whole matrix. One large weight somewhere then makes the steps wide for all rows. Each row has a scale of its "
-                "own.",
+                "You have one scale for the whole matrix. One large weight somewhere then makes the steps wide for all rows. Each row has a scale of its own.",
                 {"wide.abs().amax(dim=1, keepdim=True)": "wide.abs().amax().expand(len(wide), 1)"},
             ),
             "scale_of_a_column": (
@@ -22,13 +21,12 @@ MISCONCEPTIONS = [
             ),
             # --- how wide a step is
             "largest_without_its_magnitude": (
-                "You take the largest weight of a row, not the largest magnitude. A row's largest may be negative, and would lie outside of what int8 can "
-                "hold.",
+                "You take the largest weight of a row, not the largest magnitude. A row's largest may be negative, and would lie outside of what int8 can hold.",
                 {"wide.abs()": "wide"},
             ),
             "range_shared_out": (
-                "You share out the way from a row's smallest weight to its largest. That fits with an offset. Without one, 0 has to stay 0, and the larger "
-                "of the two sides decides.",
+                "You share out the way from a row's smallest weight to its largest. That fits with an offset. Without one, 0 has to stay 0, and the larger of the "
+                "two sides decides.",
                 {
                     "scale = ... / 127": "scale = (wide.amax(dim=1, keepdim=True) - wide.amin(dim=1, keepdim=True)) / 254",
                     "_.round()": "_.round().clamp(-127, 127)",
@@ -39,26 +37,23 @@ MISCONCEPTIONS = [
                 {"scale = _ / 127": "scale = _ / 128"},
             ),
             "by_128_and_cut_off": (
-                "You divide by 128, and cut off what is beyond −128 and 127. So a row's largest weight is off by a whole step if it is positive, and not "
-                "if it is negative. Here −128 is not used, and both sides are alike.",
+                "You divide by 128, and cut off what is beyond −128 and 127. So a row's largest weight is off by a whole step if it is positive, and not if it is "
+                "negative. Here −128 is not used, and both sides are alike.",
                 {"scale = _ / 127": "scale = _ / 128", "_.round()": "_.round().clamp(-128, 127)"},
             ),
             "all_256_values": (
-                "Your scale is the largest magnitude / 127.5, so that all 256 values are used, as torch's observers do by themselves. Here they are 255, "
-                "from −127 to 127: 0 in the middle, and both sides alike.",
+                "Your scale is the largest magnitude / 127.5, so that all 256 values are used, as torch's observers do by themselves. Here they are 255, from −127 "
+                "to 127: 0 in the middle, and both sides alike.",
                 {"scale = _ / 127": "scale = _ / 127.5", "_.round()": "_.round().clamp(-128, 127)"},
             ),
             "cut_off_at_three_deviations": (
-                "Your steps follow the row's deviation, and what is far out is cut off. That can be a good idea; but then a weight may be off by more than "
-                "half a step. Here the largest magnitude decides.",
-                {
-                    "wide.abs().amax(dim=1, keepdim=True)": "3 * wide.square().mean(dim=1, keepdim=True).sqrt()",
-                    "_.round()": "_.round().clamp(-127, 127)",
-                },
+                "Your steps follow the row's deviation, and what is far out is cut off. That can be a good idea; but then a weight may be off by more than half a "
+                "step. Here the largest magnitude decides.",
+                {"wide.abs().amax(dim=1, keepdim=True)": "3 * wide.square().mean(dim=1, keepdim=True).sqrt()", "_.round()": "_.round().clamp(-127, 127)"},
             ),
             "largest_for_scale": (
-                "Your integers are right, but what you return beside them is the row's largest magnitude. The scale is the width of one step, so that "
-                "integer times scale is the weight.",
+                "Your integers are right, but what you return beside them is the row's largest magnitude. The scale is the width of one step, so that integer "
+                "times scale is the weight.",
                 {"return _, scale": "return _, scale * 127"},
             ),
             "steps_in_one": (
@@ -67,8 +62,8 @@ MISCONCEPTIONS = [
             ),
             # --- which step is nearest
             "towards_zero": (
-                "You cut the digits behind the point off: turning real numbers into int8 does that by itself. So a weight may be off by a whole step, "
-                "always towards 0. Round first.",
+                "You cut the digits behind the point off: turning real numbers into int8 does that by itself. So a weight may be off by a whole step, always "
+                "towards 0. Round first.",
                 {"_.round()": "_"},
             ),
             "always_down": (
@@ -76,8 +71,7 @@ MISCONCEPTIONS = [
                 {"_.round": "_.floor"},
             ),
             "ties_away_from_zero": (
-                "Halfway between two integers you go away from 0, as at school. `torch.round` takes the even one, so that ties do not all pull the same "
-                "way.",
+                "Halfway between two integers you go away from 0, as at school. `torch.round` takes the even one, so that ties do not all pull the same way.",
                 {"_.round()": "(_.abs() + 0.5).floor().copysign(wide)"},
             ),
             "ties_upwards": (
@@ -86,8 +80,8 @@ MISCONCEPTIONS = [
             ),
             # --- rows of zeros
             "zero_by_zero": (
-                "Where a row is all zeros your scale is 0, or next to nothing, and 0 is divided by it. Any positive scale would do, since the integers are "
-                "0; it is to be 1.",
+                "Where a row is all zeros your scale is 0, or next to nothing, and 0 is divided by it. Any positive scale would do, since the integers are 0; it "
+                "is to be 1.",
                 {"scale = scale.masked_fill(..., 1.0)": ""},
             ),
             # --- what comes out
@@ -112,13 +106,12 @@ MISCONCEPTIONS = [
                 {"wide / scale": "weight.detach().div_(scale)"},
             ),
             "quotients_in_halves": (
-                "You compute in the dtype of the weight. In half precision a quotient near 127 is off by up to a quarter of a step, in bfloat16, and the "
-                "scale has three digits. Widen to float32 first.",
+                "You compute in the dtype of the weight. In half precision a quotient near 127 is off by up to a quarter of a step, in bfloat16, and the scale has "
+                "three digits. Widen to float32 first.",
                 {"wide = ...": "wide = weight.detach()"},
             ),
             "scale_in_halves": (
-                "Your scale has the dtype of the weight. It stays in float32 at least: it is one number a row, and each of the row's weights is a multiple "
-                "of it.",
+                "Your scale has the dtype of the weight. It stays in float32 at least: it is one number a row, and each of the row's weights is a multiple of it.",
                 {"return _, scale": "return _, scale.to(weight.dtype)"},
             ),
             "all_in_float32": (
@@ -162,20 +155,14 @@ MISCONCEPTIONS = [
         {
             # --- what a layer keeps
             "linear_kept": (
-                "You keep the linear layer itself, with all its weights: now there are five bytes a weight instead of four. Keep the integers, the scale, "
-                "and a copy of the bias.",
-                {
-                    "self.register_buffer('scale', scale)": "self.linear = linear\n"
-                    "self.register_buffer('scale', scale)"
-                },
+                "You keep the linear layer itself, with all its weights: now there are five bytes a weight instead of four. Keep the integers, the scale, and a "
+                "copy of the bias.",
+                {"self.register_buffer('scale', scale)": "self.linear = linear\nself.register_buffer('scale', scale)"},
             ),
             "dequantised_and_kept": (
-                "You keep the dequantised weights beside the integers. The state dict does not show it, but the memory does: five bytes a weight. Make "
-                "them anew in each call.",
-                {
-                    "self.register_buffer('scale', scale)": "self.kept = dequantize(quantized, scale)\n"
-                    "self.register_buffer('scale', scale)"
-                },
+                "You keep the dequantised weights beside the integers. The state dict does not show it, but the memory does: five bytes a weight. Make them anew "
+                "in each call.",
+                {"self.register_buffer('scale', scale)": "self.kept = dequantize(quantized, scale)\nself.register_buffer('scale', scale)"},
             ),
             "dequantised_once": (
                 "After its first call your module keeps the dequantised weights, to save time. They are what was to be saved.",
@@ -187,9 +174,7 @@ MISCONCEPTIONS = [
             ),
             "integers_not_saved": (
                 "Your integers are no persistent buffer: the model is saved without its weights.",
-                {
-                    "self.register_buffer('quantized', quantized)": "self.register_buffer('quantized', quantized, persistent=False)"
-                },
+                {"self.register_buffer('quantized', quantized)": "self.register_buffer('quantized', quantized, persistent=False)"},
             ),
             "bias_no_buffer": (
                 "Your bias is a plain attribute. It is not saved with the model. Register it as a buffer.",
@@ -201,15 +186,11 @@ MISCONCEPTIONS = [
             ),
             "bias_a_parameter": (
                 "Your bias is a parameter. What is quantised is not trained: everything is a buffer.",
-                {
-                    "self.register_buffer('bias', bias)": "self.bias = None if bias is None else nn.Parameter(bias)"
-                },
+                {"self.register_buffer('bias', bias)": "self.bias = None if bias is None else nn.Parameter(bias)"},
             ),
             "zeros_for_no_bias": (
                 "Where there is no bias you keep zeros. A layer without a bias stays without one: `bias` is None, and is not in the state dict.",
-                {
-                    "None if ... else _": "linear.weight.new_zeros(len(quantized)) if linear.bias is None else _"
-                },
+                {"None if ... else _": "linear.weight.new_zeros(len(quantized)) if linear.bias is None else _"},
             ),
             "bias_shared": (
                 "Your bias is still the linear layer's own memory: when that layer is trained on, or cleared, yours changes with it. Copy it.",
@@ -234,10 +215,7 @@ MISCONCEPTIONS = [
             ),
             "bias_scaled_too": (
                 "You add the bias before you multiply by the scale. The bias is no count of steps: it comes last, as it is.",
-                {
-                    "sums * ...": "sums",
-                    "2: return _": "y = y * self.scale.to(wide).squeeze(-1)\nreturn _",
-                },
+                {"sums * ...": "sums", "2: return _": "y = y * self.scale.to(wide).squeeze(-1)\nreturn _"},
             ),
             "bias_forgotten": (
                 "You keep the bias and do not add it.",
@@ -249,32 +227,25 @@ MISCONCEPTIONS = [
             ),
             "scale_on_the_inputs": (
                 "You multiply the inputs by the scale. It belongs to the outputs: there is one for each row, and no row for an input.",
-                {
-                    "x.to(wide)": "x.to(wide) * self.scale.to(wide).squeeze(-1)",
-                    "sums * ...": "sums",
-                },
+                {"x.to(wide)": "x.to(wide) * self.scale.to(wide).squeeze(-1)", "sums * ...": "sums"},
             ),
             "inputs_rounded_too": (
-                "You round the inputs to eight bits as well. On hardware that multiplies integers this is the next step; here only the weights are "
-                "rounded, and the inputs stay as they are.",
-                {
-                    "x.to(wide)": "(x.to(wide) / step).round() * step",
-                    "wide = _": "wide = _\n"
-                    "step = x.to(wide).abs().amax(dim=-1, keepdim=True) / 127",
-                },
+                "You round the inputs to eight bits as well. On hardware that multiplies integers this is the next step; here only the weights are rounded, and "
+                "the inputs stay as they are.",
+                {"x.to(wide)": "(x.to(wide) / step).round() * step", "wide = _": "wide = _\nstep = x.to(wide).abs().amax(dim=-1, keepdim=True) / 127"},
             ),
             "leading_axes_merged": (
                 "You merge all leading axes into one, and do not take it apart again. (…, in) becomes (…, out).",
                 {"x.to(wide)": "x.to(wide).reshape(-1, x.size(-1))"},
             ),
             "inputs_detached": (
-                "Your outputs are right, but no gradient reaches the inputs: you detach them, or compute without gradients. The weights are not trained; "
-                "what is before them may be.",
+                "Your outputs are right, but no gradient reaches the inputs: you detach them, or compute without gradients. The weights are not trained; what is "
+                "before them may be.",
                 {"x.to(wide)": "x.detach().to(wide)"},
             ),
             "sums_in_halves": (
-                "You sum in the dtype of the inputs. Products with integers up to 127 are large: in float16 the sum overflows at 65504, though the output "
-                "would not. Compute halves in float32.",
+                "You sum in the dtype of the inputs. Products with integers up to 127 are large: in float16 the sum overflows at 65504, though the output would "
+                "not. Compute halves in float32.",
                 {"wide = ...": "wide = x.dtype"},
             ),
             "sums_in_float32": (
