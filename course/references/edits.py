@@ -67,10 +67,13 @@ class Draft:
             if place is None or site.line in _lines(self._text, function, step)
         ]
         if len(found) != 1:
-            where = [f"step {step}"] * bool(step) + [f"{function}()"] * bool(function)
-            named = f" in {' of '.join(where)}" if where else ""
-            raise Drifted(f"{fragment!r} must be found once{named}, got {len(found)} times")
+            places = [f"step {step}" if step else "", f"{function}()" if function else ""]
+            where = " of ".join(filter(None, places))
+            named = f"{fragment!r} must be found once{where and ' in '}{where}"
+            raise Drifted(f"{named}, got {len(found)} times")
         site, new = found[0]
+        if not site.kept and any(_wildcard(one) == "_" for node in new for one in ast.walk(node)):
+            raise Drifted(f"{put!r} keeps `_`, which is not in {fragment!r}")
         site.put([made for node in new for made in _prepared(node, site)])
 
 
@@ -79,7 +82,7 @@ def _readings(find: str, put: str) -> Iterator[tuple[Nodes, Nodes]]:
     old, new = ast.parse(find).body, ast.parse(put).body
     if _value(old) and (_value(new) or not new):
         yield _value(old), _value(new)
-    if not (_value(old) and _value(new)):
+    if old and not (_value(old) and _value(new)):
         yield old, new
     if _keyword(old) and (_keyword(new) or not new):
         yield _keyword(old), _keyword(new)

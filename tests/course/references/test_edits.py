@@ -87,6 +87,8 @@ def test_an_edit(before, find, put, after):
         (STEPS, "x +", "y", r"'x \+': 'y' is not Python"),
         ("y = f(x, k=1)\nk = 1", "k=1", "k=2", "got 2 times"),
         ("y = x", "x", "", "got 0 times"),
+        ("y = x", "", "y = z", "got 0 times"),
+        ("y = x", "x", "f(_)", r"'f\(_\)' keeps `_`, which is not in 'x'"),
     ],
 )
 def test_an_edit_that_does_not_fit(text, find, put, told):
