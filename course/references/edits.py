@@ -1,4 +1,4 @@
-"""Edits of a definition by its syntax: code is found by what it is, not by how it is written.
+r"""Edits of a definition by its syntax: code is found by what it is, not by how it is written.
 
 An edit is a fragment of Python to find and what to put in its place. The fragment is an expression, a keyword
 argument or a parameter with its default, or one or several statements. It is compared with the definition
@@ -10,7 +10,7 @@ as syntax, so layout, comments, quotes and parentheses make no difference, and i
     {"_ / math.sqrt(d_k)": "_"}        `_` matches any expression, and the replacement keeps it
     {"scores = ...": "scores = 0"}     `...` matches any expression, and the replacement drops it
     {"if self.finite:\n    _": "_"}    alone in a block, either one matches all of the block
-    {"2: ~mask": "mask"}               found in step 2: after the comment `# 2. …`
+    {"2: ~mask": "mask"}               found in step 2, after the comment `# 2. …`, of any method
     {"forward(): eps": "0"}            found in a function or method
     {"forward() 0: eps": "0"}          found in one of its steps; step 0 is before the first comment
 
