@@ -26,7 +26,7 @@ COMMANDS = {  # and where they are, in the order of the help
     **{"check": DESK, "watch": DESK, "assemble": __name__},
     **{"hint": DESK, "reset": DESK, "lesson": DESK, "solution": DESK, "doctor": __name__},
     "bundle": "course.edition.command",
-    "sync": "course.references.command",
+    "sync": "course.judging.command",
     "explore": "explorer.command",
     "study": "laboratory.command",
     "grade": "course.grading.command",

@@ -3,30 +3,35 @@
 A file in `tests/days/misconceptions/` lists them for a day, the more special first, and imports this alone:
 
     MISCONCEPTIONS = [
-        Misconception("not_scaled", "attention", "You do not divide …", {" / math.sqrt(d_k)": ""}),
-        Misconception("loops_forever", "train_bpe", "You merge …", source=WHOLE_DEFINITION),
+        *of(
+            "attention",
+            {
+                "not_scaled": ("You do not divide …", {"_ / math.sqrt(...)": "_"}),
+                "mask_inverted": ("Your mask hides …", {"2: ~mask": "mask", "4: ~mask": "mask"}),
+                "mask_in_a_loop": ("You loop over …", WHOLE_DEFINITION),
+            },
+        ),
     ]
 
-The text that an edit replaces must stand in its definition exactly once, so a misconception can never
-drift from the reference unnoticed. Several edits are made in their order; `source` is a whole
-definition, where edits cannot say it.
+`course/references/edits.py` says what an edit may be. Name the smallest piece of syntax that is there once,
+so that all else in the reference can change; where a piece is there several times, name its step, too.
+An edit that no longer fits the reference fails the tests and `course sync --check`, which name it. A whole
+definition is for what edits cannot say.
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
 from course.curriculum import Day
 from course.references.changed import reference_module
+from course.references.edits import Draft, Drifted
 from course.references.modules import load_module
 from course.references.text import definition_text
-
-
-class Drifted(ValueError):
-    """An edit whose text no longer stands in the reference exactly once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,54 +43,62 @@ class Misconception:
         definition: the exercise that is changed.
         tell: what was misunderstood, to the learner, in a sentence or two that do not give the code
             away.
-        edits: the text to replace and what stands there instead.
-        source: a whole definition, where edits cannot say it.
+        change: the edits of the reference, or a whole definition.
     """
 
     id: str
     definition: str
     tell: str
-    edits: dict[str, str] = field(default_factory=dict)
-    source: str | None = None
+    change: Mapping[str, str] | str = field(default_factory=dict)
 
     def text(self, day: Day) -> str:
         """The wrong definition.
 
         Raises:
-            Drifted: a text to replace does not stand in the definition exactly once.
+            Drifted: an edit does not fit the reference.
         """
-        return self.applied_to(definition_text(day, self.definition), day)
+        return ast.unparse(self.applied(day).tree)
 
-    def applied_to(self, text: str, day: Day) -> str:
-        """The definition's text, in which there may be another mistake already, with this one."""
-        if self.source is not None:
-            return self.source
-        for find, put in self.edits.items():
-            if text.count(find) != 1:
-                raise Drifted(
-                    f"{day.stem}: misconception {self.id}: {find!r} stands {text.count(find)} times "
-                    f"in {self.definition}, not once"
-                )
-            text = text.replace(find, put)
-        return text
+    def applied(self, day: Day, draft: Draft | None = None) -> Draft:
+        """The reference's definition, or one with another mistake in it already, with this mistake.
+
+        Raises:
+            Drifted: an edit does not fit the definition.
+        """
+        if isinstance(self.change, str):
+            return Draft(self.change)
+        draft = draft or Draft(definition_text(day, self.definition))
+        for find, put in self.change.items():
+            try:
+                draft.edit(find, put)
+            except Drifted as error:
+                name = f"{self.id} no longer fits {self.definition}"
+                raise Drifted(f"{name}: {error}") from error
+        return draft
 
     def module(self, day: Day) -> ModuleType:
         """The day's reference with this one definition wrong."""
-        return reference_module(day, {self.definition: self.text(day)})
+        return reference_module(day, {self.definition: self.applied(day).tree})
+
+
+def of(
+    definition: str, answers: Mapping[str, tuple[str, Mapping[str, str] | str]]
+) -> list[Misconception]:
+    """Known wrong answers of one definition, each by its id: what to tell, and what is changed."""
+    return [Misconception(id, definition, tell, how) for id, (tell, how) in answers.items()]
 
 
 def module_of(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
     """The day's reference with several mistakes at once; None where they cannot be made together.
 
-    Two may change the same line, and only in one order: each is tried.
+    Two may change the same code, and only in one order: each is tried.
     """
     for order in itertools.permutations(mistakes):
-        texts: dict[str, str] = {}
+        drafts: dict[str, Draft] = {}
         try:
             for one in order:
-                text = texts.get(one.definition) or definition_text(day, one.definition)
-                texts[one.definition] = one.applied_to(text, day)
-            return reference_module(day, texts)
+                drafts[one.definition] = one.applied(day, drafts.get(one.definition))
+            return reference_module(day, {name: draft.tree for name, draft in drafts.items()})
         except (Drifted, SyntaxError):
             continue
     return None
@@ -97,3 +110,12 @@ def load_misconceptions(day: Day) -> list[Misconception]:
         return []
     found: list[Misconception] = load_module(day.misconceptions).MISCONCEPTIONS
     return found
+
+
+def drifted(day: Day) -> Iterator[str]:
+    """Name each known wrong answer of a day that no longer fits the reference, and the edit that does not."""
+    for one in load_misconceptions(day):
+        try:
+            one.applied(day)
+        except Drifted as error:
+            yield str(error)

@@ -1,4 +1,4 @@
-"""The reference with some of its definitions replaced by another text."""
+"""The reference with some of its definitions replaced by others."""
 
 from __future__ import annotations
 import __future__
@@ -12,8 +12,10 @@ from course.curriculum import Day
 from course.references.text import reference
 
 
-def reference_module(day: Day, changed: Mapping[str, str] = MappingProxyType({})) -> ModuleType:
-    """The day's exercises as the reference has them, some of them replaced by another text.
+def reference_module(
+    day: Day, changed: Mapping[str, str | ast.Module] = MappingProxyType({})
+) -> ModuleType:
+    """The day's exercises as the reference has them, some of them replaced by another text or syntax.
 
     The other exercises of the day use the changed ones, as those in a learner's own file would.
     """
@@ -21,8 +23,8 @@ def reference_module(day: Day, changed: Mapping[str, str] = MappingProxyType({})
     for file in day.references:
         module = ModuleType(reference(file).module)
         for name, code in _statements(file):
-            text = changed.get(name)
-            exec(code if text is None else _compiled(text, name), module.__dict__)
+            other = changed.get(name)
+            exec(code if other is None else _compiled(other, name), module.__dict__)
         for name in set(day.exercises) & set(vars(module)):
             setattr(answer, name, vars(module)[name])
     return answer

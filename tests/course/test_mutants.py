@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections import Counter
 
 import pytest
 
@@ -21,12 +22,15 @@ def test_a_sample_of_mutants_is_rejected(everything):
     """The checks notice small changes of the reference, but for those that change nothing."""
     sample = random.Random(int(os.environ[FRESH_SEED])).sample(everything, SAMPLE)
     alive = [mutant for mutant in sample if survives(mutant)]
-    assert {(mutant.definition, mutant.statement) for mutant in alive} <= set(EQUIVALENT)
+    assert [mutant.statement for mutant in alive if mutant.reason is None] == []
 
 
 def test_no_reason_is_stale(everything):
     """Every survivor that is listed as equivalent is a mutant that exists."""
-    assert set(EQUIVALENT) <= {(mutant.definition, mutant.statement) for mutant in everything}
+    listed = {
+        name: sum(len(edits) for edits in reasons.values()) for name, reasons in EQUIVALENT.items()
+    }
+    assert Counter(mutant.definition for mutant in everything if mutant.reason) == listed
 
 
 def test_what_changes_nothing_survives():

@@ -365,6 +365,30 @@ def test_sync_leaves_begun_work_alone(project, answer):
     assert project.course("sync", "--check").returncode == 0
 
 
+def test_sync_names_a_wrong_answer_that_no_longer_fits(project):
+    """A reference whose step has changed, or an edit with a wrong step, fails with the id and the step."""
+    reference = project.root / "implementation.py"
+    text = reference.read_text(encoding="utf-8")
+    assert text.count(".masked_fill(~mask, 0.0)") == 1
+    changed = text.replace(".masked_fill(~mask, 0.0)", ".where(mask, 0.0)")
+    reference.write_text(changed, encoding="utf-8")
+    edits = project.root / "tests/days/misconceptions/day09_multi_head_attention.py"
+    text = edits.read_text(encoding="utf-8")
+    edits.write_text(text.replace('"4: return _"', '"1: return _"'), encoding="utf-8")
+    project.course("sync")  # stubs and solutions follow
+    done = project.course("sync", "--check")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    said = " ".join(done.stdout.split())
+    for words in (
+        "drifted tests/days/misconceptions/day08_attention.py: mask_inverted no longer fits attention: "
+        "'~mask' must be found once in step 4, got 0 times",
+        "residual_inside no longer fits MultiHeadedAttention: "
+        "'return _' must be found once in step 1, got 0 times",
+    ):
+        assert words in said
+
+
 def test_doctor(project):
     """What is there is listed; what is missing makes it fail."""
     done = project.course("doctor")

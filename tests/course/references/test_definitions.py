@@ -10,8 +10,9 @@ import pytest
 
 from course.checks.answers import begun, build_answer
 from course.curriculum import DAYS, find_day, module_of
-from course.judging.misconceptions import Drifted, Misconception
+from course.judging.misconceptions import Misconception
 from course.references.cut import cut_sources
+from course.references.edits import Drifted
 from course.references.imports import references_cut
 from course.references.stubs import _stub_of, stub_text
 from course.references.text import import_lines
@@ -193,9 +194,10 @@ def test_begun():
 
 
 def test_a_misconception_that_drifted_is_refused():
-    """The text to replace must stand in the definition exactly once."""
+    """It is named with the definition and the step."""
     day = find_day("2")
-    with pytest.raises(Drifted, match="not_there: 'unicorn' stands 0 times in attention"):
-        Misconception("not_there", "attention", "", {"unicorn": ""}).text(day)
-    with pytest.raises(Drifted, match="stands 11 times"):
-        Misconception("too_often", "attention", "", {"query": ""}).text(day)
+    named = "not_there no longer fits attention: 'unicorn' must be found once in step 3"
+    with pytest.raises(Drifted, match=f"{named}, got 0 times"):
+        Misconception("not_there", "attention", "", {"3: unicorn": ""}).text(day)
+    with pytest.raises(Drifted, match=r"too_often .* once, got 2 times$"):
+        Misconception("too_often", "attention", "", {"query": "key"}).text(day)

@@ -1,37 +1,13 @@
 """Day 1: what goes wrong with softmax and log_softmax."""
 
-from course.judging.misconceptions import Misconception
-
-SHIFT = "x - x.max(axis=axis, keepdims=True)"
-SUM = "exponentials.sum(axis=axis, keepdims=True)"
-LOG_SUM = "np.log(np.exp(shifted).sum(axis=axis, keepdims=True))"
-LOG_STEPS = f"shifted - {LOG_SUM}"
+from course.judging.misconceptions import Misconception, of
 
 
-def in_place(name, rest):
-    """The shift written into x itself."""
-    return Misconception(
-        f"{name}in_place",
-        f"{name}softmax",
-        "Your result is right, but your scores are not what they were: the largest one was subtracted inside the "
-        "array that you were given. `x -= …` writes into x, and whoever called you still needs it.",
-        {f"shifted = {SHIFT}": "x -= x.max(axis=axis, keepdims=True)\n    shifted = x"} | rest,
-    )
-
-
-def in_both(name, tell, **edits):
-    """A wrong axis, the same in both exercises, for the largest score and for the sum."""
+def in_both(name: str, tell: str, softmax: dict[str, str], log_softmax: dict[str, str]) -> list[Misconception]:
+    """A mistake that is the same in both exercises."""
     return [
-        Misconception(name, "softmax", tell, {SHIFT: edits["shift"], SUM: edits["sum"]}),
-        Misconception(
-            f"log_{name}",
-            "log_softmax",
-            tell,
-            {
-                SHIFT: edits["shift"],
-                LOG_SUM: f"np.log({edits['sum'].replace('exponentials', 'np.exp(shifted)')})",
-            },
-        ),
+        *of("softmax", {name: (tell, softmax)}),
+        *of("log_softmax", {f"log_{name}": (tell, log_softmax)}),
     ]
 
 
@@ -39,431 +15,336 @@ MISCONCEPTIONS = [
     # --- Both: the axis ----------------------------------------------------------------------------
     *in_both(
         "axis_ignored",
-        "Your scores always compete along the last axis: `axis` was passed in, but decides nothing. Whoever asks for "
-        "another axis gets an array of the right shape with the wrong numbers in it.",
-        shift="x - x.max(axis=-1, keepdims=True)",
-        sum="exponentials.sum(axis=-1, keepdims=True)",
+        "Your scores always compete along the last axis: `axis` was passed in, but decides nothing. Whoever asks for another axis gets an array of the "
+        "right shape with the wrong numbers in it.",
+        {"1: axis=axis": "axis=-1", "3: axis=axis": "axis=-1"},
+        {"1: axis=axis": "axis=-1", "2: axis=axis": "axis=-1"},
     ),
     *in_both(
         "axis_zero",
-        "Your scores always compete along axis 0, down the columns, whichever axis is asked for. That is right for a "
-        "single row of scores, which has no other axis, and so it is easily missed.",
-        shift="x - x.max(axis=0, keepdims=True)",
-        sum="exponentials.sum(axis=0, keepdims=True)",
+        "Your scores always compete along axis 0, down the columns, whichever axis is asked for. That is right for a single row of scores, which has no "
+        "other axis, and so it is easily missed.",
+        {"1: axis=axis": "axis=0", "3: axis=axis": "axis=0"},
+        {"1: axis=axis": "axis=0", "2: axis=axis": "axis=0"},
     ),
     *in_both(
         "axis_one",
-        "Your scores always compete along axis 1. A matrix ends there, but a single row has no axis 1, and an array "
-        "with more axes does not end there; `axis` says which one is meant.",
-        shift="x - x.max(axis=1, keepdims=True)",
-        sum="exponentials.sum(axis=1, keepdims=True)",
+        "Your scores always compete along axis 1. A matrix ends there, but a single row has no axis 1, and an array with more axes does not end there; "
+        "`axis` says which one is meant.",
+        {"1: axis=axis": "axis=1", "3: axis=axis": "axis=1"},
+        {"1: axis=axis": "axis=1", "2: axis=axis": "axis=1"},
     ),
     *in_both(
         "one_sum_for_everything",
-        "All scores of the array share out a single 1: both the largest score and the sum are those of the whole "
-        "array. Each row shares out a 1 of its own, so both belong to a row, along `axis`.",
-        shift="x - x.max()",
-        sum="exponentials.sum()",
+        "All scores of the array share out a single 1: both the largest score and the sum are those of the whole array. Each row shares out a 1 of its "
+        "own, so both belong to a row, along `axis`.",
+        {"x.max(axis=axis, keepdims=True)": "x.max()", "3: axis=axis": "", "3: keepdims=True": ""},
+        {"x.max(axis=axis, keepdims=True)": "x.max()", "2: axis=axis": "", "2: keepdims=True": ""},
     ),
     *in_both(
         "sum_of_everything",
-        "Each row subtracts its own largest score, as it should, but the sum is that of the whole array. Each row "
-        "needs a sum of its own: the weights sum to 1 along `axis`, not all together.",
-        shift=SHIFT,
-        sum="exponentials.sum()",
+        "Each row subtracts its own largest score, as it should, but the sum is that of the whole array. Each row needs a sum of its own: the weights sum "
+        "to 1 along `axis`, not all together.",
+        {"3: axis=axis": "", "3: keepdims=True": ""},
+        {"2: axis=axis": "", "2: keepdims=True": ""},
     ),
     *in_both(
         "largest_of_everything",
-        "Your result is right while all rows are about equally high, and fails for a row that lies far below the "
-        "largest score of the whole array: all its exponentials become 0, and so does their sum. Each row needs its "
-        "own largest score.",
-        shift="x - x.max()",
-        sum=SUM,
+        "Your result is right while all rows are about equally high, and fails for a row that lies far below the largest score of the whole array: all its "
+        "exponentials become 0, and so does their sum. Each row needs its own largest score.",
+        {"x.max(axis=axis, keepdims=True)": "x.max()"},
+        {"x.max(axis=axis, keepdims=True)": "x.max()"},
     ),
     *in_both(
         "keepdims_forgotten",
-        "Your result is right for a single row and for nothing else: taking the largest, or the sum, along an axis "
-        "removes that axis, and what is left lines up with the wrong one. In a square array NumPy does not even "
-        "complain.",
-        shift="x - x.max(axis=axis)",
-        sum="exponentials.sum(axis=axis)",
+        "Your result is right for a single row and for nothing else: taking the largest, or the sum, along an axis removes that axis, and what is left "
+        "lines up with the wrong one. In a square array NumPy does not even complain.",
+        {"1: keepdims=True": "", "3: keepdims=True": ""},
+        {"1: keepdims=True": "", "2: keepdims=True": ""},
     ),
     *in_both(
         "keepdims_only_for_the_largest",
-        "Your shift keeps the axis that it reduces, and your sum drops it: the sums then line up with the wrong axis, "
-        "or their shape does not fit at all.",
-        shift=SHIFT,
-        sum="exponentials.sum(axis=axis)",
+        "Your shift keeps the axis that it reduces, and your sum drops it: the sums then line up with the wrong axis, or their shape does not fit at all.",
+        {"3: keepdims=True": ""},
+        {"2: keepdims=True": ""},
     ),
     *in_both(
         "axis_put_back_at_the_end",
-        "Your result is right along the last axis only: after taking the largest and the sum, you put the lost axis "
-        "back at the end, wherever it was before. It has to come back where it stood.",
-        shift="x - x.max(axis=axis)[..., np.newaxis]",
-        sum="exponentials.sum(axis=axis)[..., np.newaxis]",
+        "Your result is right along the last axis only: after taking the largest and the sum, you put the lost axis back at the end, wherever it was "
+        "before. It has to come back where it stood.",
+        {"x.max(axis=axis, keepdims=True)": "x.max(axis=axis)[..., np.newaxis]", "_.sum(axis=axis, keepdims=True)": "_.sum(axis=axis)[..., np.newaxis]"},
+        {"x.max(axis=axis, keepdims=True)": "x.max(axis=axis)[..., np.newaxis]", "_.sum(axis=axis, keepdims=True)": "_.sum(axis=axis)[..., np.newaxis]"},
     ),
     *in_both(
         "shift_along_the_last_axis",
-        "Your result is right along the last axis only: the sum runs along `axis`, but the largest score is always "
-        "that of the last one. A shift cancels only if everything under one sum is shifted by the same amount.",
-        shift="x - x.max(axis=-1, keepdims=True)",
-        sum=SUM,
+        "Your result is right along the last axis only: the sum runs along `axis`, but the largest score is always that of the last one. A shift cancels "
+        "only if everything under one sum is shifted by the same amount.",
+        {"1: axis=axis": "axis=-1"},
+        {"1: axis=axis": "axis=-1"},
     ),
     *in_both(
         "sum_along_the_last_axis",
-        "Your result is right along the last axis only: the largest score is taken along `axis`, but the sum always "
-        "along the last one. Weights sum to 1 along the axis over which the sum was taken.",
-        shift=SHIFT,
-        sum="exponentials.sum(axis=-1, keepdims=True)",
+        "Your result is right along the last axis only: the largest score is taken along `axis`, but the sum always along the last one. Weights sum to 1 "
+        "along the axis over which the sum was taken.",
+        {"3: axis=axis": "axis=-1"},
+        {"2: axis=axis": "axis=-1"},
     ),
-    Misconception(
-        "another_default",
+    *of(
         "softmax",
-        "Your default is axis 0. Whoever names no axis means the last one, `axis=-1`: that is where the scores of one "
-        "query lie, whatever stands before it.",
-        {"axis: int = -1": "axis: int = 0"},
-    ),
-    Misconception(
-        "axis_not_moved_back",
-        "softmax",
-        "Your numbers are right, but their axes have changed places: the axis asked for was moved to the end to work "
-        "there, and has stayed there.",
         {
-            SHIFT: "np.moveaxis(x, axis, -1)\n    shifted = shifted - shifted.max(axis=-1, keepdims=True)",
-            SUM: "exponentials.sum(axis=-1, keepdims=True)",
+            "another_default": (
+                "Your default is axis 0. Whoever names no axis means the last one, `axis=-1`: that is where the scores of one query lie, whatever stands before it.",
+                {"axis=-1": "axis=0"},
+            ),
+            "axis_not_moved_back": (
+                "Your numbers are right, but their axes have changed places: the axis asked for was moved to the end to work there, and has stayed there.",
+                {"shifted = ...": "shifted = np.moveaxis(x, axis, -1)\nshifted = shifted - shifted.max(axis=-1, keepdims=True)", "3: axis=axis": "axis=-1"},
+            ),
+            # --- softmax: the shift ------------------------------------------------------------------------
+            "overflows": (
+                "Your weights are right for small scores, and NaN for large ones: no float64 holds e^710, no float32 holds e^89, and ∞ / ∞ is no number. A shift "
+                "of all scores cancels in the fraction, so you may choose one after which nothing is large.",
+                {"shifted = ...": "shifted = x"},
+            ),
+            "overflows_over_everything": (
+                "Your weights share out a single 1 over the whole array, where each row should have a 1 of its own along `axis`. And they become NaN for large "
+                "scores: e^710 is no float64, and ∞ / ∞ is no number.",
+                {"shifted = ...": "shifted = x", "3: axis=axis": "", "3: keepdims=True": ""},
+            ),
+            "overflows_axis_zero": (
+                "Your weights always sum to 1 along axis 0, whichever axis is asked for. And they become NaN for large scores: e^710 is no float64, and ∞ / ∞ is "
+                "no number.",
+                {"shifted = ...": "shifted = x", "3: axis=axis": "axis=0"},
+            ),
+            "overflows_axis_ignored": (
+                "Your weights always sum to 1 along the last axis, whichever is asked for. And they become NaN for large scores: e^710 is no float64, and ∞ / ∞ is "
+                "no number.",
+                {"shifted = ...": "shifted = x", "3: axis=axis": "axis=-1"},
+            ),
+            "largest_absolute_value": (
+                "Your shift is the largest absolute value. For a row of very negative scores that pushes everything further down: all exponentials become 0, and 0 "
+                "/ 0 is NaN. The largest *score* is meant, with its sign.",
+                {"x.max": "np.abs(x).max"},
+            ),
+            "smallest_subtracted": (
+                "Your shift is the smallest score. It cancels, as any shift does, but it leaves the large scores large: where a row spans more than about 709, the "
+                "exponential overflows.",
+                {"x.max": "x.min"},
+            ),
+            "mean_subtracted": (
+                "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice makes sure that no "
+                "exponential exceeds 1.",
+                {"x.max": "x.mean"},
+            ),
+            "divided_by_the_largest": (
+                "Your scores are divided by the largest one. A difference of scores decides the ratio of two weights, and a division changes the differences; a "
+                "subtraction does not.",
+                {"shifted = x - _": "shifted = x / _"},
+            ),
+            "clipped": (
+                "Your scores are cut off at a fixed limit before the exponential. All scores beyond it become equal, and so do their weights, however far apart "
+                "they were.",
+                {"shifted = ...": "shifted = np.clip(x, -500, 500)"},
+            ),
+            # --- softmax: the formula ----------------------------------------------------------------------
+            "lowest_wins": (
+                "Your weights are those of the negated scores: the lowest score gets the largest weight. Somewhere the sign was turned, perhaps in largest minus x.",
+                {"shifted = ...": "shifted = x.min(axis=axis, keepdims=True) - x"},
+            ),
+            "no_exponential": (
+                "Your scores are divided by their sum, without an exponential. Scores may be negative and their sum may be 0; the exponential makes each share "
+                "positive before it is divided.",
+                {"shifted = ...": "shifted = x", "np.exp(shifted)": "shifted"},
+            ),
+            "sigmoid": (
+                "Your result is the sigmoid of each score by itself. In a softmax the scores compete: when one rises, the others lose, and together they sum to 1.",
+                {"return ...": "return 1 / (1 + np.exp(-x))"},
+            ),
+            "powers_of_two": (
+                "Your weights are made of powers of 2, not of e. They are positive and sum to 1, but they are those of scores that are all too small by the factor "
+                "ln 2 = 0.69.",
+                {"np.exp": "np.exp2"},
+            ),
+            "not_divided": (
+                "Your weights do not sum to 1: what you return are the exponentials. Dividing by their sum is what makes shares of them.",
+                {"return ...": "return exponentials"},
+            ),
+            "divided_by_the_count": (
+                "Your exponentials are divided by their mean, not by their sum: each row sums to its own length instead of 1.",
+                {"exponentials.sum": "exponentials.mean"},
+            ),
+            "epsilon_in_the_sum": (
+                "Your sum has a small number added to it, to be safe from a division by 0. Once the largest score is subtracted the sum is at least 1 and needs no "
+                "such guard; with it, the weights no longer sum to 1.",
+                {"exponentials / _": "exponentials / (_ + 1e-8)"},
+            ),
+            "half_shifted": (
+                "Your weights have shifted scores above the line and unshifted ones in the sum below it. A shift cancels in the fraction only if both sides have "
+                "it.",
+                {"exponentials.sum": "np.exp(x).sum"},
+            ),
+            "promoted_to_float64": (
+                "Your weights are float64 for float32 scores. Nothing here needs more precision, and one such array makes float64 of all that it meets later.",
+                {"shifted = x - _": "shifted = x.astype(float) - _"},
+            ),
+            "always_float32": (
+                "Your weights are float32 even for float64 scores: half of the digits are lost on the way.",
+                {"return _": "return _.astype(np.float32)"},
+            ),
+            "in_place": (
+                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. `x -= …` "
+                "writes into x, and whoever called you still needs it.",
+                {"shifted = x - _": "x -= _\nshifted = x"},
+            ),
         },
     ),
-    # --- softmax: the shift ------------------------------------------------------------------------
-    Misconception(
-        "overflows",
-        "softmax",
-        "Your weights are right for small scores, and NaN for large ones: no float64 holds e^710, no float32 holds "
-        "e^89, and ∞ / ∞ is no number. A shift of all scores cancels in the fraction, so you may choose one after "
-        "which nothing is large.",
-        {SHIFT: "x"},
-    ),
-    Misconception(
-        "overflows_over_everything",
-        "softmax",
-        "Your weights share out a single 1 over the whole array, where each row should have a 1 of its own along "
-        "`axis`. And they become NaN for large scores: e^710 is no float64, and ∞ / ∞ is no number.",
-        {SHIFT: "x", SUM: "exponentials.sum()"},
-    ),
-    Misconception(
-        "overflows_axis_zero",
-        "softmax",
-        "Your weights always sum to 1 along axis 0, whichever axis is asked for. And they become NaN for large scores: "
-        "e^710 is no float64, and ∞ / ∞ is no number.",
-        {SHIFT: "x", SUM: "exponentials.sum(axis=0, keepdims=True)"},
-    ),
-    Misconception(
-        "overflows_axis_ignored",
-        "softmax",
-        "Your weights always sum to 1 along the last axis, whichever is asked for. And they become NaN for large "
-        "scores: e^710 is no float64, and ∞ / ∞ is no number.",
-        {SHIFT: "x", SUM: "exponentials.sum(axis=-1, keepdims=True)"},
-    ),
-    Misconception(
-        "largest_absolute_value",
-        "softmax",
-        "Your shift is the largest absolute value. For a row of very negative scores that pushes everything further "
-        "down: all exponentials become 0, and 0 / 0 is NaN. The largest *score* is meant, with its sign.",
-        {SHIFT: "x - np.abs(x).max(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "smallest_subtracted",
-        "softmax",
-        "Your shift is the smallest score. It cancels, as any shift does, but it leaves the large scores large: where "
-        "a row spans more than about 709, the exponential overflows.",
-        {SHIFT: "x - x.min(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "mean_subtracted",
-        "softmax",
-        "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. "
-        "Only one choice makes sure that no exponential exceeds 1.",
-        {SHIFT: "x - x.mean(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "divided_by_the_largest",
-        "softmax",
-        "Your scores are divided by the largest one. A difference of scores decides the ratio of two weights, and a "
-        "division changes the differences; a subtraction does not.",
-        {SHIFT: "x / x.max(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "clipped",
-        "softmax",
-        "Your scores are cut off at a fixed limit before the exponential. All scores beyond it become equal, and so do "
-        "their weights, however far apart they were.",
-        {SHIFT: "np.clip(x, -500, 500)"},
-    ),
-    # --- softmax: the formula ----------------------------------------------------------------------
-    Misconception(
-        "lowest_wins",
-        "softmax",
-        "Your weights are those of the negated scores: the lowest score gets the largest weight. Somewhere the sign "
-        "was turned, perhaps in largest minus x.",
-        {SHIFT: "x.min(axis=axis, keepdims=True) - x"},
-    ),
-    Misconception(
-        "no_exponential",
-        "softmax",
-        "Your scores are divided by their sum, without an exponential. Scores may be negative and their sum may be 0; "
-        "the exponential makes each share positive before it is divided.",
+    *of(
+        "log_softmax",
         {
-            "shifted = x - x.max(axis=axis, keepdims=True)": "shifted = x",
-            "np.exp(shifted)": "shifted",
+            # --- log_softmax -------------------------------------------------------------------------------
+            "log_of_zero": (
+                "Your log-weights are logarithms of finished weights. A weight far below the largest has already become 0, and the logarithm of 0 is −∞: what was "
+                "lost cannot be brought back. Simplify log(e^a / b) on paper first.",
+                {"shifted - ...": "np.log(softmax(x, axis))"},
+            ),
+            "log_of_weight_plus_1e-8": (
+                "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
+                "number. Simplify log(e^a / b) on paper first.",
+                {"shifted - ...": "np.log(softmax(x, axis) + 1e-8)"},
+            ),
+            "log_of_weight_plus_1e-9": (
+                "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
+                "number. Simplify log(e^a / b) on paper first.",
+                {"shifted - ...": "np.log(softmax(x, axis) + 1e-9)"},
+            ),
+            "log_of_weight_plus_1e-10": (
+                "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
+                "number. Simplify log(e^a / b) on paper first.",
+                {"shifted - ...": "np.log(softmax(x, axis) + 1e-10)"},
+            ),
+            "log_of_weight_plus_1e-12": (
+                "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
+                "number. Simplify log(e^a / b) on paper first.",
+                {"shifted - ...": "np.log(softmax(x, axis) + 1e-12)"},
+            ),
+            "log_of_clipped_weight": (
+                "Your log-weights are logarithms of weights that were kept above a small limit. That hides the −∞, and every hopeless score now gets the same "
+                "log-weight. Simplify log(e^a / b) on paper first.",
+                {"shifted - ...": "np.log(np.clip(softmax(x, axis), 1e-12, 1))"},
+            ),
+            "log_of_an_overflow": (
+                "Your log-weights are the logarithm of the fraction as it is printed: it overflows for large scores, and for hopeless ones it takes the logarithm "
+                "of 0. Simplify log(e^a / b) on paper, and subtract the largest score first.",
+                {"shifted - ...": "np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))"},
+            ),
+            "log_of_largest_of_everything": (
+                "Your log-weights are logarithms of weights from which the largest score of the *whole* array was subtracted: in a row far below it everything "
+                "became 0. Each row needs its own largest score, and no weight that may be 0 belongs under a logarithm.",
+                {"x.max(axis=axis, keepdims=True)": "x.max()", "shifted - np.log(_)": "np.log(np.exp(shifted) / _)"},
+            ),
+            "log_of_one_sum_for_everything": (
+                "Your log-weights are logarithms of weights that share out a single 1 over the whole array. Each row shares out a 1 of its own, along `axis`; and "
+                "a weight that became 0 has the logarithm −∞.",
+                {"x.max(axis=axis, keepdims=True)": "x.max()", "shifted - ...": "np.log(np.exp(shifted) / np.exp(shifted).sum())"},
+            ),
+            "log_overflows": (
+                "Your formula is right and overflows: the exponentials of large scores are ∞, and those of very negative ones sum to 0. A shift of all scores does "
+                "not change the result, so you may choose one after which nothing is large.",
+                {"shifted = ...": "shifted = x"},
+            ),
+            "largest_not_added_back": (
+                "Your sum is that of the shifted scores, but the log of it is subtracted from the unshifted ones: each row is off by its largest score. Either "
+                "both are shifted or neither.",
+                {"shifted - _": "x - _"},
+            ),
+            "shift_not_in_the_sum": (
+                "Your scores are shifted where they stand alone, and not under the sum: each row is off by its largest score, and the sum still overflows. Either "
+                "both are shifted or neither.",
+                {"np.exp(shifted)": "np.exp(x)"},
+            ),
+            "largest_subtracted_twice": (
+                "Your result is off by each row's largest score: it was subtracted twice, once in the shift and once more with the log of the sum. A shift has to "
+                "be undone once or not at all, never repeated.",
+                {"return _": "return _ - x.max(axis=axis, keepdims=True)"},
+            ),
+            "log_largest_absolute_value": (
+                "Your shift is the largest absolute value. For a row of very negative scores that pushes everything further down: all exponentials become 0, and "
+                "so does their sum. The largest *score* is meant, with its sign.",
+                {"x.max": "np.abs(x).max"},
+            ),
+            "log_smallest_subtracted": (
+                "Your shift is the smallest score. It cancels, as any shift does, but it leaves the large scores large: where a row spans more than about 709, the "
+                "exponential overflows.",
+                {"x.max": "x.min"},
+            ),
+            "log_mean_subtracted": (
+                "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice makes sure that no "
+                "exponential exceeds 1.",
+                {"x.max": "x.mean"},
+            ),
+            "log_base_ten": (
+                "Your sum's logarithm has the base 10. The exponentials have the base e, so only the natural logarithm undoes them.",
+                {"np.log": "np.log10"},
+            ),
+            "log_base_two": (
+                "Your sum's logarithm has the base 2. The exponentials have the base e, so only the natural logarithm undoes them.",
+                {"np.log": "np.log2"},
+            ),
+            "log_one_plus": (
+                "Your log is taken of 1 + the sum, which is what `np.log1p` computes. The sum is at least 1 as it is; it needs no 1 more.",
+                {"np.log": "np.log1p"},
+            ),
+            "sum_of_logs": (
+                "Your logarithms are taken before the sum, where each of them just undoes an exponential. The logarithm of a sum is not the sum of logarithms: add "
+                "first.",
+                {"np.log(...)": "np.log(np.exp(shifted)).sum(axis=axis, keepdims=True)"},
+            ),
+            "log_of_the_mean": (
+                "Your log is that of the mean of the exponentials, not of their sum: every log-weight is too large by the log of how many scores there are.",
+                {"np.exp(shifted).sum": "np.exp(shifted).mean"},
+            ),
+            "log_forgotten": (
+                "Your result subtracts the sum of the exponentials itself, not its logarithm. A division becomes a subtraction only when *both* its sides have "
+                "become logarithms.",
+                {"np.log(_)": "_"},
+            ),
+            "weights_returned": (
+                "Your result is the softmax itself: positive weights. Their logarithms are wanted, and those are 0 or less.",
+                {"shifted - ...": "softmax(x, axis)"},
+            ),
+            "sign_turned": (
+                "Your log-weights have the wrong sign. A weight is at most 1, so its logarithm is at most 0; the positive number belongs to the loss, where a "
+                "minus is put in front.",
+                {"shifted - _": "_ - shifted"},
+            ),
+            "minus_log_of_zero": (
+                "Your result is minus the logarithm of finished weights. The minus belongs to the loss, not here; and a weight far below the largest has already "
+                "become 0, whose logarithm is −∞. Simplify log(e^a / b) on paper first.",
+                {"shifted - ...": "-np.log(softmax(x, axis))"},
+            ),
+            "log_epsilon_in_the_sum": (
+                "Your sum has a small number added to it, to be safe from the logarithm of 0. Once the largest score is subtracted the sum is at least 1 and needs "
+                "no such guard; with it, every log-weight is a little too small.",
+                {"np.log(_)": "np.log(_ + 1e-8)"},
+            ),
+            "log_default_axis": (
+                "Your default is axis 0. Whoever names no axis means the last one, `axis=-1`, as in `softmax`.",
+                {"axis=-1": "axis=0"},
+            ),
+            "axis_not_passed_on": (
+                "Your log-weights are logarithms of `softmax(x)` without its axis: whichever is asked for, they are those along the last one. And where a weight "
+                "has become 0, its logarithm is −∞.",
+                {"shifted - ...": "np.log(softmax(x))"},
+            ),
+            "log_promoted_to_float64": (
+                "Your log-weights are float64 for float32 scores. Nothing here needs more precision, and one such array makes float64 of all that it meets later.",
+                {"shifted = x - _": "shifted = x.astype(float) - _"},
+            ),
+            "log_in_place": (
+                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. `x -= …` "
+                "writes into x, and whoever called you still needs it.",
+                {"shifted = x - _": "x -= _\nshifted = x"},
+            ),
         },
     ),
-    Misconception(
-        "sigmoid",
-        "softmax",
-        "Your result is the sigmoid of each score by itself. In a softmax the scores compete: when one rises, the "
-        "others lose, and together they sum to 1.",
-        {
-            "return exponentials / exponentials.sum(axis=axis, keepdims=True)": "return 1 / (1 + np.exp(-x))"
-        },
-    ),
-    Misconception(
-        "powers_of_two",
-        "softmax",
-        "Your weights are made of powers of 2, not of e. They are positive and sum to 1, but they are those of scores "
-        "that are all too small by the factor ln 2 = 0.69.",
-        {"np.exp(": "np.exp2("},
-    ),
-    Misconception(
-        "not_divided",
-        "softmax",
-        "Your weights do not sum to 1: what you return are the exponentials. Dividing by their sum is what makes "
-        "shares of them.",
-        {f"return exponentials / {SUM}": "return exponentials"},
-    ),
-    Misconception(
-        "divided_by_the_count",
-        "softmax",
-        "Your exponentials are divided by their mean, not by their sum: each row sums to its own length instead of 1.",
-        {SUM: "exponentials.mean(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "epsilon_in_the_sum",
-        "softmax",
-        "Your sum has a small number added to it, to be safe from a division by 0. Once the largest score is "
-        "subtracted the sum is at least 1 and needs no such guard; with it, the weights no longer sum to 1.",
-        {SUM: f"({SUM} + 1e-8)"},
-    ),
-    Misconception(
-        "half_shifted",
-        "softmax",
-        "Your weights have shifted scores above the line and unshifted ones in the sum below it. A shift cancels in the "
-        "fraction only if both sides have it.",
-        {SUM: "np.exp(x).sum(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "promoted_to_float64",
-        "softmax",
-        "Your weights are float64 for float32 scores. Nothing here needs more precision, and one such array makes "
-        "float64 of all that it meets later.",
-        {SHIFT: "x.astype(float) - x.max(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "always_float32",
-        "softmax",
-        "Your weights are float32 even for float64 scores: half of the digits are lost on the way.",
-        {
-            "return exponentials / exponentials.sum(axis=axis, keepdims=True)": f"return (exponentials / {SUM}).astype(np.float32)"
-        },
-    ),
-    in_place("", {}),
-    # --- log_softmax -------------------------------------------------------------------------------
-    Misconception(
-        "log_of_zero",
-        "log_softmax",
-        "Your log-weights are logarithms of finished weights. A weight far below the largest has already become 0, and "
-        "the logarithm of 0 is −∞: what was lost cannot be brought back. Simplify log(e^a / b) on paper first.",
-        {LOG_STEPS: "np.log(softmax(x, axis))"},
-    ),
-    *(
-        Misconception(
-            f"log_of_weight_plus_{epsilon}",
-            "log_softmax",
-            "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no "
-            "weight can then be less than your small number. Simplify log(e^a / b) on paper first.",
-            {LOG_STEPS: f"np.log(softmax(x, axis) + {epsilon})"},
-        )
-        for epsilon in ("1e-8", "1e-9", "1e-10", "1e-12")
-    ),
-    Misconception(
-        "log_of_clipped_weight",
-        "log_softmax",
-        "Your log-weights are logarithms of weights that were kept above a small limit. That hides the −∞, and every "
-        "hopeless score now gets the same log-weight. Simplify log(e^a / b) on paper first.",
-        {LOG_STEPS: "np.log(np.clip(softmax(x, axis), 1e-12, 1))"},
-    ),
-    Misconception(
-        "log_of_an_overflow",
-        "log_softmax",
-        "Your log-weights are the logarithm of the fraction as it is printed: it overflows for large scores, and for "
-        "hopeless ones it takes the logarithm of 0. Simplify log(e^a / b) on paper, and subtract the largest score "
-        "first.",
-        {LOG_STEPS: "np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))"},
-    ),
-    Misconception(
-        "log_of_largest_of_everything",
-        "log_softmax",
-        "Your log-weights are logarithms of weights from which the largest score of the *whole* array was subtracted: "
-        "in a row far below it everything became 0. Each row needs its own largest score, and no weight that may be 0 "
-        "belongs under a logarithm.",
-        {
-            SHIFT: "x - x.max()",
-            LOG_STEPS: "np.log(np.exp(shifted) / np.exp(shifted).sum(axis=axis, keepdims=True))",
-        },
-    ),
-    Misconception(
-        "log_of_one_sum_for_everything",
-        "log_softmax",
-        "Your log-weights are logarithms of weights that share out a single 1 over the whole array. Each row shares out "
-        "a 1 of its own, along `axis`; and a weight that became 0 has the logarithm −∞.",
-        {SHIFT: "x - x.max()", LOG_STEPS: "np.log(np.exp(shifted) / np.exp(shifted).sum())"},
-    ),
-    Misconception(
-        "log_overflows",
-        "log_softmax",
-        "Your formula is right and overflows: the exponentials of large scores are ∞, and those of very negative ones "
-        "sum to 0. A shift of all scores does not change the result, so you may choose one after which nothing is "
-        "large.",
-        {SHIFT: "x"},
-    ),
-    Misconception(
-        "largest_not_added_back",
-        "log_softmax",
-        "Your sum is that of the shifted scores, but the log of it is subtracted from the unshifted ones: each row is "
-        "off by its largest score. Either both are shifted or neither.",
-        {LOG_STEPS: f"x - {LOG_SUM}"},
-    ),
-    Misconception(
-        "shift_not_in_the_sum",
-        "log_softmax",
-        "Your scores are shifted where they stand alone, and not under the sum: each row is off by its largest score, "
-        "and the sum still overflows. Either both are shifted or neither.",
-        {"np.exp(shifted)": "np.exp(x)"},
-    ),
-    Misconception(
-        "largest_subtracted_twice",
-        "log_softmax",
-        "Your result is off by each row's largest score: it was subtracted twice, once in the shift and once more with "
-        "the log of the sum. A shift has to be undone once or not at all, never repeated.",
-        {LOG_STEPS: f"{LOG_STEPS} - x.max(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "log_largest_absolute_value",
-        "log_softmax",
-        "Your shift is the largest absolute value. For a row of very negative scores that pushes everything further "
-        "down: all exponentials become 0, and so does their sum. The largest *score* is meant, with its sign.",
-        {SHIFT: "x - np.abs(x).max(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "log_smallest_subtracted",
-        "log_softmax",
-        "Your shift is the smallest score. It cancels, as any shift does, but it leaves the large scores large: where "
-        "a row spans more than about 709, the exponential overflows.",
-        {SHIFT: "x - x.min(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "log_mean_subtracted",
-        "log_softmax",
-        "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. "
-        "Only one choice makes sure that no exponential exceeds 1.",
-        {SHIFT: "x - x.mean(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "log_base_ten",
-        "log_softmax",
-        "Your sum's logarithm has the base 10. The exponentials have the base e, so only the natural logarithm undoes "
-        "them.",
-        {"np.log(": "np.log10("},
-    ),
-    Misconception(
-        "log_base_two",
-        "log_softmax",
-        "Your sum's logarithm has the base 2. The exponentials have the base e, so only the natural logarithm undoes "
-        "them.",
-        {"np.log(": "np.log2("},
-    ),
-    Misconception(
-        "log_one_plus",
-        "log_softmax",
-        "Your log is taken of 1 + the sum, which is what `np.log1p` computes. The sum is at least 1 as it is; it needs "
-        "no 1 more.",
-        {"np.log(": "np.log1p("},
-    ),
-    Misconception(
-        "sum_of_logs",
-        "log_softmax",
-        "Your logarithms are taken before the sum, where each of them just undoes an exponential. The logarithm of a "
-        "sum is not the sum of logarithms: add first.",
-        {LOG_SUM: "np.log(np.exp(shifted)).sum(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "log_of_the_mean",
-        "log_softmax",
-        "Your log is that of the mean of the exponentials, not of their sum: every log-weight is too large by the log of "
-        "how many scores there are.",
-        {".sum(axis=axis, keepdims=True)": ".mean(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "log_forgotten",
-        "log_softmax",
-        "Your result subtracts the sum of the exponentials itself, not its logarithm. A division becomes a subtraction "
-        "only when *both* its sides have become logarithms.",
-        {LOG_SUM: "np.exp(shifted).sum(axis=axis, keepdims=True)"},
-    ),
-    Misconception(
-        "weights_returned",
-        "log_softmax",
-        "Your result is the softmax itself: positive weights. Their logarithms are wanted, and those are 0 or less.",
-        {LOG_STEPS: "softmax(x, axis)"},
-    ),
-    Misconception(
-        "sign_turned",
-        "log_softmax",
-        "Your log-weights have the wrong sign. A weight is at most 1, so its logarithm is at most 0; the positive "
-        "number belongs to the loss, where a minus is put in front.",
-        {LOG_STEPS: f"{LOG_SUM} - shifted"},
-    ),
-    Misconception(
-        "minus_log_of_zero",
-        "log_softmax",
-        "Your result is minus the logarithm of finished weights. The minus belongs to the loss, not here; and a weight far "
-        "below the largest has already become 0, whose logarithm is −∞. Simplify log(e^a / b) on paper first.",
-        {LOG_STEPS: "-np.log(softmax(x, axis))"},
-    ),
-    Misconception(
-        "log_epsilon_in_the_sum",
-        "log_softmax",
-        "Your sum has a small number added to it, to be safe from the logarithm of 0. Once the largest score is "
-        "subtracted the sum is at least 1 and needs no such guard; with it, every log-weight is a little too small.",
-        {LOG_SUM: "np.log(np.exp(shifted).sum(axis=axis, keepdims=True) + 1e-8)"},
-    ),
-    Misconception(
-        "log_default_axis",
-        "log_softmax",
-        "Your default is axis 0. Whoever names no axis means the last one, `axis=-1`, as in `softmax`.",
-        {"axis: int = -1": "axis: int = 0"},
-    ),
-    Misconception(
-        "axis_not_passed_on",
-        "log_softmax",
-        "Your log-weights are logarithms of `softmax(x)` without its axis: whichever is asked for, they are those along "
-        "the last one. And where a weight has become 0, its logarithm is −∞.",
-        {LOG_STEPS: "np.log(softmax(x))"},
-    ),
-    Misconception(
-        "log_promoted_to_float64",
-        "log_softmax",
-        "Your log-weights are float64 for float32 scores. Nothing here needs more precision, and one such array makes "
-        "float64 of all that it meets later.",
-        {SHIFT: "x.astype(float) - x.max(axis=axis, keepdims=True)"},
-    ),
-    in_place("log_", {}),
 ]

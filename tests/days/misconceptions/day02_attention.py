@@ -1,256 +1,171 @@
 """Day 2: what goes wrong with attention."""
 
-from course.judging.misconceptions import Misconception
+from course.judging.misconceptions import of
 
-MISCONCEPTIONS = [
-    Misconception(
-        "not_scaled",
-        "attention",
-        "Your weights are exactly those you get when the scores are not divided by √d_k. A dot product of two "
-        "vectors of d_k random numbers has a deviation of √d_k: undivided, the softmax saturates as vectors widen.",
-        {" / math.sqrt(query.shape[-1])": ""},
-    ),
-    Misconception(
-        "scaled_by_d_k",
-        "attention",
-        "Your scores are divided by d_k itself. Its square root is meant (eq. 1): that is the deviation of a dot "
-        "product of d_k terms, and dividing by more makes all weights alike.",
-        {"math.sqrt(query.shape[-1])": "query.shape[-1]"},
-    ),
-    Misconception(
-        "root_in_float32",
-        "attention",
-        "Your √d_k is a float32 number, so it is right to 7 digits, and your result with it, where the inputs have 16. `math.sqrt` of a plain number has no such dtype.",
-        {"math.sqrt(query.shape[-1])": "np.sqrt(np.float32(query.shape[-1]))"},
-    ),
-    Misconception(
-        "scaled_by_time",
-        "attention",
-        "Your scores are divided by the square root of the number of keys. The scale belongs to the width of the "
-        "vectors, the last axis of the query, not to the length of the sequence.",
-        {"query.shape[-1]": "key.shape[-2]"},
-    ),
-    Misconception(
-        "scaled_by_axis_one",
-        "attention",
-        "Your scores are divided by the square root of `shape[1]`. That is d_k for a single sequence, and the length or the batch "
-        "as soon as there are leading axes. The width of a vector is the last axis: count from the end.",
-        {"query.shape[-1]": "query.shape[1]"},
-    ),
-    Misconception(
-        "scaled_by_value_width",
-        "attention",
-        "Your scores are divided by √d_v, the width of the values. Scores are dot products of queries and keys: "
-        "it is their width, d_k, that counts, and the two need not be equal.",
-        {"query.shape[-1]": "value.shape[-1]"},
-    ),
-    Misconception(
-        "scaled_up",
-        "attention",
-        "Your scores are multiplied by √d_k instead of divided by it, which makes the softmax pick one key.",
-        {"/ math.sqrt": "* math.sqrt"},
-    ),
-    Misconception(
-        "softmax_over_queries",
-        "attention",
-        "Your softmax runs over the queries: the columns of the weights sum to 1. Each query shares out its own "
-        "attention among the keys, so the rows must.",
-        {"softmax(scores, axis=-1)": "softmax(scores, axis=-2)"},
-    ),
-    Misconception(
-        "softmax_over_axis_one",
-        "attention",
-        "Your softmax runs over axis 1. The keys are there for a single sequence only; each leading axis moves them one "
-        "further back. The keys are the last axis of the scores, so count from the end.",
-        {"softmax(scores, axis=-1)": "softmax(scores, axis=1)"},
-    ),
-    Misconception(
-        "softmax_over_axis_two",
-        "attention",
-        "Your softmax runs over axis 2. The keys are there with exactly one batch axis, not without one and not with "
-        "two. The keys are the last axis of the scores, so count from the end.",
-        {"softmax(scores, axis=-1)": "softmax(scores, axis=2)"},
-    ),
-    Misconception(
-        "softmax_over_everything",
-        "attention",
-        "Your softmax divides by the sum over all queries and keys together. Each query has a sum of its own.",
-        {
-            "softmax(scores, axis=-1)": "np.exp(scores - scores.max(axis=(-2, -1), keepdims=True))\n"
-            "    weights = weights / weights.sum(axis=(-2, -1), keepdims=True)"
-        },
-    ),
-    Misconception(
-        "overflows",
-        "attention",
-        "Your attention is right for small scores and overflows for large ones: exponentials were taken without "
-        "subtracting each row's largest score first. Day 1's `softmax` does that, and may be imported.",
-        {"softmax(scores, axis=-1)": "np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)"},
-    ),
-    Misconception(
-        "no_mask_hides_everything",
-        "attention",
-        "Without a mask your weights are all alike: the scores go through `np.where` even when `mask` is None, and NumPy "
-        "takes None for False, so every score is replaced. No mask means that nothing is hidden; ask for that "
-        "case first.",
-        {
-            "if mask is not None:\n        scores = np.where(": "if True:\n        scores = np.where(",
-        },
-    ),
-    Misconception(
-        "no_mask_empties_everything",
-        "attention",
-        "Without a mask your weights and output are 0: the weights go through `np.where` even when `mask` is None, and "
-        "NumPy takes None for False, so every weight is set to 0. No mask means that nothing is hidden; ask for that "
-        "case first.",
-        {
-            "if mask is not None:\n        weights = np.where(": "if True:\n        weights = np.where(",
-        },
-    ),
-    Misconception(
-        "mask_ignored",
-        "attention",
-        "Your result is what attention gives without the mask: the mask was taken, but changes nothing.",
-        {
-            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores",
-            "np.where(mask, weights, 0)": "weights",
-        },
-    ),
-    Misconception(
-        "mask_inverted",
-        "attention",
-        "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
-        {
-            "np.where(mask, scores": "np.where(~mask, scores",
-            "np.where(mask, weights": "np.where(~mask, weights",
-        },
-    ),
-    Misconception(
-        "mask_after_softmax",
-        "attention",
-        "Your mask sets weights to 0 after the softmax, so what is left no longer sums to 1: the hidden keys took "
-        "their share first. Hide the scores before the softmax.",
-        {"np.where(mask, scores, np.finfo(scores.dtype).min)": "scores"},
-    ),
-    Misconception(
-        "mask_score_of_zero",
-        "attention",
-        "A forbidden key has the score 0 in your answer, whether it was set or multiplied to it, and a score of 0 still "
-        "has a weight: exp(0) = 1. Only a score far below all others gets the weight 0.",
-        {"np.finfo(scores.dtype).min": "0", "np.where(mask, weights, 0)": "weights"},
-    ),
-    Misconception(
-        "mask_multiplied",
-        "attention",
-        "A forbidden key has the score 0 when your softmax begins, whether it was set or multiplied to it, and takes a "
-        "share with it: exp(0) = 1. You set its weight to 0 afterwards, but what is left no longer sums to 1.",
-        {"np.where(mask, scores, np.finfo(scores.dtype).min)": "scores * mask"},
-    ),
-    Misconception(
-        "mask_too_weak",
-        "attention",
-        "Your mask lowers a forbidden score to a number that is low, but not low enough: where all visible scores are "
-        "lower still, the hidden keys win. Use the lowest number of the dtype, or −∞ with care for empty rows.",
-        {"np.finfo(scores.dtype).min": "-1e3", "np.where(mask, weights, 0)": "weights"},
-    ),
-    Misconception(
-        "minus_1e4",
-        "attention",
-        "You give a forbidden key the score −10 000. Scores can be lower than that, and where all visible ones are, the hidden key wins. "
-        "And a query that may attend to nothing attends to everything equally; it should get weights and output of exactly 0.",
-        {"np.finfo(scores.dtype).min": "-1e4", "np.where(mask, weights, 0)": "weights"},
-    ),
-    Misconception(
-        "minus_1e4_with_care",
-        "attention",
-        "You give a forbidden key the score −10 000. Scores can be lower than that, and where all visible ones are, the hidden key takes the "
-        "weight: you set it to 0 afterwards, but what is left no longer sums to 1. Take the lowest number of the dtype.",
-        {"np.finfo(scores.dtype).min": "-1e4"},
-    ),
-    Misconception(
-        "minus_1e9_added_in_float64",
-        "attention",
-        "You add −1e9 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. And a query that may attend to nothing attends to its hidden keys "
-        "as if they were visible, for what is added to all scores of a row changes nothing. It should get weights and output of exactly 0.",
-        {
-            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores + np.where(mask, 0, -1e9)",
-            "np.where(mask, weights, 0)": "weights",
-        },
-    ),
-    Misconception(
-        "minus_1e4_added_in_float64",
-        "attention",
-        "You add −10 000 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. A score that is more than 10 000 above the visible ones stays above "
-        "them; and a query that may attend to nothing attends to its hidden keys as if they were visible. It should get weights and output of exactly 0.",
-        {
-            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores + np.where(mask, 0, -1e4)",
-            "np.where(mask, weights, 0)": "weights",
-        },
-    ),
-    Misconception(
-        "minus_1e9_added",
-        "attention",
-        "You add −1e9 to forbidden scores. Where some key is left that does it; a query that may attend to nothing attends to its hidden keys "
-        "as if they were visible, for what is added to all scores of a row changes nothing. It should get weights and output of exactly 0.",
-        {
-            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores + np.where(mask, 0, -1e9).astype(scores.dtype)",
-            "np.where(mask, weights, 0)": "weights",
-        },
-    ),
-    Misconception(
-        "minus_1e4_added",
-        "attention",
-        "You add −10 000 to forbidden scores. A score that is more than 10 000 above the visible ones stays above them; and a query that may attend "
-        "to nothing attends to its hidden keys as if they were visible. It should get weights and output of exactly 0.",
-        {
-            "np.where(mask, scores, np.finfo(scores.dtype).min)": "scores + np.where(mask, 0, -1e4).astype(scores.dtype)",
-            "np.where(mask, weights, 0)": "weights",
-        },
-    ),
-    Misconception(
-        "empty_row_uniform",
-        "attention",
-        "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally "
-        "low, and a softmax of equal scores is uniform. It should get weights and output of exactly 0.",
-        {"np.where(mask, weights, 0)": "weights"},
-    ),
-    Misconception(
-        "empty_row_nan",
-        "attention",
-        "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no "
-        "number. It should get weights and output of exactly 0.",
-        {"np.finfo(scores.dtype).min": "-np.inf", "np.where(mask, weights, 0)": "weights"},
-    ),
-    Misconception(
-        "promoted_to_float64",
-        "attention",
-        "Your result is float64 for float32 inputs. One float64 on the way is enough: `np.sqrt` of an int is one, and so "
-        "is whatever `astype(float)` returns, or an array that was made without a dtype.",
-        {"math.sqrt": "np.sqrt"},
-    ),
-    Misconception(
-        "pair_swapped",
-        "attention",
-        "You return (weights, output). The order is (output, weights).",
-        {"return weights @ value, weights": "return weights, weights @ value"},
-    ),
-    Misconception(
-        "output_only",
-        "attention",
-        "You return the output alone. The weights are wanted too, as a pair: (output, weights).",
-        {"return weights @ value, weights": "return weights @ value"},
-    ),
-    Misconception(
-        "all_axes_transposed",
-        "attention",
-        "`.T` reverses all axes, the batch too. Only the last two are to be swapped: `np.swapaxes(key, -2, -1)`.",
-        {"np.swapaxes(key, -2, -1)": "key.T"},
-    ),
-    Misconception(
-        "key_not_transposed",
-        "attention",
-        "Queries are multiplied with keys as they are, which fits only where T_k equals d_k. A row of scores holds a "
-        "query's dot products with all keys: the last two axes of the key have to change places.",
-        {"np.swapaxes(key, -2, -1)": "key"},
-    ),
-]
+MISCONCEPTIONS = of(
+    "attention",
+    {
+        "not_scaled": (
+            "Your weights are exactly those you get when the scores are not divided by √d_k. A dot product of two vectors of d_k random numbers has a "
+            "deviation of √d_k: undivided, the softmax saturates as vectors widen.",
+            {"_ / math.sqrt(query.shape[-1])": "_"},
+        ),
+        "scaled_by_d_k": (
+            "Your scores are divided by d_k itself. Its square root is meant (eq. 1): that is the deviation of a dot product of d_k terms, and dividing by "
+            "more makes all weights alike.",
+            {"math.sqrt(_)": "_"},
+        ),
+        "root_in_float32": (
+            "Your √d_k is a float32 number, so it is right to 7 digits, and your result with it, where the inputs have 16. `math.sqrt` of a plain number has "
+            "no such dtype.",
+            {"math.sqrt(_)": "np.sqrt(np.float32(_))"},
+        ),
+        "scaled_by_time": (
+            "Your scores are divided by the square root of the number of keys. The scale belongs to the width of the vectors, the last axis of the query, not "
+            "to the length of the sequence.",
+            {"query.shape[-1]": "key.shape[-2]"},
+        ),
+        "scaled_by_axis_one": (
+            "Your scores are divided by the square root of `shape[1]`. That is d_k for a single sequence, and the length or the batch as soon as there are "
+            "leading axes. The width of a vector is the last axis: count from the end.",
+            {"query.shape[-1]": "query.shape[1]"},
+        ),
+        "scaled_by_value_width": (
+            "Your scores are divided by √d_v, the width of the values. Scores are dot products of queries and keys: it is their width, d_k, that counts, and "
+            "the two need not be equal.",
+            {"query.shape": "value.shape"},
+        ),
+        "scaled_up": (
+            "Your scores are multiplied by √d_k instead of divided by it, which makes the softmax pick one key.",
+            {"_ / math.sqrt(query.shape[-1])": "_ * math.sqrt(query.shape[-1])"},
+        ),
+        "softmax_over_queries": (
+            "Your softmax runs over the queries: the columns of the weights sum to 1. Each query shares out its own attention among the keys, so the rows must.",
+            {"axis=-1": "axis=-2"},
+        ),
+        "softmax_over_axis_one": (
+            "Your softmax runs over axis 1. The keys are there for a single sequence only; each leading axis moves them one further back. The keys are the "
+            "last axis of the scores, so count from the end.",
+            {"axis=-1": "axis=1"},
+        ),
+        "softmax_over_axis_two": (
+            "Your softmax runs over axis 2. The keys are there with exactly one batch axis, not without one and not with two. The keys are the last axis of "
+            "the scores, so count from the end.",
+            {"axis=-1": "axis=2"},
+        ),
+        "softmax_over_everything": (
+            "Your softmax divides by the sum over all queries and keys together. Each query has a sum of its own.",
+            {
+                "3: weights = ...": "weights = np.exp(scores - scores.max(axis=(-2, -1), keepdims=True))\n"
+                "weights = weights / weights.sum(axis=(-2, -1), keepdims=True)"
+            },
+        ),
+        "overflows": (
+            "Your attention is right for small scores and overflows for large ones: exponentials were taken without subtracting each row's largest score "
+            "first. Day 1's `softmax` does that, and may be imported.",
+            {"softmax(scores, axis=-1)": "np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)"},
+        ),
+        "no_mask_hides_everything": (
+            "Without a mask your weights are all alike: the scores go through `np.where` even when `mask` is None, and NumPy takes None for False, so every "
+            "score is replaced. No mask means that nothing is hidden; ask for that case first.",
+            {"2: mask is not None": "True"},
+        ),
+        "no_mask_empties_everything": (
+            "Without a mask your weights and output are 0: the weights go through `np.where` even when `mask` is None, and NumPy takes None for False, so "
+            "every weight is set to 0. No mask means that nothing is hidden; ask for that case first.",
+            {"4: mask is not None": "True"},
+        ),
+        "mask_ignored": (
+            "Your result is what attention gives without the mask: the mask was taken, but changes nothing.",
+            {"2: scores = ...": "scores = scores", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "mask_inverted": (
+            "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
+            {"np.where(mask, scores, _)": "np.where(~mask, scores, _)", "np.where(mask, weights, 0)": "np.where(~mask, weights, 0)"},
+        ),
+        "mask_after_softmax": (
+            "Your mask sets weights to 0 after the softmax, so what is left no longer sums to 1: the hidden keys took their share first. Hide the scores "
+            "before the softmax.",
+            {"2: scores = ...": "scores = scores"},
+        ),
+        "mask_score_of_zero": (
+            "A forbidden key has the score 0 in your answer, whether it was set or multiplied to it, and a score of 0 still has a weight: exp(0) = 1. Only a "
+            "score far below all others gets the weight 0.",
+            {"np.finfo(scores.dtype).min": "0", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "mask_multiplied": (
+            "A forbidden key has the score 0 when your softmax begins, whether it was set or multiplied to it, and takes a share with it: exp(0) = 1. You set "
+            "its weight to 0 afterwards, but what is left no longer sums to 1.",
+            {"2: scores = ...": "scores = scores * mask"},
+        ),
+        "mask_too_weak": (
+            "Your mask lowers a forbidden score to a number that is low, but not low enough: where all visible scores are lower still, the hidden keys win. "
+            "Use the lowest number of the dtype, or −∞ with care for empty rows.",
+            {"np.finfo(scores.dtype).min": "-1e3", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "minus_1e4": (
+            "You give a forbidden key the score −10 000. Scores can be lower than that, and where all visible ones are, the hidden key wins. And a query that "
+            "may attend to nothing attends to everything equally; it should get weights and output of exactly 0.",
+            {"np.finfo(scores.dtype).min": "-1e4", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "minus_1e4_with_care": (
+            "You give a forbidden key the score −10 000. Scores can be lower than that, and where all visible ones are, the hidden key takes the weight: you "
+            "set it to 0 afterwards, but what is left no longer sums to 1. Take the lowest number of the dtype.",
+            {"np.finfo(scores.dtype).min": "-1e4"},
+        ),
+        "minus_1e9_added_in_float64": (
+            "You add −1e9 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. And a query that may attend to "
+            "nothing attends to its hidden keys as if they were visible, for what is added to all scores of a row changes nothing. It should get weights and "
+            "output of exactly 0.",
+            {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9)", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "minus_1e4_added_in_float64": (
+            "You add −10 000 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. A score that is more than 10 "
+            "000 above the visible ones stays above them; and a query that may attend to nothing attends to its hidden keys as if they were visible. It should "
+            "get weights and output of exactly 0.",
+            {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e4)", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "minus_1e9_added": (
+            "You add −1e9 to forbidden scores. Where some key is left that does it; a query that may attend to nothing attends to its hidden keys as if they "
+            "were visible, for what is added to all scores of a row changes nothing. It should get weights and output of exactly 0.",
+            {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9).astype(scores.dtype)", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "minus_1e4_added": (
+            "You add −10 000 to forbidden scores. A score that is more than 10 000 above the visible ones stays above them; and a query that may attend to "
+            "nothing attends to its hidden keys as if they were visible. It should get weights and output of exactly 0.",
+            {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e4).astype(scores.dtype)", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "empty_row_uniform": (
+            "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low, and a softmax of equal scores is "
+            "uniform. It should get weights and output of exactly 0.",
+            {"np.where(mask, weights, 0)": "weights"},
+        ),
+        "empty_row_nan": (
+            "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. It should get weights and output "
+            "of exactly 0.",
+            {"np.finfo(scores.dtype).min": "-np.inf", "np.where(mask, weights, 0)": "weights"},
+        ),
+        "promoted_to_float64": (
+            "Your result is float64 for float32 inputs. One float64 on the way is enough: `np.sqrt` of an int is one, and so is whatever `astype(float)` "
+            "returns, or an array that was made without a dtype.",
+            {"math.sqrt": "np.sqrt"},
+        ),
+        "pair_swapped": (
+            "You return (weights, output). The order is (output, weights).",
+            {"return _, weights": "return weights, _"},
+        ),
+        "output_only": (
+            "You return the output alone. The weights are wanted too, as a pair: (output, weights).",
+            {"return _, weights": "return _"},
+        ),
+        "all_axes_transposed": (
+            "`.T` reverses all axes, the batch too. Only the last two are to be swapped: `np.swapaxes(key, -2, -1)`.",
+            {"np.swapaxes(key, -2, -1)": "key.T"},
+        ),
+        "key_not_transposed": (
+            "Queries are multiplied with keys as they are, which fits only where T_k equals d_k. A row of scores holds a query's dot products with all keys: "
+            "the last two axes of the key have to change places.",
+            {"np.swapaxes(key, -2, -1)": "key"},
+        ),
+    },
+)

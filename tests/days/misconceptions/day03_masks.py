@@ -1,315 +1,250 @@
 """Day 3: what goes wrong with masks."""
 
-from course.judging.misconceptions import Misconception
-
-PADDING = "(tokens != pad)[:, np.newaxis, :]"
-TRIANGLE = "np.tril(np.ones((1, size, size), dtype=bool))"
-BOTH = "padding_mask(tokens, pad) & subsequent_mask(tokens.shape[1])"
-
-
-def padding(id, tell, put):
-    return Misconception(id, "padding_mask", tell, {PADDING: put})
-
-
-def subsequent(id, tell, put):
-    return Misconception(id, "subsequent_mask", tell, {TRIANGLE: put})
-
-
-def target(id, tell, put):
-    return Misconception(id, "target_mask", tell, {BOTH: put})
-
+from course.judging.misconceptions import of
 
 MISCONCEPTIONS = [
-    # --- padding_mask ------------------------------------------------------------------------------
-    padding(
-        "padding_inverted",
-        "Your padding mask is True at padding: it shows what it should hide. True means *may be attended to* here. In "
-        "some libraries it means *hidden*, so look twice whenever you carry a mask over.",
-        "(tokens == pad)[:, np.newaxis, :]",
-    ),
-    padding(
-        "pad_hard_wired",
-        "Your padding is always id 0: `pad` was passed in, but decides nothing. With another `pad`, real tokens with id 0 "
-        "vanish and the padding is read.",
-        "(tokens != 0)[:, np.newaxis, :]",
-    ),
-    padding(
-        "only_ids_above_pad",
-        "Your mask shows only ids greater than `pad`. Ids are names and not amounts: one below the padding's is as real "
-        "as one above. While padding is 0 nobody notices.",
-        "(tokens > pad)[:, np.newaxis, :]",
-    ),
-    padding(
-        "queries_hidden",
-        "Your padding mask has shape (B, T, 1): it hides padded *queries*, and then every query still reads padded "
-        "keys. Queries are rows and keys are columns, so the token axis must come last.",
-        "(tokens != pad)[:, :, np.newaxis]",
-    ),
-    padding(
-        "no_axis_for_queries",
-        "Your padding mask has shape (B, T). Beside scores of (B, T_q, T_k) its batch is taken for the queries, and "
-        "sequences are hidden by each other's padding. It needs an axis of length 1 for the queries in between.",
-        "tokens != pad",
-    ),
-    padding(
-        "axis_in_front",
-        "Your padding mask has shape (1, B, T): the new axis stands where the batch should, and the batch where the "
-        "queries should. Each sequence has its own padding, so the batch comes first.",
-        "(tokens != pad)[np.newaxis]",
-    ),
-    padding(
-        "padding_with_a_head_axis",
-        "Your padding mask has shape (B, 1, 1, T), with an axis for the heads. Here there are no heads yet: a mask is (B, 1, "
-        "T), and multi-head attention adds the axis itself.",
-        "(tokens != pad)[:, np.newaxis, np.newaxis, :]",
-    ),
-    padding(
-        "repeated_for_every_query",
-        "Your padding mask has shape (B, T, T): the same row, once for each query. One row is enough, an axis of length 1 "
-        "broadcasts; and there may be more or fewer queries than keys when a decoder looks at a source.",
-        "np.repeat((tokens != pad)[:, np.newaxis, :], tokens.shape[1], axis=1)",
-    ),
-    padding(
-        "padding_against_padding",
-        "Your padding mask has shape (B, T, T), and is True where query *and* key are real. A padding mask hides keys "
-        "only: a padded query may look, for nobody reads its answer.",
-        "(tokens != pad)[:, np.newaxis, :] & (tokens != pad)[:, :, np.newaxis]",
-    ),
-    padding(
-        "ends_at_the_first_pad",
-        "Your mask hides everything from the first padding on. Padding may stand in front or in between, and a "
-        "real token after it is still a real token.",
-        "np.logical_and.accumulate(tokens != pad, axis=1)[:, np.newaxis, :]",
-    ),
-    padding(
-        "one_verdict_for_all",
-        "Your mask has one entry for a whole sequence. Each token of it is hidden or shown by itself.",
-        "(tokens != pad).all(axis=1)[:, np.newaxis, np.newaxis]",
-    ),
-    padding(
-        "if_of_an_array",
-        "Your `if` asks one question of the whole array. A comparison of an array with a number answers it entry by entry, "
-        "and those answers are already the mask: no `if` and no loop is needed.",
-        "np.array([[[True]]]) if tokens != pad else np.array([[[False]]])",
-    ),
-    padding(
-        "padding_as_integers",
-        "Your padding mask holds integers, 1 and 0. A mask is boolean here: `~` of an integer 1 is −2, and an array of "
-        "integers used as an index picks rows instead of hiding entries.",
-        "(tokens != pad)[:, np.newaxis, :].astype(int)",
-    ),
-    padding(
-        "padding_as_floats",
-        "Your padding mask holds floats, 1.0 and 0.0. A mask is boolean here: it is a condition, not a factor.",
-        "(tokens != pad)[:, np.newaxis, :].astype(float)",
-    ),
-    padding(
-        "padding_to_be_added",
-        "Your padding mask holds 0 and −∞, to be added to scores. Some libraries want that; here a mask is boolean, and "
-        "attention itself does the hiding.",
-        "np.where(tokens != pad, 0.0, -np.inf)[:, np.newaxis, :]",
-    ),
-    Misconception(
-        "default_pad_of_one",
+    *of(
         "padding_mask",
-        "Your default for `pad` is 1. Some vocabularies do it so; here padding is id 0 unless something else is said.",
-        {"pad: int = 0": "pad: int = 1"},
+        {
+            # --- padding_mask ------------------------------------------------------------------------------
+            "padding_inverted": (
+                "Your padding mask is True at padding: it shows what it should hide. True means *may be attended to* here. In some libraries it means *hidden*, so "
+                "look twice whenever you carry a mask over.",
+                {"tokens != pad": "tokens == pad"},
+            ),
+            "pad_hard_wired": (
+                "Your padding is always id 0: `pad` was passed in, but decides nothing. With another `pad`, real tokens with id 0 vanish and the padding is read.",
+                {"tokens != pad": "tokens != 0"},
+            ),
+            "only_ids_above_pad": (
+                "Your mask shows only ids greater than `pad`. Ids are names and not amounts: one below the padding's is as real as one above. While padding is 0 "
+                "nobody notices.",
+                {"tokens != pad": "tokens > pad"},
+            ),
+            "queries_hidden": (
+                "Your padding mask has shape (B, T, 1): it hides padded *queries*, and then every query still reads padded keys. Queries are rows and keys are "
+                "columns, so the token axis must come last.",
+                {"_[:, np.newaxis, :]": "_[:, :, np.newaxis]"},
+            ),
+            "no_axis_for_queries": (
+                "Your padding mask has shape (B, T). Beside scores of (B, T_q, T_k) its batch is taken for the queries, and sequences are hidden by each other's "
+                "padding. It needs an axis of length 1 for the queries in between.",
+                {"_[:, np.newaxis, :]": "_"},
+            ),
+            "axis_in_front": (
+                "Your padding mask has shape (1, B, T): the new axis stands where the batch should, and the batch where the queries should. Each sequence has its "
+                "own padding, so the batch comes first.",
+                {"_[:, np.newaxis, :]": "_[np.newaxis]"},
+            ),
+            "padding_with_a_head_axis": (
+                "Your padding mask has shape (B, 1, 1, T), with an axis for the heads. Here there are no heads yet: a mask is (B, 1, T), and multi-head attention "
+                "adds the axis itself.",
+                {"_[:, np.newaxis, :]": "_[:, np.newaxis, np.newaxis, :]"},
+            ),
+            "repeated_for_every_query": (
+                "Your padding mask has shape (B, T, T): the same row, once for each query. One row is enough, an axis of length 1 broadcasts; and there may be "
+                "more or fewer queries than keys when a decoder looks at a source.",
+                {"return _": "return np.repeat(_, tokens.shape[1], axis=1)"},
+            ),
+            "padding_against_padding": (
+                "Your padding mask has shape (B, T, T), and is True where query *and* key are real. A padding mask hides keys only: a padded query may look, for "
+                "nobody reads its answer.",
+                {"return _": "return _ & (tokens != pad)[:, :, np.newaxis]"},
+            ),
+            "ends_at_the_first_pad": (
+                "Your mask hides everything from the first padding on. Padding may stand in front or in between, and a real token after it is still a real token.",
+                {"tokens != pad": "np.logical_and.accumulate(tokens != pad, axis=1)"},
+            ),
+            "one_verdict_for_all": (
+                "Your mask has one entry for a whole sequence. Each token of it is hidden or shown by itself.",
+                {"_[:, np.newaxis, :]": "_.all(axis=1)[:, np.newaxis, np.newaxis]"},
+            ),
+            "if_of_an_array": (
+                "Your `if` asks one question of the whole array. A comparison of an array with a number answers it entry by entry, and those answers are already "
+                "the mask: no `if` and no loop is needed.",
+                {"_[:, np.newaxis, :]": "np.array([[[True]]]) if _ else np.array([[[False]]])"},
+            ),
+            "padding_as_integers": (
+                "Your padding mask holds integers, 1 and 0. A mask is boolean here: `~` of an integer 1 is −2, and an array of integers used as an index picks "
+                "rows instead of hiding entries.",
+                {"return _": "return _.astype(int)"},
+            ),
+            "padding_as_floats": (
+                "Your padding mask holds floats, 1.0 and 0.0. A mask is boolean here: it is a condition, not a factor.",
+                {"return _": "return _.astype(float)"},
+            ),
+            "padding_to_be_added": (
+                "Your padding mask holds 0 and −∞, to be added to scores. Some libraries want that; here a mask is boolean, and attention itself does the hiding.",
+                {"tokens != pad": "np.where(tokens != pad, 0.0, -np.inf)"},
+            ),
+            "default_pad_of_one": (
+                "Your default for `pad` is 1. Some vocabularies do it so; here padding is id 0 unless something else is said.",
+                {"pad=0": "pad=1"},
+            ),
+        },
     ),
-    # --- subsequent_mask ---------------------------------------------------------------------------
-    subsequent(
-        "diagonal_hidden",
-        "Your diagonal is False: no position sees itself, and the first one sees nothing at all. Position i may use itself; what it must "
-        "predict is the token at i + 1, for the decoder's input was shifted by one.",
-        "np.tril(np.ones((1, size, size), dtype=bool), -1)",
+    *of(
+        "subsequent_mask",
+        {
+            # --- subsequent_mask ---------------------------------------------------------------------------
+            "diagonal_hidden": (
+                "Your diagonal is False: no position sees itself, and the first one sees nothing at all. Position i may use itself; what it must predict is the "
+                "token at i + 1, for the decoder's input was shifted by one.",
+                {"np.tril(_)": "np.tril(_, -1)"},
+            ),
+            "upper_triangle": (
+                "Your triangle is the upper one: each position sees itself and its future. Rows are queries and columns are keys, so what lies right of the "
+                "diagonal has not happened yet.",
+                {"np.tril": "np.triu"},
+            ),
+            "future_shown": (
+                "Your mask is True exactly at the future, the opposite of what is asked for. That is the mask of what to hide; True means *may be attended to* "
+                "here.",
+                {"np.tril(_)": "np.triu(_, 1)"},
+            ),
+            "one_step_ahead": (
+                "Your triangle reaches one column too far: each position sees the next token, which is the very one it must predict. Training would look splendid, "
+                "and generation would fail.",
+                {"np.tril(_)": "np.tril(_, 1)"},
+            ),
+            "everything_shown": (
+                "Your mask is True everywhere, and so hides nothing: each position sees its whole future.",
+                {"np.tril(_)": "_"},
+            ),
+            "only_itself": (
+                "Your mask is True on the diagonal alone: each position sees itself, and none of its past.",
+                {"np.tril(...)": "np.eye(size, dtype=bool)[np.newaxis]"},
+            ),
+            "subsequent_without_batch": (
+                "Your subsequent mask has shape (T, T). An axis of length 1 for the batch is asked for in front: all masks of this course have three axes, batch, "
+                "queries, keys.",
+                {"(1, size, size)": "(size, size)"},
+            ),
+            "subsequent_with_a_head_axis": (
+                "Your subsequent mask has shape (1, 1, T, T), with an axis for the heads. Here there are no heads yet: a mask is (1, T, T), and multi-head "
+                "attention adds the axis itself.",
+                {"(1, size, size)": "(1, 1, size, size)"},
+            ),
+            "batch_axis_at_the_end": (
+                "Your subsequent mask has shape (T, T, 1): the axis of length 1 stands at the end, where the keys should be. It is the batch's, and the batch "
+                "comes first.",
+                {"np.tril(...)": "np.tril(np.ones((size, size), dtype=bool))[:, :, np.newaxis]"},
+            ),
+            "subsequent_as_floats": (
+                "Your subsequent mask holds floats, which is what NumPy makes unless it is told otherwise. A mask is boolean here: it is a condition, not a factor.",
+                {"dtype=bool": ""},
+            ),
+            "subsequent_as_integers": (
+                "Your subsequent mask holds integers, 1 and 0. A mask is boolean here: `~` of an integer 1 is −2, and an array of integers used as an index picks "
+                "rows instead of hiding entries.",
+                {"dtype=bool": "dtype=int"},
+            ),
+            "subsequent_to_be_added": (
+                "Your subsequent mask holds 0 and −∞, to be added to scores. Some libraries want that; here a mask is boolean, and attention itself does the "
+                "hiding.",
+                {"np.tril(...)": "np.triu(np.full((1, size, size), -np.inf), 1)"},
+            ),
+        },
     ),
-    subsequent(
-        "upper_triangle",
-        "Your triangle is the upper one: each position sees itself and its future. Rows are queries and columns are "
-        "keys, so what lies right of the diagonal has not happened yet.",
-        "np.triu(np.ones((1, size, size), dtype=bool))",
-    ),
-    subsequent(
-        "future_shown",
-        "Your mask is True exactly at the future, the opposite of what is asked for. That is the mask of what to "
-        "hide; True means *may be attended to* here.",
-        "np.triu(np.ones((1, size, size), dtype=bool), 1)",
-    ),
-    subsequent(
-        "one_step_ahead",
-        "Your triangle reaches one column too far: each position sees the next token, which is the very one it must "
-        "predict. Training would look splendid, and generation would fail.",
-        "np.tril(np.ones((1, size, size), dtype=bool), 1)",
-    ),
-    subsequent(
-        "everything_shown",
-        "Your mask is True everywhere, and so hides nothing: each position sees its whole future.",
-        "np.ones((1, size, size), dtype=bool)",
-    ),
-    subsequent(
-        "only_itself",
-        "Your mask is True on the diagonal alone: each position sees itself, and none of its past.",
-        "np.eye(size, dtype=bool)[np.newaxis]",
-    ),
-    subsequent(
-        "subsequent_without_batch",
-        "Your subsequent mask has shape (T, T). An axis of length 1 for the batch is asked for in front: all masks of this course "
-        "have three axes, batch, queries, keys.",
-        "np.tril(np.ones((size, size), dtype=bool))",
-    ),
-    subsequent(
-        "subsequent_with_a_head_axis",
-        "Your subsequent mask has shape (1, 1, T, T), with an axis for the heads. Here there are no heads yet: a mask is (1, T, "
-        "T), and multi-head attention adds the axis itself.",
-        "np.tril(np.ones((1, 1, size, size), dtype=bool))",
-    ),
-    subsequent(
-        "batch_axis_at_the_end",
-        "Your subsequent mask has shape (T, T, 1): the axis of length 1 stands at the end, where the keys should be. "
-        "It is the batch's, and the batch comes first.",
-        "np.tril(np.ones((size, size), dtype=bool))[:, :, np.newaxis]",
-    ),
-    subsequent(
-        "subsequent_as_floats",
-        "Your subsequent mask holds floats, which is what NumPy makes unless it is told otherwise. A mask is boolean "
-        "here: it is a condition, not a factor.",
-        "np.tril(np.ones((1, size, size)))",
-    ),
-    subsequent(
-        "subsequent_as_integers",
-        "Your subsequent mask holds integers, 1 and 0. A mask is boolean here: `~` of an integer 1 is −2, and an array of "
-        "integers used as an index picks rows instead of hiding entries.",
-        "np.tril(np.ones((1, size, size), dtype=int))",
-    ),
-    subsequent(
-        "subsequent_to_be_added",
-        "Your subsequent mask holds 0 and −∞, to be added to scores. Some libraries want that; here a mask is boolean, "
-        "and attention itself does the hiding.",
-        "np.triu(np.full((1, size, size), -np.inf), 1)",
-    ),
-    # --- target_mask -------------------------------------------------------------------------------
-    target(
-        "or_for_and",
-        "Your target mask shows a key if it is real *or* in the past. Each condition then undoes the other: real tokens of the "
-        "future are visible, which is cheating, and so is past padding. Both must hold.",
-        "padding_mask(tokens, pad) | subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "python_and",
-        "Your target mask joins two arrays with Python's `and`, which asks whether a whole array is true. NumPy refuses "
-        "to answer that; entry by entry, the operator is another one.",
-        "padding_mask(tokens, pad) and subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "one_but_not_both",
-        "Your target mask is True where exactly one of the two conditions holds, which is what `^` means, and `!=` too. "
-        "What is real and in the past is then hidden.",
-        "padding_mask(tokens, pad) ^ subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "both_alike",
-        "Your target mask is True where the two conditions are equal, also where both are False: padding in the "
-        "future is shown.",
-        "padding_mask(tokens, pad) == subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "pad_not_passed_on",
-        "Your target mask asks for the padding mask without saying what `pad` is, and so hides id 0. While padding is 0 "
-        "nobody notices.",
-        "padding_mask(tokens) & subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "padded_queries_hidden_too",
-        "Your target mask hides padded queries as well as padded keys. That leaves rows without any key, and gains "
-        "nothing: nobody reads what a padded query finds.",
-        "padding_mask(tokens, pad) & np.swapaxes(padding_mask(tokens, pad), 1, 2) & subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "only_queries_hidden",
-        "Your target mask hides the rows of padded queries, and shows padded keys. Keys are what gets read: the padding mask "
-        "applies to columns.",
-        "np.swapaxes(padding_mask(tokens, pad), 1, 2) & subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "always_sees_itself",
-        "Your target mask is True on the whole diagonal, at padding too. A padded key is hidden from everybody, itself "
-        "included; attention takes care of rows that are left without any key.",
-        f"{BOTH} | np.eye(tokens.shape[1], dtype=bool)",
-    ),
-    target(
-        "padding_forgotten",
-        "Your target mask is the triangle alone: it hides the future, and shows padding. Both have to be hidden.",
-        "subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "padding_forgotten_for_each",
-        "Your target mask has the triangle for each sequence, and shows padding. Both the future and padding have to be "
-        "hidden.",
-        "np.repeat(subsequent_mask(tokens.shape[1]), len(tokens), axis=0)",
-    ),
-    target(
-        "future_forgotten",
-        "Your target mask is the padding mask alone: it hides padding, and shows the future. A decoder trained with "
-        "it copies the next token instead of predicting it.",
-        "padding_mask(tokens, pad)",
-    ),
-    target(
-        "future_forgotten_for_each",
-        "Your target mask is the padding mask, repeated for each query: it hides padding, and shows the future. The "
-        "triangle is missing.",
-        "np.repeat(padding_mask(tokens, pad), tokens.shape[1], axis=1)",
-    ),
-    target(
-        "triangle_of_the_batch",
-        "Your triangle is as large as the batch. `tokens` is (B, T), and so is its shape: it is T, the length of the "
-        "sequences, that counts here.",
-        "padding_mask(tokens, pad) & subsequent_mask(tokens.shape[0])",
-    ),
-    target(
-        "target_diagonal_hidden",
-        "Your target mask hides each position from itself. What it must predict is the *next* token, so its own is no "
-        "secret; and the first position would see nothing at all.",
-        f"{BOTH} & ~np.eye(tokens.shape[1], dtype=bool)",
-    ),
-    target(
-        "target_upper_triangle",
-        "Your target mask hides padding, and the past instead of the future. Rows are queries and columns are keys, so "
-        "what lies right of the diagonal has not happened yet.",
-        "padding_mask(tokens, pad) & np.swapaxes(subsequent_mask(tokens.shape[1]), 1, 2)",
-    ),
-    target(
-        "target_shows_the_future",
-        "Your target mask hides padding, and shows exactly the future: a mask of what to hide was joined as if it said "
-        "what to show. True means *may be attended to* here.",
-        "padding_mask(tokens, pad) & ~subsequent_mask(tokens.shape[1])",
-    ),
-    target(
-        "target_inverted",
-        "Your target mask is True exactly where it should be False: it says what to hide. True means *may be attended "
-        "to* here.",
-        f"~({BOTH})",
-    ),
-    target(
-        "target_with_a_head_axis",
-        "Your target mask has shape (B, 1, T, T), with an axis for the heads. Here there are no heads yet: a mask is "
-        "(B, T, T), and multi-head attention adds the axis itself.",
-        f"({BOTH})[:, np.newaxis]",
-    ),
-    target(
-        "target_as_integers",
-        "Your target mask holds integers, 1 and 0. The two conditions are boolean, and so is what comes of joining "
-        "them, unless you convert it.",
-        f"({BOTH}).astype(int)",
-    ),
-    target(
-        "target_as_floats",
-        "Your target mask holds floats, 1.0 and 0.0. The two conditions are boolean, and so is what comes of joining "
-        "them, unless you convert it.",
-        f"({BOTH}).astype(float)",
-    ),
-    target(
-        "target_ends_at_the_first_pad",
-        "Your target mask hides every key from the first padding on, real tokens among them. Look at each key by "
-        "itself: is it real, and is it not in the future?",
-        "np.logical_and.accumulate(padding_mask(tokens, pad), axis=-1) & subsequent_mask(tokens.shape[1])",
+    *of(
+        "target_mask",
+        {
+            # --- target_mask -------------------------------------------------------------------------------
+            "or_for_and": (
+                "Your target mask shows a key if it is real *or* in the past. Each condition then undoes the other: real tokens of the future are visible, which "
+                "is cheating, and so is past padding. Both must hold.",
+                {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) | _"},
+            ),
+            "python_and": (
+                "Your target mask joins two arrays with Python's `and`, which asks whether a whole array is true. NumPy refuses to answer that; entry by entry, "
+                "the operator is another one.",
+                {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) and _"},
+            ),
+            "one_but_not_both": (
+                "Your target mask is True where exactly one of the two conditions holds, which is what `^` means, and `!=` too. What is real and in the past is "
+                "then hidden.",
+                {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) ^ _"},
+            ),
+            "both_alike": (
+                "Your target mask is True where the two conditions are equal, also where both are False: padding in the future is shown.",
+                {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) == _"},
+            ),
+            "pad_not_passed_on": (
+                "Your target mask asks for the padding mask without saying what `pad` is, and so hides id 0. While padding is 0 nobody notices.",
+                {"padding_mask(tokens, pad)": "padding_mask(tokens)"},
+            ),
+            "padded_queries_hidden_too": (
+                "Your target mask hides padded queries as well as padded keys. That leaves rows without any key, and gains nothing: nobody reads what a padded "
+                "query finds.",
+                {"return _ & ...": "return _ & np.swapaxes(_, 1, 2) & subsequent_mask(tokens.shape[1])"},
+            ),
+            "only_queries_hidden": (
+                "Your target mask hides the rows of padded queries, and shows padded keys. Keys are what gets read: the padding mask applies to columns.",
+                {"padding_mask(tokens, pad)": "np.swapaxes(padding_mask(tokens, pad), 1, 2)"},
+            ),
+            "always_sees_itself": (
+                "Your target mask is True on the whole diagonal, at padding too. A padded key is hidden from everybody, itself included; attention takes care of "
+                "rows that are left without any key.",
+                {"return _": "return _ | np.eye(tokens.shape[1], dtype=bool)"},
+            ),
+            "padding_forgotten": (
+                "Your target mask is the triangle alone: it hides the future, and shows padding. Both have to be hidden.",
+                {"padding_mask(tokens, pad) & _": "_"},
+            ),
+            "padding_forgotten_for_each": (
+                "Your target mask has the triangle for each sequence, and shows padding. Both the future and padding have to be hidden.",
+                {"padding_mask(tokens, pad) & _": "np.repeat(_, len(tokens), axis=0)"},
+            ),
+            "future_forgotten": (
+                "Your target mask is the padding mask alone: it hides padding, and shows the future. A decoder trained with it copies the next token instead of "
+                "predicting it.",
+                {"return _ & ...": "return _"},
+            ),
+            "future_forgotten_for_each": (
+                "Your target mask is the padding mask, repeated for each query: it hides padding, and shows the future. The triangle is missing.",
+                {"return _ & ...": "return np.repeat(_, tokens.shape[1], axis=1)"},
+            ),
+            "triangle_of_the_batch": (
+                "Your triangle is as large as the batch. `tokens` is (B, T), and so is its shape: it is T, the length of the sequences, that counts here.",
+                {"tokens.shape[1]": "tokens.shape[0]"},
+            ),
+            "target_diagonal_hidden": (
+                "Your target mask hides each position from itself. What it must predict is the *next* token, so its own is no secret; and the first position would "
+                "see nothing at all.",
+                {"return _": "return _ & ~np.eye(tokens.shape[1], dtype=bool)"},
+            ),
+            "target_upper_triangle": (
+                "Your target mask hides padding, and the past instead of the future. Rows are queries and columns are keys, so what lies right of the diagonal has "
+                "not happened yet.",
+                {"subsequent_mask(_)": "np.swapaxes(subsequent_mask(_), 1, 2)"},
+            ),
+            "target_shows_the_future": (
+                "Your target mask hides padding, and shows exactly the future: a mask of what to hide was joined as if it said what to show. True means *may be "
+                "attended to* here.",
+                {"subsequent_mask(_)": "~subsequent_mask(_)"},
+            ),
+            "target_inverted": (
+                "Your target mask is True exactly where it should be False: it says what to hide. True means *may be attended to* here.",
+                {"return _": "return ~_"},
+            ),
+            "target_with_a_head_axis": (
+                "Your target mask has shape (B, 1, T, T), with an axis for the heads. Here there are no heads yet: a mask is (B, T, T), and multi-head attention "
+                "adds the axis itself.",
+                {"return _": "return _[:, np.newaxis]"},
+            ),
+            "target_as_integers": (
+                "Your target mask holds integers, 1 and 0. The two conditions are boolean, and so is what comes of joining them, unless you convert it.",
+                {"return _": "return _.astype(int)"},
+            ),
+            "target_as_floats": (
+                "Your target mask holds floats, 1.0 and 0.0. The two conditions are boolean, and so is what comes of joining them, unless you convert it.",
+                {"return _": "return _.astype(float)"},
+            ),
+            "target_ends_at_the_first_pad": (
+                "Your target mask hides every key from the first padding on, real tokens among them. Look at each key by itself: is it real, and is it not in the "
+                "future?",
+                {"padding_mask(tokens, pad)": "np.logical_and.accumulate(padding_mask(tokens, pad), axis=-1)"},
+            ),
+        },
     ),
 ]

@@ -1,471 +1,329 @@
 """Day 4: what goes wrong with heads."""
 
-from course.judging.misconceptions import Misconception
-
-SPLIT = "pieces = x.reshape(batch, time, h, d_model // h)"
-JOIN = "return pieces.reshape(batch, time, h * d_k)"
-ATTEND = "heads, _ = attention(q, k, v, mask)"
-QUERY = "  # (B, h, T_q, d_k)\n    k ="  # what follows the projected query: here it can be scaled
-PROJECT_K = 'split_heads(key @ params["w_k"] + params["b_k"], h)'
-PROJECT_V = 'split_heads(value @ params["w_v"] + params["b_v"], h)'
+from course.judging.misconceptions import of
 
 MISCONCEPTIONS = [
-    # --- split_heads
-    Misconception(
-        "split_reshaped_in_one_go",
+    *of(
         "split_heads",
-        "You reshape straight to (B, h, T, d_k). The shape is right and the numbers are not where they belong: a "
-        "reshape never moves a number, it only draws the borders anew in the same order, so a head gets whole "
-        "stretches of some tokens and nothing of others. Cut only the last axis, then swap two axes.",
         {
-            SPLIT: "pieces = x.reshape(batch, h, time, d_model // h)",
-            "pieces.swapaxes(1, 2)": "pieces",
+            # --- split_heads
+            "split_reshaped_in_one_go": (
+                "You reshape straight to (B, h, T, d_k). The shape is right and the numbers are not where they belong: a reshape never moves a number, it only "
+                "draws the borders anew in the same order, so a head gets whole stretches of some tokens and nothing of others. Cut only the last axis, then swap "
+                "two axes.",
+                {"x.reshape(batch, time, h, _)": "x.reshape(batch, h, time, _)", "pieces.swapaxes(1, 2)": "pieces"},
+            ),
+            "split_interleaved": (
+                "Your head i holds every h-th feature: i, i + h, i + 2h … It should hold d_k neighbours: head 0 the first d_k features. Where the last axis is cut "
+                "in two, the axis that comes last is the one that runs through neighbours.",
+                {"x.reshape(batch, time, h, _)": "x.reshape(batch, time, _, h).swapaxes(2, 3)"},
+            ),
+            "split_not_swapped": (
+                "Your heads are cut rightly but stay behind time: (B, T, h, d_k). Attention works on the last two axes, so the heads of one token would attend to "
+                "each other, and no token to any other.",
+                {"pieces.swapaxes(1, 2)": "pieces"},
+            ),
+            "split_into_pieces_of_h": (
+                "You cut each vector into pieces of width h, so there are d_k of them. There are h heads, each d_model / h wide.",
+                {"x.reshape(batch, time, h, _)": "x.reshape(batch, time, _, h)"},
+            ),
+            "split_heads_before_batch": (
+                "Your heads come before the batch: (h, B, T, d_k). The batch stays in front, and heads are the second axis, or a mask with an axis for the batch "
+                "no longer lines up.",
+                {"pieces.swapaxes(1, 2)": "pieces.transpose(2, 0, 1, 3)"},
+            ),
         },
     ),
-    Misconception(
-        "split_interleaved",
-        "split_heads",
-        "Your head i holds every h-th feature: i, i + h, i + 2h … It should hold d_k neighbours: head 0 the first "
-        "d_k features. Where the last axis is cut in two, the axis that comes last is the one that runs through "
-        "neighbours.",
-        {SPLIT: "pieces = x.reshape(batch, time, d_model // h, h).swapaxes(2, 3)"},
-    ),
-    Misconception(
-        "split_not_swapped",
-        "split_heads",
-        "Your heads are cut rightly but stay behind time: (B, T, h, d_k). Attention works on the last two axes, so "
-        "the heads of one token would attend to each other, and no token to any other.",
-        {"pieces.swapaxes(1, 2)": "pieces"},
-    ),
-    Misconception(
-        "split_into_pieces_of_h",
-        "split_heads",
-        "You cut each vector into pieces of width h, so there are d_k of them. There are h heads, each d_model / h "
-        "wide.",
-        {SPLIT: "pieces = x.reshape(batch, time, d_model // h, h)"},
-    ),
-    Misconception(
-        "split_heads_before_batch",
-        "split_heads",
-        "Your heads come before the batch: (h, B, T, d_k). The batch stays in front, and heads are the second axis, "
-        "or a mask with an axis for the batch no longer lines up.",
-        {"pieces.swapaxes(1, 2)": "pieces.transpose(2, 0, 1, 3)"},
-    ),
-    # --- join_heads
-    Misconception(
-        "join_reshaped_in_one_go",
+    *of(
         "join_heads",
-        "You reshape (B, h, T, d_k) straight to (B, T, d_model). The shape is right, but a token's row holds d_k "
-        "numbers of one head for several tokens, for in memory it is time that comes after heads. Swap the two "
-        "first, so that a token's pieces lie next to each other.",
         {
-            "pieces = x.swapaxes(1, 2)": "pieces = x",
-            "batch, time, h, d_k = pieces.shape": "batch, h, time, d_k = pieces.shape",
+            # --- join_heads
+            "join_reshaped_in_one_go": (
+                "You reshape (B, h, T, d_k) straight to (B, T, d_model). The shape is right, but a token's row holds d_k numbers of one head for several tokens, "
+                "for in memory it is time that comes after heads. Swap the two first, so that a token's pieces lie next to each other.",
+                {"x.swapaxes(1, 2)": "x", "batch, time, h, d_k = _": "batch, h, time, d_k = _"},
+            ),
+            "join_interleaved": (
+                "You lay the heads together feature by feature: the first of every head, then the second of every head. They belong side by side, the whole of "
+                "head 0 first, as `split_heads` found them.",
+                {"pieces.reshape": "pieces.swapaxes(2, 3).reshape"},
+            ),
+            "join_not_swapped": (
+                "You merge the last two axes of (B, h, T, d_k), which are time and features: a head's tokens end up in one long row. It is the heads and their "
+                "features that belong together, once time has moved forward.",
+                {"x.swapaxes(1, 2)": "x"},
+            ),
+            "join_not_merged": (
+                "Your result still has four axes, (B, T, h, d_k). A token's pieces lie next to each other already; what is missing is to make one vector of width "
+                "d_model out of them.",
+                {"return ...": "return pieces"},
+            ),
+            "join_averages": (
+                "You average the heads, or add them up, into one vector of width d_k. Then what one head alone has found can no longer be told from what the "
+                "others have. The heads are laid side by side, all h · d_k numbers of them.",
+                {"return ...": "return pieces.mean(axis=2)"},
+            ),
+            "join_heads_reversed": (
+                "Your heads are joined from the last to the first. Head 0 comes first, as `split_heads` took it from the first features.",
+                {"pieces.reshape": "pieces[:, :, ::-1].reshape"},
+            ),
         },
     ),
-    Misconception(
-        "join_interleaved",
-        "join_heads",
-        "You lay the heads together feature by feature: the first of every head, then the second of every head. "
-        "They belong side by side, the whole of head 0 first, as `split_heads` found them.",
-        {JOIN: "return pieces.swapaxes(2, 3).reshape(batch, time, h * d_k)"},
-    ),
-    Misconception(
-        "join_not_swapped",
-        "join_heads",
-        "You merge the last two axes of (B, h, T, d_k), which are time and features: a head's tokens end up in one "
-        "long row. It is the heads and their features that belong together, once time has moved forward.",
-        {"pieces = x.swapaxes(1, 2)": "pieces = x"},
-    ),
-    Misconception(
-        "join_not_merged",
-        "join_heads",
-        "Your result still has four axes, (B, T, h, d_k). A token's pieces lie next to each other already; what is "
-        "missing is to make one vector of width d_model out of them.",
-        {JOIN: "return pieces"},
-    ),
-    Misconception(
-        "join_averages",
-        "join_heads",
-        "You average the heads, or add them up, into one vector of width d_k. Then what one head alone has found can "
-        "no longer be told from what the others have. The heads are laid side by side, all h · d_k numbers of them.",
-        {JOIN: "return pieces.mean(axis=2)"},
-    ),
-    Misconception(
-        "join_heads_reversed",
-        "join_heads",
-        "Your heads are joined from the last to the first. Head 0 comes first, as `split_heads` took it from the "
-        "first features.",
-        {JOIN: "return pieces[:, :, ::-1].reshape(batch, time, h * d_k)"},
-    ),
-    # --- multi_head_attention: the scale
-    Misconception(
-        "scaled_by_d_model",
+    *of(
         "multi_head_attention",
-        "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the deviation of "
-        "its dot products; by dividing √h times too much your heads look at everything more evenly.",
-        {QUERY: "\n    q = q / h**0.5\n    k ="},
-    ),
-    Misconception(
-        "scaled_by_d_model_too",
-        "multi_head_attention",
-        "Your scores are divided by √d_model, and then by √d_k as well. `attention` divides by √d_k already, which is all that is wanted: inside a "
-        "head a query is d_k wide.",
-        {QUERY: "\n    q = q / query.shape[-1] ** 0.5\n    k ="},
-    ),
-    Misconception(
-        "scaled_twice",
-        "multi_head_attention",
-        "Your scores are divided by √d_k twice. `attention` does it already.",
-        {QUERY: "\n    q = q / q.shape[-1] ** 0.5\n    k ="},
-    ),
-    Misconception(
-        "not_scaled",
-        "multi_head_attention",
-        "Your scores are not divided by √d_k. Heads are attention as it was on day 2, scale included; "
-        "`attention` may be imported.",
-        {QUERY: "\n    q = q * q.shape[-1] ** 0.5\n    k ="},
-    ),
-    # --- the heads
-    Misconception(
-        "one_wide_head",
-        "multi_head_attention",
-        "You attend without splitting: that is one head of width d_model, whatever h is. One head has one set of "
-        "weights a query; h heads can look at h places at once.",
         {
-            'split_heads(query @ params["w_q"] + params["b_q"], h)': 'query @ params["w_q"] + params["b_q"]',
-            PROJECT_K: 'key @ params["w_k"] + params["b_k"]',
-            PROJECT_V: 'value @ params["w_v"] + params["b_v"]',
-            "mask = mask[:, np.newaxis]": "mask = mask[:, :]",
-            "join_heads(heads)": "heads",
-        },
-    ),
-    Misconception(
-        "softmax_over_heads",
-        "multi_head_attention",
-        "Your softmax runs over the heads: for each pair of tokens the heads share out a 1 among themselves. Every "
-        "head has a softmax of its own, over the keys.",
-        {
-            ATTEND: "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
-            "    scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
-            "    weights = softmax(scores, axis=1)\n"
-            "    heads = (weights if mask is None else np.where(mask, weights, 0)) @ v"
-        },
-    ),
-    Misconception(
-        "softmax_over_queries",
-        "multi_head_attention",
-        "Your softmax runs over the queries. In every head each query shares out its own attention among the keys, "
-        "the last axis of the scores.",
-        {
-            ATTEND: "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
-            "    scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
-            "    weights = softmax(scores, axis=-2)\n"
-            "    heads = (weights if mask is None else np.where(mask, weights, 0)) @ v"
-        },
-    ),
-    Misconception(
-        "heads_averaged",
-        "multi_head_attention",
-        "Your output is made of the mean of the heads. They are joined, not averaged: each keeps its own d_k places "
-        "in the vector, and the output projection decides how to mix them.",
-        {"join_heads(heads)": "np.tile(heads.mean(axis=1), h)"},
-    ),
-    Misconception(
-        "heads_summed",
-        "multi_head_attention",
-        "Your heads are added up or averaged into one vector of width d_k, which fits w_o only if there is a single head. "
-        "They are joined: each keeps its own d_k places in a vector of width d_model.",
-        {"join_heads(heads)": "heads.sum(axis=1)"},
-    ),
-    Misconception(
-        "heads_not_moved_back",
-        "multi_head_attention",
-        "You reshape the heads, (B, h, T_q, d_k), straight to the shape of the query. The shape is right, but a token's "
-        "row then holds numbers of one head for several tokens. Swap heads and time back first; `join_heads` does it.",
-        {"join_heads(heads)": "heads.reshape(query.shape)"},
-    ),
-    Misconception(
-        "cut_by_one_reshape",
-        "multi_head_attention",
-        "You reshape the projected vectors straight to (B, h, T, d_k). The shape is right, but a head then holds whole "
-        "stretches of some tokens and nothing of others. Cut only the last axis, then swap two axes; `split_heads` does it.",
-        {
-            f'split_heads({name} @ params["w_{name[0]}"] + params["b_{name[0]}"], h)': f'({name} @ params["w_{name[0]}"] '
-            f'+ params["b_{name[0]}"]).reshape(len({name}), h, {name}.shape[1], -1)'
-            for name in ("query", "key", "value")
-        },
-    ),
-    Misconception(
-        "cut_and_joined_by_one_reshape",
-        "multi_head_attention",
-        "You reshape straight to (B, h, T, d_k) and straight back. Every shape is right, but a head holds whole stretches "
-        "of some tokens and nothing of others. Cutting and joining both need two axes swapped; `split_heads` and "
-        "`join_heads` do it.",
-        {
-            f'split_heads({name} @ params["w_{name[0]}"] + params["b_{name[0]}"], h)': f'({name} @ params["w_{name[0]}"] '
-            f'+ params["b_{name[0]}"]).reshape(len({name}), h, {name}.shape[1], -1)'
-            for name in ("query", "key", "value")
-        }
-        | {"join_heads(heads)": "heads.reshape(query.shape)"},
-    ),
-    Misconception(
-        "keys_and_values_exchanged",
-        "multi_head_attention",
-        "Keys and values have changed places in your attention: queries are compared with the values, and the keys are "
-        "mixed. The order is query, key, value.",
-        {ATTEND: "heads, _ = attention(q, v, k, mask)"},
-    ),
-    Misconception(
-        "one_length_for_all",
-        "multi_head_attention",
-        "Your code works as long as keys are as many as queries. Somewhere the keys or values are given the length "
-        "of the query: T_k is a size of its own, as when a decoder looks at a longer source.",
-        {
-            PROJECT_K: '(key @ params["w_k"] + params["b_k"]).reshape(*query.shape[:2], h, -1).swapaxes(1, 2)',
-        },
-    ),
-    # --- the projections
-    Misconception(
-        "output_not_projected",
-        "multi_head_attention",
-        "Your output is the joined heads as they are. The last step is missing, W^O with its bias: without it no "
-        "feature ever sees what another head found.",
-        {' @ params["w_o"] + params["b_o"]': ""},
-    ),
-    Misconception(
-        "output_bias_only",
-        "multi_head_attention",
-        "Your joined heads get the bias b_o, but not the matrix w_o before it.",
-        {' @ params["w_o"]': ""},
-    ),
-    Misconception(
-        "biases_forgotten",
-        "multi_head_attention",
-        "Your result is what one gets without any bias. The paper's formula has none, but `params` does: every "
-        "projection here is x @ w + b.",
-        {' + params["b_q"]': "", ' + params["b_v"]': "", ' + params["b_o"]': ""},
-    ),
-    Misconception(
-        "input_biases_forgotten",
-        "multi_head_attention",
-        "Your output has its bias, but the projections into the heads lack theirs. All four are x @ w + b.",
-        {' + params["b_q"]': "", ' + params["b_v"]': ""},
-    ),
-    Misconception(
-        "query_bias_forgotten",
-        "multi_head_attention",
-        "Your queries are projected without their bias b_q. It matters: it is what a head asks for before it knows "
-        "who is asking.",
-        {' + params["b_q"]': ""},
-    ),
-    Misconception(
-        "value_bias_forgotten",
-        "multi_head_attention",
-        "Your values are projected without their bias b_v. The weights of a query sum to 1, so it reaches the "
-        "output whole wherever a query may attend to something.",
-        {' + params["b_v"]': ""},
-    ),
-    Misconception(
-        "output_bias_forgotten",
-        "multi_head_attention",
-        "Your output lacks its bias b_o: every entry of a feature is off by the same amount.",
-        {' + params["b_o"]': ""},
-    ),
-    Misconception(
-        "biases_before_product",
-        "multi_head_attention",
-        "Your biases are added before the matrix product instead of after it. x @ w + b, with b in the space that "
-        "w leads to.",
-        {
-            'query @ params["w_q"] + params["b_q"]': '(query + params["b_q"]) @ params["w_q"]',
-            'value @ params["w_v"] + params["b_v"]': '(value + params["b_v"]) @ params["w_v"]',
-            'join_heads(heads) @ params["w_o"] + params["b_o"]': '(join_heads(heads) + params["b_o"]) @ params["w_o"]',
-        },
-    ),
-    Misconception(
-        "matrices_turned",
-        "multi_head_attention",
-        "Your projections use every matrix turned, as x @ w.T. That is how `torch.nn.Linear` stores its weight; "
-        "here the rows of w belong to what goes in and the columns to what comes out: x @ w.",
-        {f'params["w_{name}"]': f'params["w_{name}"].T' for name in "qkvo"},
-    ),
-    Misconception(
-        "input_matrices_turned",
-        "multi_head_attention",
-        "You use w_q, w_k and w_v turned: your head i takes its rows of a matrix, not its columns. "
-        "x @ w, and head i owns columns i·d_k to (i+1)·d_k − 1.",
-        {f'params["w_{name}"]': f'params["w_{name}"].T' for name in "qkv"},
-    ),
-    Misconception(
-        "output_matrix_turned",
-        "multi_head_attention",
-        "You use w_o turned. The rows of a matrix belong to what goes in, here the joined heads: x @ w, no transpose.",
-        {'params["w_o"]': 'params["w_o"].T'},
-    ),
-    Misconception(
-        "one_matrix_for_all",
-        "multi_head_attention",
-        "Query, key and value are all projected by w_q. What a token looks for, is found by and hands over are "
-        "three things: that is why there are three matrices.",
-        {
-            'params["w_k"]': 'params["w_q"]',
-            'params["w_v"]': 'params["w_q"]',
-            'params["b_v"]': 'params["b_q"]',
-        },
-    ),
-    Misconception(
-        "key_by_w_q",
-        "multi_head_attention",
-        "Your keys are projected by w_q. With one matrix for both, scores only measure how alike two tokens are; "
-        "keys have w_k, so that what a token offers can differ from what it looks for.",
-        {'params["w_k"]': 'params["w_q"]'},
-    ),
-    Misconception(
-        "value_by_w_k",
-        "multi_head_attention",
-        "Your values are projected by w_k. What a token is found by is not what it hands over: values have w_v.",
-        {'params["w_v"]': 'params["w_k"]', 'params["b_v"]': 'params["b_k"]'},
-    ),
-    Misconception(
-        "query_and_key_matrices_swapped",
-        "multi_head_attention",
-        "w_q and w_k have changed places in your answer: queries are projected by the keys' matrix, and keys by the "
-        "queries'.",
-        {
-            'query @ params["w_q"] + params["b_q"]': 'query @ params["w_k"] + params["b_k"]',
-            'key @ params["w_k"] + params["b_k"]': 'key @ params["w_q"] + params["b_q"]',
-        },
-    ),
-    Misconception(
-        "value_from_key",
-        "multi_head_attention",
-        "Your values are made from the key. In self-attention the two are the same, but the argument `value` is "
-        "there because they need not be.",
-        {'value @ params["w_v"]': 'key @ params["w_v"]'},
-    ),
-    Misconception(
-        "value_from_query",
-        "multi_head_attention",
-        "Your values are made from the query. A query only asks; what it receives comes from `value`.",
-        {'value @ params["w_v"]': 'query @ params["w_v"]'},
-    ),
-    Misconception(
-        "all_from_query",
-        "multi_head_attention",
-        "Your keys and values are made from the query: this is self-attention whatever the caller passes. `key` "
-        "and `value` are arguments of their own, since a decoder asks a sequence that is not its own.",
-        {
-            'key @ params["w_k"]': 'query @ params["w_k"]',
-            'value @ params["w_v"]': 'query @ params["w_v"]',
-        },
-    ),
-    Misconception(
-        "roles_not_projected",
-        "multi_head_attention",
-        "Your heads are cut from query, key and value as they come, without the projections. Then head 0 sees only "
-        "the first d_k features; projected, it may look at all of them.",
-        {
-            'query @ params["w_q"] + params["b_q"]': "query",
-            'key @ params["w_k"] + params["b_k"]': "key",
-            'value @ params["w_v"] + params["b_v"]': "value",
-        },
-    ),
-    # --- the mask
-    Misconception(
-        "mask_ignored",
-        "multi_head_attention",
-        "Your result is what comes out without the mask: it is taken, but changes nothing.",
-        {ATTEND: "heads, _ = attention(q, k, v)"},
-    ),
-    Misconception(
-        "mask_inverted",
-        "multi_head_attention",
-        "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
-        {"mask[:, np.newaxis]": "~mask[:, np.newaxis]"},
-    ),
-    Misconception(
-        "mask_without_heads",
-        "multi_head_attention",
-        "Your mask has no axis of its own for the heads, or has it in front of the batch. Shapes are matched from the right, "
-        "so the mask's batch axis meets the heads: it raises an error, or, where B equals h, head 2 of "
-        "every sequence gets the mask of sequence 2.",
-        {"mask[:, np.newaxis]": "mask"},
-    ),
-    Misconception(
-        "mask_axis_after_queries",
-        "multi_head_attention",
-        "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are dealt out to the heads. "
-        "A padding mask has one row and survives that, a causal one does not. Heads are the second axis.",
-        {"mask[:, np.newaxis]": "mask[:, :, np.newaxis]"},
-    ),
-    Misconception(
-        "mask_tiled",
-        "multi_head_attention",
-        "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. In an array "
-        "of batch and heads the heads of one sequence follow each other, so its mask has to come h times in a row.",
-        {
-            "mask = mask[:, np.newaxis]": "mask = np.broadcast_to(mask, (len(query), *mask.shape[1:]))\n"
-            "        mask = np.tile(mask, (h, 1, 1)).reshape(len(query), h, *mask.shape[1:])"
-        },
-    ),
-    Misconception(
-        "mask_on_first_head",
-        "multi_head_attention",
-        "Your mask holds in the first head only; the others see everything. It is the same for every head.",
-        {
-            "mask = mask[:, np.newaxis]": "mask = np.repeat(mask[:, np.newaxis], h, axis=1)\n"
-            "        mask[:, 1:] = True"
-        },
-    ),
-    Misconception(
-        "empty_row_uniform",
-        "multi_head_attention",
-        "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally "
-        "low. Its heads should give 0, as `attention` of day 2 does.",
-        {
-            ATTEND: "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
-            "    scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
-            "    heads = softmax(scores) @ v"
-        },
-    ),
-    Misconception(
-        "empty_row_nan",
-        "multi_head_attention",
-        "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no "
-        "number. Its heads should give 0, as `attention` of day 2 does.",
-        {
-            ATTEND: "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
-            "    scores = scores if mask is None else np.where(mask, scores, -np.inf)\n"
-            "    heads = softmax(scores) @ v"
-        },
-    ),
-    Misconception(
-        "empty_row_zero",
-        "multi_head_attention",
-        "Where a query may attend to nothing your output is 0. The heads give 0 there, and after that comes "
-        "the output projection as everywhere: what is left is its bias b_o.",
-        {
-            'return join_heads(heads) @ params["w_o"] + params["b_o"]': 'out = join_heads(heads) @ params["w_o"] '
-            '+ params["b_o"]\n    return out if mask is None else out * mask[:, 0].any(axis=-1, keepdims=True)'
-        },
-    ),
-    # --- the result
-    Misconception(
-        "promoted_to_float64",
-        "multi_head_attention",
-        "Your output is float64 for float32 inputs. One float64 on the way is enough: NumPy's own `np.sqrt` of an int "
-        "is one, and so is an array from `np.zeros` that was not told its dtype.",
-        {ATTEND: "heads, _ = attention(q * np.sqrt(1), k, v, mask)"},
-    ),
-    Misconception(
-        "returns_weights_too",
-        "multi_head_attention",
-        "You return a pair, the output and the weights. Here only the output is wanted: `encoder_layer` of day 6 "
-        "will add it to something.",
-        {
-            ATTEND: "heads, weights = attention(q, k, v, mask)",
-            'params["w_o"] + params["b_o"]': 'params["w_o"] + params["b_o"], weights',
+            # --- multi_head_attention: the scale
+            "scaled_by_d_model": (
+                "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the deviation of its dot products; by dividing √h times "
+                "too much your heads look at everything more evenly.",
+                {"k = _": "q = q / h**0.5\nk = _"},
+            ),
+            "scaled_by_d_model_too": (
+                "Your scores are divided by √d_model, and then by √d_k as well. `attention` divides by √d_k already, which is all that is wanted: inside a head a "
+                "query is d_k wide.",
+                {"k = _": "q = q / query.shape[-1] ** 0.5\nk = _"},
+            ),
+            "scaled_twice": (
+                "Your scores are divided by √d_k twice. `attention` does it already.",
+                {"k = _": "q = q / q.shape[-1] ** 0.5\nk = _"},
+            ),
+            "not_scaled": (
+                "Your scores are not divided by √d_k. Heads are attention as it was on day 2, scale included; `attention` may be imported.",
+                {"k = _": "q = q * q.shape[-1] ** 0.5\nk = _"},
+            ),
+            # --- the heads
+            "one_wide_head": (
+                "You attend without splitting: that is one head of width d_model, whatever h is. One head has one set of weights a query; h heads can look at h "
+                "places at once.",
+                {
+                    "q = split_heads(_, h)": "q = _",
+                    "k = split_heads(_, h)": "k = _",
+                    "v = split_heads(_, h)": "v = _",
+                    "mask[:, np.newaxis]": "mask[:, :]",
+                    "join_heads(heads)": "heads",
+                },
+            ),
+            "softmax_over_heads": (
+                "Your softmax runs over the heads: for each pair of tokens the heads share out a 1 among themselves. Every head has a softmax of its own, over the "
+                "keys.",
+                {
+                    "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
+                    "scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
+                    "weights = softmax(scores, axis=1)\n"
+                    "heads = (weights if mask is None else np.where(mask, weights, 0)) @ v"
+                },
+            ),
+            "softmax_over_queries": (
+                "Your softmax runs over the queries. In every head each query shares out its own attention among the keys, the last axis of the scores.",
+                {
+                    "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
+                    "scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
+                    "weights = softmax(scores, axis=-2)\n"
+                    "heads = (weights if mask is None else np.where(mask, weights, 0)) @ v"
+                },
+            ),
+            "heads_averaged": (
+                "Your output is made of the mean of the heads. They are joined, not averaged: each keeps its own d_k places in the vector, and the output "
+                "projection decides how to mix them.",
+                {"join_heads(heads)": "np.tile(heads.mean(axis=1), h)"},
+            ),
+            "heads_summed": (
+                "Your heads are added up or averaged into one vector of width d_k, which fits w_o only if there is a single head. They are joined: each keeps its "
+                "own d_k places in a vector of width d_model.",
+                {"join_heads(heads)": "heads.sum(axis=1)"},
+            ),
+            "heads_not_moved_back": (
+                "You reshape the heads, (B, h, T_q, d_k), straight to the shape of the query. The shape is right, but a token's row then holds numbers of one head "
+                "for several tokens. Swap heads and time back first; `join_heads` does it.",
+                {"join_heads(heads)": "heads.reshape(query.shape)"},
+            ),
+            "cut_by_one_reshape": (
+                "You reshape the projected vectors straight to (B, h, T, d_k). The shape is right, but a head then holds whole stretches of some tokens and "
+                "nothing of others. Cut only the last axis, then swap two axes; `split_heads` does it.",
+                {
+                    "q = split_heads(_, h)": "q = _.reshape(len(query), h, query.shape[1], -1)",
+                    "k = split_heads(_, h)": "k = _.reshape(len(key), h, key.shape[1], -1)",
+                    "v = split_heads(_, h)": "v = _.reshape(len(value), h, value.shape[1], -1)",
+                },
+            ),
+            "cut_and_joined_by_one_reshape": (
+                "You reshape straight to (B, h, T, d_k) and straight back. Every shape is right, but a head holds whole stretches of some tokens and nothing of "
+                "others. Cutting and joining both need two axes swapped; `split_heads` and `join_heads` do it.",
+                {
+                    "q = split_heads(_, h)": "q = _.reshape(len(query), h, query.shape[1], -1)",
+                    "k = split_heads(_, h)": "k = _.reshape(len(key), h, key.shape[1], -1)",
+                    "v = split_heads(_, h)": "v = _.reshape(len(value), h, value.shape[1], -1)",
+                    "join_heads(heads)": "heads.reshape(query.shape)",
+                },
+            ),
+            "keys_and_values_exchanged": (
+                "Keys and values have changed places in your attention: queries are compared with the values, and the keys are mixed. The order is query, key, "
+                "value.",
+                {"attention(q, k, v, mask)": "attention(q, v, k, mask)"},
+            ),
+            "one_length_for_all": (
+                "Your code works as long as keys are as many as queries. Somewhere the keys or values are given the length of the query: T_k is a size of its own, "
+                "as when a decoder looks at a longer source.",
+                {"k = split_heads(_, h)": "k = _.reshape(*query.shape[:2], h, -1).swapaxes(1, 2)"},
+            ),
+            # --- the projections
+            "output_not_projected": (
+                "Your output is the joined heads as they are. The last step is missing, W^O with its bias: without it no feature ever sees what another head found.",
+                {"_ @ params['w_o'] + params['b_o']": "_"},
+            ),
+            "output_bias_only": (
+                "Your joined heads get the bias b_o, but not the matrix w_o before it.",
+                {"_ @ params['w_o']": "_"},
+            ),
+            "biases_forgotten": (
+                "Your result is what one gets without any bias. The paper's formula has none, but `params` does: every projection here is x @ w + b.",
+                {"_ + params['b_q']": "_", "_ + params['b_v']": "_", "_ + params['b_o']": "_"},
+            ),
+            "input_biases_forgotten": (
+                "Your output has its bias, but the projections into the heads lack theirs. All four are x @ w + b.",
+                {"_ + params['b_q']": "_", "_ + params['b_v']": "_"},
+            ),
+            "query_bias_forgotten": (
+                "Your queries are projected without their bias b_q. It matters: it is what a head asks for before it knows who is asking.",
+                {"_ + params['b_q']": "_"},
+            ),
+            "value_bias_forgotten": (
+                "Your values are projected without their bias b_v. The weights of a query sum to 1, so it reaches the output whole wherever a query may attend to "
+                "something.",
+                {"_ + params['b_v']": "_"},
+            ),
+            "output_bias_forgotten": (
+                "Your output lacks its bias b_o: every entry of a feature is off by the same amount.",
+                {"_ + params['b_o']": "_"},
+            ),
+            "biases_before_product": (
+                "Your biases are added before the matrix product instead of after it. x @ w + b, with b in the space that w leads to.",
+                {
+                    "query @ _ + params['b_q']": "(query + params['b_q']) @ _",
+                    "value @ _ + params['b_v']": "(value + params['b_v']) @ _",
+                    "_ @ params['w_o'] + params['b_o']": "(_ + params['b_o']) @ params['w_o']",
+                },
+            ),
+            "matrices_turned": (
+                "Your projections use every matrix turned, as x @ w.T. That is how `torch.nn.Linear` stores its weight; here the rows of w belong to what goes in "
+                "and the columns to what comes out: x @ w.",
+                {"query @ _": "query @ _.T", "params['w_k']": "params['w_k'].T", "value @ _": "value @ _.T", "params['w_o']": "params['w_o'].T"},
+            ),
+            "input_matrices_turned": (
+                "You use w_q, w_k and w_v turned: your head i takes its rows of a matrix, not its columns. x @ w, and head i owns columns i·d_k to (i+1)·d_k − 1.",
+                {"query @ _": "query @ _.T", "params['w_k']": "params['w_k'].T", "value @ _": "value @ _.T"},
+            ),
+            "output_matrix_turned": (
+                "You use w_o turned. The rows of a matrix belong to what goes in, here the joined heads: x @ w, no transpose.",
+                {"params['w_o']": "params['w_o'].T"},
+            ),
+            "one_matrix_for_all": (
+                "Query, key and value are all projected by w_q. What a token looks for, is found by and hands over are three things: that is why there are three "
+                "matrices.",
+                {"params['w_k']": "params['w_q']", "params['w_v']": "params['w_q']", "params['b_v']": "params['b_q']"},
+            ),
+            "key_by_w_q": (
+                "Your keys are projected by w_q. With one matrix for both, scores only measure how alike two tokens are; keys have w_k, so that what a token "
+                "offers can differ from what it looks for.",
+                {"params['w_k']": "params['w_q']"},
+            ),
+            "value_by_w_k": (
+                "Your values are projected by w_k. What a token is found by is not what it hands over: values have w_v.",
+                {"params['w_v']": "params['w_k']", "params['b_v']": "params['b_k']"},
+            ),
+            "query_and_key_matrices_swapped": (
+                "w_q and w_k have changed places in your answer: queries are projected by the keys' matrix, and keys by the queries'.",
+                {
+                    "query @ params['w_q'] + params['b_q']": "query @ params['w_k'] + params['b_k']",
+                    "key @ params['w_k'] + params['b_k']": "key @ params['w_q'] + params['b_q']",
+                },
+            ),
+            "value_from_key": (
+                "Your values are made from the key. In self-attention the two are the same, but the argument `value` is there because they need not be.",
+                {"value @ _": "key @ _"},
+            ),
+            "value_from_query": (
+                "Your values are made from the query. A query only asks; what it receives comes from `value`.",
+                {"value @ _": "query @ _"},
+            ),
+            "all_from_query": (
+                "Your keys and values are made from the query: this is self-attention whatever the caller passes. `key` and `value` are arguments of their own, "
+                "since a decoder asks a sequence that is not its own.",
+                {"key @ params['w_k']": "query @ params['w_k']", "value @ _": "query @ _"},
+            ),
+            "roles_not_projected": (
+                "Your heads are cut from query, key and value as they come, without the projections. Then head 0 sees only the first d_k features; projected, it "
+                "may look at all of them.",
+                {
+                    "query @ params['w_q'] + params['b_q']": "query",
+                    "key @ params['w_k'] + params['b_k']": "key",
+                    "value @ params['w_v'] + params['b_v']": "value",
+                },
+            ),
+            # --- the mask
+            "mask_ignored": (
+                "Your result is what comes out without the mask: it is taken, but changes nothing.",
+                {"attention(q, k, v, mask)": "attention(q, k, v)"},
+            ),
+            "mask_inverted": (
+                "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
+                {"mask[_]": "~mask[_]"},
+            ),
+            "mask_without_heads": (
+                "Your mask has no axis of its own for the heads, or has it in front of the batch. Shapes are matched from the right, so the mask's batch axis "
+                "meets the heads: it raises an error, or, where B equals h, head 2 of every sequence gets the mask of sequence 2.",
+                {"mask[:, np.newaxis]": "mask"},
+            ),
+            "mask_axis_after_queries": (
+                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are dealt out to the heads. A padding mask has one row and survives "
+                "that, a causal one does not. Heads are the second axis.",
+                {"mask[:, np.newaxis]": "mask[:, :, np.newaxis]"},
+            ),
+            "mask_tiled": (
+                "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. In an array of batch and heads the heads of one "
+                "sequence follow each other, so its mask has to come h times in a row.",
+                {
+                    "2: mask = ...": "mask = np.broadcast_to(mask, (len(query), *mask.shape[1:]))\n"
+                    "mask = np.tile(mask, (h, 1, 1)).reshape(len(query), h, *mask.shape[1:])"
+                },
+            ),
+            "mask_on_first_head": (
+                "Your mask holds in the first head only; the others see everything. It is the same for every head.",
+                {"2: mask = _": "mask = np.repeat(_, h, axis=1)\nmask[:, 1:] = True"},
+            ),
+            "empty_row_uniform": (
+                "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low. Its heads should give 0, as "
+                "`attention` of day 2 does.",
+                {
+                    "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
+                    "scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
+                    "heads = softmax(scores) @ v"
+                },
+            ),
+            "empty_row_nan": (
+                "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. Its heads should give 0, as "
+                "`attention` of day 2 does.",
+                {
+                    "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
+                    "scores = scores if mask is None else np.where(mask, scores, -np.inf)\n"
+                    "heads = softmax(scores) @ v"
+                },
+            ),
+            "empty_row_zero": (
+                "Where a query may attend to nothing your output is 0. The heads give 0 there, and after that comes the output projection as everywhere: what is "
+                "left is its bias b_o.",
+                {"return _": "out = _\nreturn out if mask is None else out * mask[:, 0].any(axis=-1, keepdims=True)"},
+            ),
+            # --- the result
+            "promoted_to_float64": (
+                "Your output is float64 for float32 inputs. One float64 on the way is enough: NumPy's own `np.sqrt` of an int is one, and so is an array from "
+                "`np.zeros` that was not told its dtype.",
+                {"attention(q, k, v, mask)": "attention(q * np.sqrt(1), k, v, mask)"},
+            ),
+            "returns_weights_too": (
+                "You return a pair, the output and the weights. Here only the output is wanted: `encoder_layer` of day 6 will add it to something.",
+                {"heads, _ = _": "heads, weights = _", "return _": "return _, weights"},
+            ),
         },
     ),
 ]
