@@ -2,11 +2,12 @@
 
 import os
 import re
-import subprocess
+import signal
 from collections import Counter
-from pathlib import Path
 
 import pytest
+
+from tests.changes import seed
 
 FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to try another
 
@@ -21,18 +22,11 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "sampled(n): `make test` runs one in n of its cases")
-    os.environ.setdefault(FRESH_SEED, str(10 + _number_of_the_days() % 10**6))
-
-
-def _number_of_the_days():
-    """Another number whenever a day's checks have changed, and for the same checks the same: so that
-    whoever commits and whoever takes it in have tested alike."""
-    command = ["git", "rev-parse", "HEAD:tests/days"]
-    try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
-    except OSError:  # there is no git, and so nobody who commits
-        return 0
-    return int(done.stdout.strip() or "0", 16) if done.returncode == 0 else 0
+    os.environ.setdefault(FRESH_SEED, str(10 + seed()))
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as in `make test &`: children inherit it,
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # and some tests interrupt theirs
 
 
 def pytest_report_header(config):
