@@ -38,9 +38,8 @@ lint: $(READY) .venv/.ready-test  ## formatting, types, imports between rooms, s
 quick: lint  ## lint, and the tests that a change affects: three minutes
 	$(BIN)/python -m tests.affected
 
-# Of four processes some always wait: for a page, a process or a file. Two cores are then busy.
 test: lint  ## everything that must stay green; CONTRIBUTING.md says what is sampled
-	$(BIN)/pytest -n 4 --maxfail 3 --ignore tests/course/hostile
+	$(BIN)/pytest -n auto --maxfail 3 --ignore tests/course/hostile
 	$(BIN)/pytest --maxfail 3 tests/course/hostile  # grades a class, with all cores
 	$(BIN)/python -m tests.notebooks.compare
 

@@ -8,13 +8,13 @@ reads. A changed file in neither runs everything. What takes minutes is left to 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from pathlib import Path
 
 from course.curriculum import DAYS, ROOT, Day, day_of_definition
 from tests.changes import base, changed_since, git
@@ -31,7 +31,7 @@ READ: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((".ci/*", ".dockerignore", ".gitignore", "benchmarks/*"), ()),
     "README.md": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
     "pictures/*": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
-    "Makefile": ("tests/course/test_first_contact.py", "tests/course/test_affected.py"),
+    "Makefile": ("tests/course/test_first_contact.py", "tests/test_selection.py"),
     "requirements*.txt": ("tests/course/test_first_contact.py",),
     ".devcontainer/*": ("tests/course/test_first_contact.py",),
     "integrations/*": ("tests/course/test_first_contact.py", "tests/course/test_integrations.py"),
@@ -53,10 +53,10 @@ READ: dict[str, tuple[str, ...]] = {
     "explorer/*.js": ("tests/explorer",),
     "explorer/model/*": ("explorer/trained.py",),
     "laboratory/*": ("tests/laboratory/test_command.py",),
-    "training/*": ("tests/training/test_refusals.py",),
+    "training/*": ("tests/training",),
     "website/*": ("tests/website",),
     "tests/course/desk/golden/*": ("tests/course/desk/test_golden.py",),
-    "tests/class_of_120.py": (),
+    **dict.fromkeys(("tests/class_of_120.py", "tests/*/__init__.py"), ()),
 }
 
 # These train models in processes, grade classes or open many pages: they are left to `make test`, unless
@@ -91,38 +91,37 @@ def plan(changed: Iterable[str], definitions: dict[str, set[str]] | None = None)
         definitions: of changed references, the names of the definitions that changed, if known.
     """
     made = Plan()
-    needs = {name_of(test): set(map(name_of, needed_by(test))) for test in test_files()}
     for path in changed:
         days = days_of(path, (definitions or {}).get(path))
         readers = {one for pattern in READ if fnmatch(path, pattern) for one in READ[pattern]}
-        below = {test for test in needs if _is_conftest_of(path, test)}
-        named = {
-            test for test in needs for one in readers if test == one or test.startswith(f"{one}/")
-        }
+        named = {test for test in needs() for one in readers if f"{test}/".startswith(f"{one}/")}
+        below = {test for test in needs() if _is_conftest_of(path, test)}
         sources = {path, *(one for one in readers if not one.startswith("tests/"))}
-        importing = {test for test, needed in needs.items() if not needed.isdisjoint(sources)}
-        if is_reference(path):  # all else that stands on it sees what its own tests see
-            made.left |= {test for test in importing if not test.startswith(OF_REFERENCES)}
-            importing -= made.left
-        made.days |= days
-        made.tests |= named | importing | below
+        importing = {test for test, needed in needs().items() if not needed.isdisjoint(sources)}
         known = any(fnmatch(path, pattern) for pattern in READ)
         made.everything |= not (days or known or importing or below)
-    slow = {one for one in made.tests - set(changed) if any(fnmatch(one, each) for each in SLOW)}
-    made.left |= slow
-    made.tests -= slow
-    if not made.tests.isdisjoint(DAY_TESTS) and not made.days:
+        made.days |= days
+        made.tests |= named | importing | below
+        if any(path in day.references for day in DAYS):  # what stands on it sees what its tests see
+            made.left |= {test for test in importing if not test.startswith(OF_REFERENCES)}
+    made.left |= {test for test in made.tests if any(fnmatch(test, slow) for slow in SLOW)}
+    made.left -= set(changed)
+    made.tests -= made.left
+    if made.tests & set(DAY_TESTS) and not made.days:
         made.days |= set(SAMPLE_DAYS)
     made.tests -= set(DAY_TESTS)
-    made.left -= made.tests
     return made
 
 
 OF_REFERENCES = ("tests/reference/", "tests/variants/")
 
 
-def is_reference(path: str) -> bool:
-    return any(path in day.references for day in DAYS) or path.startswith("variants/")
+@functools.cache
+def needs() -> dict[str, set[str]]:
+    """Return what each test file depends on; `tests/days` holds checks, which are tested by day."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    tests = sorted(file for file in files if file.parent.name != "days")
+    return {name_of(test): set(map(name_of, needed_by(test))) for test in tests}
 
 
 def days_of(path: str, definitions: set[str] | None) -> set[Day]:
@@ -147,12 +146,6 @@ def changed_definitions(path: str, commit: str) -> set[str]:
     return {(old | new)[text] for text in old.keys() ^ new.keys()}
 
 
-def test_files() -> list[Path]:
-    """Return the files of tests; `tests/days` holds checks, which are tested by day."""
-    files = (ROOT / "tests").rglob("test_*.py")
-    return sorted(file for file in files if file.parent.name != "days")
-
-
 def _is_conftest_of(path: str, test: str) -> bool:
     folder, _, name = path.rpartition("/")
     return name == "conftest.py" and test.startswith(f"{folder}/")
@@ -166,14 +159,14 @@ def main() -> int:
         print("No commit to compare with is known, so everything is run.")
         made = Plan(everything=True)
     else:
-        references = [path for path in changed if is_reference(path) and (ROOT / path).exists()]
+        references = {path for day in DAYS for path in day.references} & changed
         made = plan(changed, {path: changed_definitions(path, start) for path in references})
     if made.everything:
         return subprocess.run(["make", "test"], cwd=ROOT).returncode
     days = " or ".join(sorted(day.stem for day in made.days))
     runs = [
-        ["-n", "4", *sorted(made.tests)] if made.tests else [],
-        ["-n", "2", *DAY_TESTS, "-k", days] if days else [],
+        ["-n", "auto", *sorted(made.tests)] if made.tests else [],
+        ["-n", "auto", *DAY_TESTS, "-k", days] if days else [],
     ]
     for arguments in filter(None, runs):
         print("pytest", *arguments, flush=True)

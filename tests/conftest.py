@@ -1,5 +1,6 @@
 """How much is tested, at which seed, and what stays together when tests are shared out among processes."""
 
+import functools
 import os
 import re
 import signal
@@ -7,9 +8,20 @@ from collections import Counter
 
 import pytest
 
-from tests.changes import seed
+from tests.changes import changed_since, parent, seed
 
 FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to try another
+
+# Files of which the tests share nothing, and may run in different processes.
+APART = ("tests/training/test_commands.py", "tests/course/desk/test_command.py")
+# These take longest, and are begun first, so that no process is left alone with one at the end.
+LONGEST = (
+    "tests/training/test_commands.py",
+    "tests/training/test_processes.py",
+    "tests/website/test_site.py",
+    "tests/training/test_shipping.py",
+    "tests/training/test_kill.py",
+)
 
 
 def pytest_addoption(parser):
@@ -44,9 +56,34 @@ def pytest_generate_tests(metafunc):
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--thorough"):
         _sample(config, items)
+    items.sort(key=_place)
+
+
+def _place(item):
+    """Order tests: first those whose own file or day has just changed, then what takes long."""
+    file, _, _ = item.nodeid.partition("::")
+    day = re.search(r"\bday\d\d", item.nodeid)
+    changed = file in _changed() or (day and any(day[0] in name for name in _changed()))
+    return not changed, LONGEST.index(file) if file in LONGEST else len(LONGEST)
+
+
+@functools.cache
+def _changed():
+    return changed_since(parent()) or set()
 
 
 @pytest.hookimpl(optionalhook=True)  # a learner has no pytest-xdist
+def pytest_xdist_auto_num_workers():
+    return processes()
+
+
+def processes():
+    """Two more than there are cores: some always wait for a page, a process or a file."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (cores or 1) + 2
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """The tests of one day share what its judge has computed; other tests stay with their file.
 
@@ -57,9 +94,12 @@ def pytest_xdist_make_scheduler(config, log):
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file, _, test = nodeid.partition("::")
+            if file in APART:
+                return nodeid
             day = re.search(r"\bday\d\d", test) if file.endswith("test_days.py") else None
             return day[0] if day else file
 
+    config.option.loadscopereorder = False  # ours is the order
     return Together(config, log)
 
 

@@ -24,6 +24,7 @@ DOTTED = re.compile(r"\b[a-z_]\w*(?:\.\w+)+")
 NOT_FOLLOWED = ("__init__.py", "cli.py")
 
 
+@functools.cache
 def needed_by(file: Path) -> frozenset[Path]:
     """Return a file of ours and all files that it imports, directly or through others."""
     found: set[Path] = set()

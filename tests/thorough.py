@@ -28,15 +28,14 @@ Commands = dict[str, tuple[str, ...]]
 PARTS: dict[str, Commands] = {
     "days": {
         f"days-{group[0].number}-{group[-1].number}": (
-            *(*PYTEST, "-n", "2", "tests/course/test_days.py", "-k"),
+            *(*PYTEST, "-n", "auto", "tests/course/test_days.py", "-k"),
             " or ".join(day.stem for day in group),
         )
         for group in GROUPS
     },
     "attacks": {"attacks": (*PYTEST, "tests/course/hostile")},
     "pages": {
-        f"pages-{page}": (*PYTEST, "-n", "2", "--dist", "load", f"tests/explorer/{page}.py")
-        for page in PAGES
+        f"pages-{page}": (*PYTEST, "-n", "auto", f"tests/explorer/{page}.py") for page in PAGES
     },
     "mutants": {f"mutants-{day.number}": ("-m", "tests.mutants", str(day.number)) for day in READY},
     "notebooks": {"notebooks": ("-m", "tests.notebooks.compare", "--all")},

@@ -193,7 +193,7 @@ def test_the_learners_own_answer(opened: Open, answers: Path, source: str, said:
     (answers / "day02_attention.py").write_text(source, encoding="utf-8")
     page = opened("attention/")
     page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said, timeout=60_000)
+    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
     if source == FORGETS_THE_MASK:  # a forbidden key with a weight is seen to have one
         sync_api.expect(cell(page, 1, 11)).not_to_be_empty()
     page.get_by_role("combobox").select_option(REFERENCE)

@@ -198,7 +198,7 @@ def test_the_learners_own_answer(opened: Open, answers: Path, source: str, told:
     (answers / "day24_sampling.py").write_text(source, encoding="utf-8")
     page = opened("decoding/")
     page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(told, timeout=30_000)
+    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(told)
     press(page, "Draw a word")
     page.wait_for_url("**said=**")
     drawn = page.locator(".said li")

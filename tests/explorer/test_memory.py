@@ -17,7 +17,6 @@ from variants.llama import LLaMA, LLaMAConfig
 
 Open = Callable[..., sync_api.Page]
 LLAMA_3 = MODELS["LLaMA 3 8B"]
-PATIENCE = 20_000  # milliseconds: other tests may run beside this one
 
 
 def held(config: GPTConfig | LLaMAConfig, texts: int, length: int, dtype: torch.dtype) -> int:
@@ -104,7 +103,7 @@ def is_shown(
 ) -> None:
     """The total is the cache's, and the product of the numbers beside it."""
     expected = cache_bytes(config, *sizes, DTYPES[dtype])
-    sync_api.expect(page.locator(".total b")).to_have_text(f"{expected:,}", timeout=PATIENCE)
+    sync_api.expect(page.locator(".total b")).to_have_text(f"{expected:,}")
     assert math.prod(numbers(page)) == expected
     assert page.locator(".sizes").first.locator(".number").all_inner_texts()[1] == said(expected)
 

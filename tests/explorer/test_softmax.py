@@ -105,6 +105,6 @@ def test_the_learners_own_answer(opened: Open, answers: Path, source: str, said:
     (answers / "day01_softmax.py").write_text(source, encoding="utf-8")
     page = opened("softmax/")
     page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said, timeout=30_000)
+    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
     page.get_by_role("combobox").select_option("the reference")
     sync_api.expect(page.locator(".bars .number").first).to_have_text(expected(START, 1.07)[0])

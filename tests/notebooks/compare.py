@@ -20,6 +20,7 @@ import pytest
 
 from course.curriculum import DAYS, ROOT, Day
 from tests.changes import changed_since, git, parent, seed
+from tests.conftest import processes
 from tests.imports import code_cells, needed_by
 from tests.record import digest_of, note, passed
 
@@ -125,7 +126,7 @@ def compare(wanted: Mapping[Path, str]) -> int:
     print(f"{len(wanted)} of {len(list(notebooks()))} notebooks are run.", flush=True)
     if not wanted:
         return 0
-    options = ["-n", "3", "--dist", "loadfile", "--nbval", "-q"]
+    options = ["-n", str(processes()), "--dist", "loadfile", "--nbval", "-q"]
     return int(pytest.main([*options, *map(str, wanted)], plugins=[Recorder(wanted)]))
 
 

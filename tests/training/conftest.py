@@ -77,7 +77,7 @@ def course_here(tmp_path, monkeypatch):
 def course(tmp_path):
     """Run the `course` command in a folder of its own."""
 
-    def run(*arguments: object, timeout: float = 110, **how: object) -> subprocess.CompletedProcess:
+    def run(*arguments: object, **how: object) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "course.cli", *map(str, arguments)]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "COURSE_CACHE": str(tmp_path / "cache")}
         return subprocess.run(
@@ -86,7 +86,6 @@ def course(tmp_path):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=timeout,
             **how,
         )
 
