@@ -24,10 +24,10 @@ from tests.notebooks.compare import compare, differing, digest, name_of, noteboo
 DAY_TESTS = ("tests/course/test_days.py", "tests/notebooks/test_lessons.py")  # chosen by day
 SAMPLE_DAYS = (DAYS[1], DAYS[7], DAYS[8])  # for a change to the judge: in NumPy, in torch, a module
 
-# Files that are read or started and not imported, and what reads them: tests, or modules of ours. The
-# rooms' own tests stand here too, as they run the `course` command, whose imports are not followed.
+# Files that are read or started and not imported, and what reads them: tests, or modules of ours. Some rooms
+# are listed as well: their tests run the `course` command, whose imports are not followed.
 READ: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("CONTRIBUTING.md", "NOTES.md", "LICENSE", "*/.gitkeep", ".editorconfig"), ()),
+    **dict.fromkeys(("CONTRIBUTING.md", "NOTES.md", "LICENSE", ".editorconfig"), ()),
     **dict.fromkeys((".ci/*", ".dockerignore", ".gitignore", "benchmarks/*"), ()),
     "README.md": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
     "pictures/*": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
@@ -59,17 +59,20 @@ READ: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("tests/class_of_120.py", "tests/*/__init__.py"), ()),
 }
 
-# These train models in processes, grade classes or open many pages: they are left to `make test`, unless
+# These train models in processes, grade classes or open many pages. They are left to `make test`, unless
 # they themselves have changed.
 SLOW = (
-    *(
-        "tests/course/hostile/*",
-        "tests/course/grading/test_classes.py",
-        "tests/course/test_mutants.py",
-    ),
-    *("tests/course/assembly/*", "tests/training/test_kill.py", "tests/training/test_processes.py"),
-    *("tests/training/test_commands.py", "tests/website/test_site.py"),
+    "tests/course/assembly/*",
+    "tests/course/grading/test_classes.py",
+    "tests/course/hostile/*",
+    "tests/course/test_mutants.py",
+    "tests/training/test_commands.py",
+    "tests/training/test_kill.py",
+    "tests/training/test_processes.py",
+    "tests/website/test_site.py",
 )
+# Where references are tested. What else imports a reference uses what is tested there, and is left as well.
+OF_REFERENCES = ("tests/reference/", "tests/variants/")
 
 
 @dataclass
@@ -102,7 +105,7 @@ def plan(changed: Iterable[str], definitions: dict[str, set[str]] | None = None)
         made.everything |= not (days or known or importing or below)
         made.days |= days
         made.tests |= named | importing | below
-        if any(path in day.references for day in DAYS):  # what stands on it sees what its tests see
+        if any(path in day.references for day in DAYS):
             made.left |= {test for test in importing if not test.startswith(OF_REFERENCES)}
     made.left |= {test for test in made.tests if any(fnmatch(test, slow) for slow in SLOW)}
     made.left -= set(changed)
@@ -111,9 +114,6 @@ def plan(changed: Iterable[str], definitions: dict[str, set[str]] | None = None)
         made.days |= set(SAMPLE_DAYS)
     made.tests -= set(DAY_TESTS)
     return made
-
-
-OF_REFERENCES = ("tests/reference/", "tests/variants/")
 
 
 @functools.cache

@@ -13,14 +13,22 @@ from tests.changes import changed_since, parent, seed
 FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to try another
 
 # Files of which the tests share nothing, and may run in different processes.
-APART = ("tests/training/test_commands.py", "tests/course/desk/test_command.py")
-# These take longest, and are begun first, so that no process is left alone with one at the end.
-LONGEST = (
+APART = (
     "tests/training/test_commands.py",
     "tests/training/test_processes.py",
+    "tests/course/desk/test_command.py",
+    "tests/course/hostile/test_stalls.py",
+)
+# These take longest, and are begun first, so that no process is left alone with one at the end.
+LONGEST = (
+    "tests/course/hostile/test_hostile.py",
     "tests/website/test_site.py",
-    "tests/training/test_shipping.py",
+    "tests/course/desk/test_watch.py",
+    "tests/training/test_commands.py",
+    "tests/training/test_processes.py",
     "tests/training/test_kill.py",
+    "tests/training/test_shipping.py",
+    "tests/variants/test_onnx_export.py",
 )
 
 
@@ -43,6 +51,12 @@ def pytest_configure(config):
 
 def pytest_report_header(config):
     return f"{FRESH_SEED}={os.environ[FRESH_SEED]}"
+
+
+def pytest_runtest_logreport(report):
+    """Name a failed test at once: the run goes on, and its traceback comes at the end."""
+    if report.failed:
+        print(f"\nFAILED {report.nodeid}", flush=True)
 
 
 def pytest_generate_tests(metafunc):

@@ -70,7 +70,7 @@ def code_cells(notebook: str) -> list[dict[str, Any]]:
 
 
 def _files(name: str) -> Iterator[Path]:
-    """Find the module that a name is or is defined in, and the packages that it lies in."""
+    """Find the module that a name is or is defined in, and the packages around it."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         if file := _file(".".join(parts[:length])):

@@ -24,7 +24,7 @@ from tests.conftest import processes
 from tests.imports import code_cells, needed_by
 from tests.record import digest_of, note, passed
 
-SHARE = 3  # one in so many lessons is run though nothing that concerns it has changed
+SHARE = 3  # every third lesson is run although none of its inputs has changed
 
 
 def inputs(day: Day, notebook: Path) -> frozenset[Path]:
