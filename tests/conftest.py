@@ -23,7 +23,10 @@ APART = (
 LONGEST = (
     "tests/course/hostile/test_hostile.py",
     "tests/website/test_site.py",
+    "tests/course/grading/test_sandbox.py",
     "tests/course/desk/test_watch.py",
+    "tests/course/assembly/test_assembly.py",
+    "tests/course/grading/test_cluster.py",
     "tests/training/test_commands.py",
     "tests/training/test_processes.py",
     "tests/training/test_kill.py",

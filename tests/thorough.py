@@ -34,9 +34,7 @@ PARTS: dict[str, Commands] = {
         for group in GROUPS
     },
     "attacks": {"attacks": (*PYTEST, "tests/course/hostile")},
-    "pages": {
-        f"pages-{page}": (*PYTEST, "-n", "auto", f"tests/explorer/{page}.py") for page in PAGES
-    },
+    "pages": {f"pages-{page}": (*PYTEST, f"tests/explorer/{page}.py") for page in PAGES},
     "mutants": {f"mutants-{day.number}": ("-m", "tests.mutants", str(day.number)) for day in READY},
     "notebooks": {"notebooks": ("-m", "tests.notebooks.compare", "--all")},
     "class": {"class": ("-m", "tests.class_of_120")},
