@@ -49,7 +49,6 @@ READ: dict[str, tuple[str, ...]] = {
     "course/checks/*": ("tests/course/checks",),
     "course/cli.py": ("tests/course/desk/test_command.py",),
     "explorer/*": ("tests/explorer/test_pages.py", "tests/explorer/test_command.py"),
-    "explorer/*.css": ("tests/explorer",),
     "explorer/*.js": ("tests/explorer",),
     "explorer/model/*": ("explorer/trained.py",),
     "laboratory/*": ("tests/laboratory/test_command.py",),

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.changes import changed_since, parent, seed
+from tests.changes import base, changed_since, seed
 
 FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to try another
 
@@ -39,12 +39,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="ten seeds, all mutants, all hostile kinds, all answers on pages: what `make test` samples",
+        help="ten seeds, all mutants, all hostile kinds, all tests of pages: what `make test` samples",
     )
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "sampled(n): `make test` runs one in n of its cases")
+    config.addinivalue_line("markers", "sampled(n): `make test` runs one in n of a file's tests")
     os.environ.setdefault(FRESH_SEED, str(10 + seed()))
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -77,16 +77,23 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _place(item):
-    """Order tests: first those whose own file or day has just changed, then what takes long."""
-    file, _, _ = item.nodeid.partition("::")
+    """Order tests: first those of what has just changed, then what takes long."""
+    file = item.nodeid.partition("::")[0]
+    place = LONGEST.index(file) if file in LONGEST else len(LONGEST)
+    return not _has_changed(item), place
+
+
+def _has_changed(item):
+    """Return whether a test's own file, its day or its page differs from `main`, or from HEAD's parent."""
+    file = item.nodeid.partition("::")[0]
+    page = file.replace("tests/explorer/test_", "explorer/")
     day = re.search(r"\bday\d\d", item.nodeid)
-    changed = file in _changed() or (day and any(day[0] in name for name in _changed()))
-    return not changed, LONGEST.index(file) if file in LONGEST else len(LONGEST)
+    return bool({file, page} & _changed()) or (day and any(day[0] in name for name in _changed()))
 
 
 @functools.cache
 def _changed():
-    return changed_since(parent()) or set()
+    return changed_since(base()) or set()
 
 
 @pytest.hookimpl(optionalhook=True)  # a learner has no pytest-xdist
@@ -121,14 +128,14 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def _sample(config, items):
-    """Of the cases of a test marked `sampled(n)`, leave every n-th, beginning with another one each run."""
+    """Of a file's tests marked `sampled(n)`, keep every n-th, and all where what they test has changed."""
     seen, left_out = Counter(), []
     for item in items:
         if mark := item.get_closest_marker("sampled"):
-            test = item.nodeid.partition("[")[0]
-            if (seen[test] + int(os.environ[FRESH_SEED])) % mark.args[0]:
+            file = item.nodeid.partition("::")[0]
+            seen[file] += 1
+            if (seen[file] + int(os.environ[FRESH_SEED])) % mark.args[0] and not _has_changed(item):
                 left_out.append(item)
-            seen[test] += 1
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
@@ -130,7 +129,7 @@ def test_a_days_files_affect_that_day(path):
     [
         ("laboratory/statistics.py", "tests/laboratory/test_statistics.py"),
         ("laboratory/statistics.py", "tests/laboratory/test_report.py"),
-        ("explorer/page.css", "tests/explorer/test_softmax.py"),
+        ("explorer/page.css", "tests/explorer/test_pages.py"),
         ("explorer/softmax.py", "tests/explorer/test_pages.py"),
         ("course/judging/known_messages.txt", "tests/course/grading/test_feedback.py"),
         ("course/desk/doctor.py", "tests/course/desk/test_command.py"),
@@ -279,13 +278,8 @@ def test_a_part_that_passed_is_not_repeated(repository, monkeypatch, tmp_path):
 def test_thorough_is_all_that_is_sampled():
     """The marker, the seeds, the mutants, the attacks and the notebooks each have their part."""
     commands = [" ".join(command) for part in thorough.PARTS.values() for command in part.values()]
-    sampled = {
-        test
-        for test in affected.needs().keys() - {compare.name_of(Path(__file__))}
-        if "@pytest.mark.sampled" in (ROOT / test).read_text(encoding="utf-8")
-    }
-    assert sampled
-    for file in (*sampled, "tests/course/test_days.py", "tests/course/hostile"):
+    pages = [compare.name_of(file) for file in (ROOT / "tests" / "explorer").glob("test_*.py")]
+    for file in (*pages, "tests/course/test_days.py", "tests/course/hostile"):
         assert any("--thorough" in one and file in one for one in commands), file
     for day in DAYS:
         assert f"-m tests.mutants {day.number}" in commands

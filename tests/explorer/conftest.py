@@ -20,6 +20,12 @@ __all__ = ["chromium"]
 DRAWN = ".drawn, .failed"
 
 
+def pytest_itemcollected(item: pytest.Function) -> None:
+    """To open a page takes four seconds of computing: `make test` does it for every third test."""
+    if "opened" in item.fixturenames:
+        item.add_marker(pytest.mark.sampled(3))
+
+
 @pytest.fixture(scope="session")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the learner's files."""

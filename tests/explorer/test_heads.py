@@ -97,7 +97,6 @@ def test_an_address_is_a_view(opened: Open, model: Trained) -> None:
 
 
 @pytest.mark.parametrize("address", ["on=1111", "on=nothing&place=99", "place=first&head=5"])
-@pytest.mark.sampled(3)
 def test_an_address_that_says_nothing_is_passed_over(
     opened: Open, model: Trained, address: str
 ) -> None:

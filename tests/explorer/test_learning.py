@@ -205,7 +205,6 @@ INFINITE = written("return float('inf')")
     ],
     ids=["right", "flat", "raises", "loops", "infinite"],
 )
-@pytest.mark.sampled(3)
 def test_the_learners_own_rate(opened: Open, answers: Path, source: str, said: str) -> None:
     (answers / "day17_learning_rate.py").write_text(source, encoding="utf-8")
     page = opened("learning/")

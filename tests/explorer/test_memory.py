@@ -156,7 +156,6 @@ def test_what_would_be_is_what_the_cache_would_hold(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("address", ["model=his&texts=3", "kv_heads=5&length=no"])
-@pytest.mark.sampled(3)
 def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
     is_shown(opened(f"memory/?{address}"), LLAMA_3, 8, 1, 131_072)
 

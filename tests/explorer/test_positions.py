@@ -132,7 +132,6 @@ def test_the_score_stays_where_both_words_move(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("address", ["way=somewhere", "place=-1&width=15", "place=first", "way=[]"])
-@pytest.mark.sampled(3)
 def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
     shows(opened(f"positions/?{address}"), sinusoids(5, 16))
 
@@ -191,7 +190,6 @@ def alibi_bias(n_heads, t_q, t_k):
     ],
     ids=["right", "joined", "unfinished", "shape", "not begun"],
 )
-@pytest.mark.sampled(3)
 def test_the_learners_own_answer(
     opened: Open, answers: Path, way: str, stem: str, source: str, said: str
 ) -> None:
