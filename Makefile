@@ -13,7 +13,7 @@ install = UV_DEFAULT_INDEX="$(INDEX)" UV_SYSTEM_CERTS=true \
 	"$$(command -v uv || echo $(BIN)/uv)" pip install --quiet --python $(BIN)/python $(1) || \
 	{ echo "        uv could not: pip does it, and takes longer"; $(PIP) $(1); }
 
-.PHONY: start test thorough notebooks pictures site mutants class clean
+.PHONY: start lint quick test thorough notebooks pictures site mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@echo "Day 1, which is yours to write, checked:"
@@ -24,25 +24,27 @@ start: $(READY)  ## set up, check day 1, show the board
 	@echo
 	@echo "To have the course command in this terminal:  source $(BIN)/activate"
 
-# Tests run two processes side by side; and with one thread a notebook repeats itself better.
-test thorough notebooks mutants class: export OMP_NUM_THREADS := 1
+# Tests run several processes side by side; and with one thread a notebook repeats itself better.
+quick test thorough notebooks mutants class: export OMP_NUM_THREADS := 1
 
-test: $(READY) .venv/.ready-test  ## everything that must stay green
+# What is quick comes first, so that a mistake is found early.
+lint: $(READY) .venv/.ready-test  ## formatting, types, imports between rooms, stubs and solutions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/course sync --check
-	$(BIN)/pytest -n 2 --ignore tests/course/hostile
-	$(BIN)/pytest tests/course/hostile  # grades a class, with all cores
-	$(BIN)/pytest -n 2 --dist loadfile --nbval lessons solutions
+	$(BIN)/mypy
 
-thorough: $(READY) .venv/.ready-test  ## what `make test` samples, whole: run it by hand before a judge or a wall is done
-	$(BIN)/pytest -n 2 --thorough tests/course/test_days.py
-	$(BIN)/pytest --thorough tests/course/hostile
-	$(BIN)/pytest -n 2 --thorough tests/explorer
-	$(BIN)/python -m tests.mutants
-	$(BIN)/python -m tests.class_of_120
+quick: lint  ## lint, and the tests that a change affects: three minutes
+	$(BIN)/python -m tests.affected
+
+test: lint  ## everything that must stay green; CONTRIBUTING.md says what is sampled
+	$(BIN)/pytest -n auto --maxfail 3
+	$(BIN)/python -m tests.notebooks.compare
+
+PART =
+thorough: $(READY) .venv/.ready-test  ## what `make test` samples, all of it; `make thorough PART=pages` for one part
+	$(BIN)/python -m tests.thorough $(PART)
 
 notebooks: $(READY)  ## execute every notebook again, in place
 	$(BIN)/python tests/notebooks/execute.py lessons/*.ipynb solutions/*.ipynb

@@ -25,6 +25,10 @@ axe = pytest.importorskip(
     reason="axe-playwright-python is in requirements-test.txt",
 )
 
+# Milliseconds, for all that a test waits for on a page: how busy the machine is must not decide.
+PATIENCE = 120_000
+sync_api.expect.set_options(timeout=PATIENCE)
+
 LAPTOP, PHONE = 1280, 390  # widths in pixels
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 GRAVE = ("serious", "critical")  # the faults in axe's list that keep people out
@@ -74,6 +78,7 @@ def visit(
         viewport={"width": width, "height": 844 if width < 600 else 800},
         color_scheme="dark" if dark else "light",
     )
+    context.set_default_timeout(PATIENCE)
     faults: list[str] = []
 
     def keep_out(route: sync_api.Route) -> None:

@@ -1,42 +1,65 @@
 """How much is tested, at which seed, and what stays together when tests are shared out among processes."""
 
+import functools
 import os
 import re
-import subprocess
+import signal
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from tests.changes import base, changed_since, seed
+
 FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to try another
+
+# Files of which the tests share nothing, and may run in different processes.
+APART = (
+    "tests/training/test_commands.py",
+    "tests/training/test_processes.py",
+    "tests/course/desk/test_command.py",
+    "tests/course/hostile/test_stalls.py",
+)
+# These take longest, and are begun first, so that no process is left alone with one at the end.
+LONGEST = (
+    "tests/course/hostile/test_hostile.py",
+    "tests/website/test_site.py",
+    "tests/course/grading/test_sandbox.py",
+    "tests/course/desk/test_watch.py",
+    "tests/course/assembly/test_assembly.py",
+    "tests/course/grading/test_cluster.py",
+    "tests/training/test_commands.py",
+    "tests/training/test_processes.py",
+    "tests/training/test_kill.py",
+    "tests/training/test_shipping.py",
+    "tests/variants/test_onnx_export.py",
+)
 
 
 def pytest_addoption(parser):
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="ten seeds, all mutants, all hostile kinds, all answers on pages: what `make test` samples",
+        help="ten seeds, all mutants, all hostile kinds, all tests of pages: what `make test` samples",
     )
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "sampled(n): `make test` runs one in n of its cases")
-    os.environ.setdefault(FRESH_SEED, str(10 + _number_of_the_days() % 10**6))
-
-
-def _number_of_the_days():
-    """Another number whenever a day's checks have changed, and for the same checks the same: so that
-    whoever commits and whoever takes it in have tested alike."""
-    command = ["git", "rev-parse", "HEAD:tests/days"]
-    try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
-    except OSError:  # there is no git, and so nobody who commits
-        return 0
-    return int(done.stdout.strip() or "0", 16) if done.returncode == 0 else 0
+    config.addinivalue_line("markers", "sampled(n): `make test` runs one in n of a file's tests")
+    os.environ.setdefault(FRESH_SEED, str(10 + seed()))
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as in `make test &`: children inherit it,
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # and some tests interrupt theirs
 
 
 def pytest_report_header(config):
     return f"{FRESH_SEED}={os.environ[FRESH_SEED]}"
+
+
+def pytest_runtest_logreport(report):
+    """Name a failed test at once: the run goes on, and its traceback comes at the end."""
+    if report.failed:
+        print(f"\nFAILED {report.nodeid}", flush=True)
 
 
 def pytest_generate_tests(metafunc):
@@ -50,9 +73,41 @@ def pytest_generate_tests(metafunc):
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--thorough"):
         _sample(config, items)
+    items.sort(key=_place)
+
+
+def _place(item):
+    """Order tests: first those of what has just changed, then what takes long."""
+    file = item.nodeid.partition("::")[0]
+    place = LONGEST.index(file) if file in LONGEST else len(LONGEST)
+    return not _has_changed(item), place
+
+
+def _has_changed(item):
+    """Return whether a test's own file, its day or its page differs from `main`, or from HEAD's parent."""
+    file = item.nodeid.partition("::")[0]
+    page = file.replace("tests/explorer/test_", "explorer/")
+    day = re.search(r"\bday\d\d", item.nodeid)
+    return bool({file, page} & _changed()) or (day and any(day[0] in name for name in _changed()))
+
+
+@functools.cache
+def _changed():
+    return changed_since(base()) or set()
 
 
 @pytest.hookimpl(optionalhook=True)  # a learner has no pytest-xdist
+def pytest_xdist_auto_num_workers():
+    return processes()
+
+
+def processes():
+    """Two more than there are cores: some always wait for a page, a process or a file."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (cores or 1) + 2
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """The tests of one day share what its judge has computed; other tests stay with their file.
 
@@ -63,21 +118,24 @@ def pytest_xdist_make_scheduler(config, log):
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file, _, test = nodeid.partition("::")
+            if file in APART:
+                return nodeid
             day = re.search(r"\bday\d\d", test) if file.endswith("test_days.py") else None
             return day[0] if day else file
 
+    config.option.loadscopereorder = False  # ours is the order
     return Together(config, log)
 
 
 def _sample(config, items):
-    """Of the cases of a test marked `sampled(n)`, leave every n-th, beginning with another one each run."""
+    """Of a file's tests marked `sampled(n)`, keep every n-th, and all where what they test has changed."""
     seen, left_out = Counter(), []
     for item in items:
         if mark := item.get_closest_marker("sampled"):
-            test = item.nodeid.partition("[")[0]
-            if (seen[test] + int(os.environ[FRESH_SEED])) % mark.args[0]:
+            file = item.nodeid.partition("::")[0]
+            seen[file] += 1
+            if (seen[file] + int(os.environ[FRESH_SEED])) % mark.args[0] and not _has_changed(item):
                 left_out.append(item)
-            seen[test] += 1
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)

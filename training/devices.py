@@ -16,10 +16,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from training.batches import seed_of
@@ -184,7 +181,10 @@ class Wrapped:
     def __init__(self, objective: Objective, settings: Settings, place: Place):
         self._objective = objective.to(place.device)
         self._sharded = settings.shard and place.world > 1
-        if self._sharded:
+        if self._sharded:  # FSDP and its tensors take a second to import
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+
             mesh = init_device_mesh(place.device.type, (place.world,))
             for layer in layers(objective.model):
                 fully_shard(layer, mesh=mesh)
@@ -219,22 +219,34 @@ class Wrapped:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor with the parts of all processes, on the CPU. All of them have to ask."""
-    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    return full.detach().cpu()
+    """Return a tensor with the parts of all processes, on the CPU. Every process has to call it."""
+    return _gathered(tensor).detach().cpu()
 
 
 def fill(tensor: Tensor, values: Tensor) -> None:
-    """Put values into a tensor, of which this process may hold a part."""
+    """Copy values into a tensor, of which this process may hold a part."""
     with torch.no_grad():
-        if isinstance(tensor, DTensor):
+        if _is_sharded(tensor):
+            from torch.distributed.tensor import distribute_tensor
+
             values = distribute_tensor(
-                values.to(tensor.device), tensor.device_mesh, tensor.placements
+                values.to(tensor.device),
+                tensor.device_mesh,  # type: ignore[attr-defined]
+                tensor.placements,  # type: ignore[attr-defined]
             )
         tensor.copy_(values)
 
 
 def length(gradients: Sequence[Tensor]) -> Tensor:
-    """The length of a gradient over all its parts, wherever they lie: a 0-d tensor on the device."""
-    norm = nn.utils.get_total_norm(gradients)
-    return norm.full_tensor() if isinstance(norm, DTensor) else norm
+    """Return the norm of a gradient over all its parts: a 0-d tensor on the device."""
+    return _gathered(nn.utils.get_total_norm(gradients))
+
+
+def _gathered(tensor: Tensor) -> Tensor:
+    full: Tensor = tensor.full_tensor() if _is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    return full
+
+
+def _is_sharded(tensor: Tensor) -> bool:
+    """Return whether it is a DTensor. The class is not asked for: importing it takes a second."""
+    return hasattr(tensor, "full_tensor")

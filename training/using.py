@@ -16,7 +16,6 @@ from training.corpora import read_text
 from training.errors import Refused
 from training.generating import Drawing
 from training.inference import Model
-from training.pictures import METADATA, draw_attention
 from training.pretrained import Pretrained, folder_of
 from training.program import Program
 from training.run import Run
@@ -121,6 +120,8 @@ def attention(program: Program, run: Path, text: str, out: Path | None, device: 
     """
     picture = out or Run(run).attention
     refuse_what_is_no_picture(picture)
+    from training.pictures import draw_attention  # Matplotlib takes a third of a second
+
     try:
         draw_attention(Model.load(run, device, program.workshop).attention(text), picture)
     except OSError as error:
@@ -134,6 +135,8 @@ def refuse_what_is_no_picture(path: Path) -> None:
     Raises:
         Refused: a name by which no picture can be written.
     """
+    from training.pictures import METADATA  # Matplotlib takes a third of a second
+
     endings = ", ".join(METADATA)
     if path.is_dir():
         raise Refused(f"{path} is a folder: --out names a file ending in {endings}")

@@ -102,6 +102,10 @@ class Judge:
         """
         return see(self._truth.check(check), answer, self.seed, self.device, file=file)
 
+    def see_with(self, check: Outline, wrong: Misconception) -> Seen:
+        """Return what a check sees with a known wrong answer: it is run only where nothing is kept."""
+        return self._truth.wrong(check, wrong).expected.seen
+
     def looking(self) -> Iterator[None]:
         """Observe what verdicts on answers that are the reference's to the last bit will need, a check at
         each step."""

@@ -1,10 +1,10 @@
 """What was seen in a day's checks, kept: nobody observes twice what cannot have changed.
 
 What the reference and the known wrong answers see depends on the day, the seed, the device, the versions
-of NumPy and torch, and the text of checks, references, wrong answers and of the code that runs them. It is
-kept under a digest of all that, so that nothing kept is ever out of date. A file is a zip archive of a
-member for each check and side, each a sequence of frames as workers send them. It is replaced whole, so
-that a kill or another process leaves either the old one or the new.
+of Python, NumPy and torch, and the text of checks, references, wrong answers and of the code that runs
+them. It is kept under a digest of all that, so that nothing kept is ever out of date. A file is a zip
+archive of a member for each check and side, each a sequence of frames as workers send them. It is replaced
+whole, so that a kill or another process leaves either the old one or the new.
 """
 
 from __future__ import annotations
@@ -161,19 +161,20 @@ def _bound(folder: Path) -> None:
 
 def kept_of(day: Day, seed: int, device: str) -> Kept:
     """What is kept of a day, one seed and device."""
-    return Kept(_folder() / f"{day.stem}-{_digest(day, seed, device)}.zip")
+    return Kept(cache_folder() / "observed" / f"{day.stem}-{_digest(day, seed, device)}.zip")
 
 
-def _folder() -> Path:
+def cache_folder() -> Path:
+    """Return the folder of what can be computed again: the user's cache directory, or $COURSE_CACHE."""
     own = os.environ.get("COURSE_CACHE")
-    cache = Path(own) if own else platformdirs.user_cache_path("transformers-from-scratch-course")
-    return cache / "observed"
+    return Path(own) if own else platformdirs.user_cache_path("transformers-from-scratch-course")
 
 
 def _digest(day: Day, seed: int, device: str) -> str:
     """A digest of all that observations depend on."""
     libraries = [(name, importlib.metadata.version(name)) for name in ("numpy", "torch")]
-    whole = hashlib.sha256(repr((seed, device, platform.machine(), libraries)).encode())
+    machine = platform.machine(), platform.python_version()  # Python words some exceptions
+    whole = hashlib.sha256(repr((seed, device, machine, libraries)).encode())
     for path in (day.checks, day.misconceptions, *_code()):
         whole.update(hashlib.sha256(path.read_bytes() if path.exists() else b"").digest())
     return whole.hexdigest()[:20]

@@ -40,9 +40,7 @@ class Project:
     def command(self) -> list[str]:
         return [sys.executable, "-m", "course.cli"]
 
-    def course(
-        self, *arguments: str, timeout: float = 60, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
+    def course(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the command as a user would, without a terminal."""
         return subprocess.run(
             [*self.command, *arguments],
@@ -51,7 +49,6 @@ class Project:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            timeout=timeout,
         )
 
     def check(self, *arguments: str) -> dict:
@@ -92,9 +89,14 @@ def pristine(tmp_path_factory):
 
 @pytest.fixture
 def project(pristine, tmp_path):
-    """A fresh copy, with every stub untouched."""
-    shutil.copytree(pristine, tmp_path / "project")
-    return Project(tmp_path / "project")
+    """A fresh copy, with every stub untouched.
+
+    Lessons are most of its bytes, and no test changes one: they are linked.
+    """
+    root = tmp_path / "project"
+    shutil.copytree(pristine, root, ignore=shutil.ignore_patterns("lessons"))
+    shutil.copytree(pristine / "lessons", root / "lessons", copy_function=os.link)
+    return Project(root)
 
 
 @pytest.fixture

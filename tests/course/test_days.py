@@ -1,7 +1,6 @@
 """The checks checked: solutions, stubs, wrong answers, accepted answers, hints, for every day."""
 
 import ast
-import atexit
 import functools
 import subprocess
 import sys
@@ -29,23 +28,33 @@ from course.workers.pool import Pool
 READY = [day for day in DAYS if day.ready]
 
 
+USUAL = 0  # the seed of `course check`
+
+
 @functools.cache
-def judge_of(day, seed=0):
-    """The day's judge, which keeps what it observes at the usual seed for the next run of the tests."""
+def judge_of(day, seed=USUAL):
+    """Return the judge of a day, which remembers what it has observed."""
     judge = Judge(day, seed)
-    if seed == 0:
-        atexit.register(judge.keep)
+    if seed == USUAL:
+        usual.append(judge)
     return judge
 
 
+usual = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept():
+    """Write what was observed at the usual seed to the user's cache, for the next run of the tests.
+
+    Not at the process's exit: pytest-xdist does not wait for that.
+    """
+    yield
+    for judge in usual:
+        judge.keep()
+
+
 each_day = pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
-
-
-def results_of(judge, answer, file=None):
-    """The verdicts on an answer, made in this process."""
-    return judge.results(
-        {check.name: Outcome(judge.see(check, answer, file)) for check in judge.checks}
-    )
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +104,9 @@ each_wrong = pytest.mark.parametrize(
 @functools.cache
 def failures_of(day, wrong):
     """The verdicts on a known wrong answer that are bad ones."""
-    results = results_of(judge_of(day), wrong.module(day))
+    judge = judge_of(day)
+    seen = {check.name: Outcome(judge.see_with(check, wrong)) for check in judge.checks}
+    results = judge.results(seen)
     return [result for result in results if result.status in ("failed", "error")]
 
 
@@ -117,11 +128,7 @@ def test_misconception_is_caught_and_named(day, wrong):
 def test_what_known_mistakes_raise_can_be_told(day):
     """In grading an exception's own words are shown where they are on the list: theirs are."""
     judge = judge_of(day)
-    seen = [
-        judge._truth.wrong(check, one).expected.seen
-        for check in judge.checks
-        for one in judge.misconceptions
-    ]
+    seen = [judge.see_with(check, one) for check in judge.checks for one in judge.misconceptions]
     said = {one.raised.message.partition("\n")[0] for one in seen if one.raised}
     assert not {pattern(words) for words in said if words} - known()
 
@@ -164,7 +171,8 @@ def test_accepted_answer_passes(day, path, seed):
     judge = judge_of(day, seed)
     with references_cut(cut_sources(day), day.number, no_own_part):
         answer = build_answer(str(path), read_answer(path))
-    wrong = [result for result in results_of(judge, answer, str(path)) if result.status != "passed"]
+    seen = {check.name: Outcome(judge.see(check, answer, str(path))) for check in judge.checks}
+    wrong = [result for result in judge.results(seen) if result.status != "passed"]
     assert not wrong, [(result.name, result.message) for result in wrong]
 
 

@@ -33,13 +33,14 @@ def test_no_reason_is_stale(everything):
     assert Counter(mutant.definition for mutant in everything if mutant.reason) == listed
 
 
-def test_what_changes_nothing_survives():
+def test_what_changes_nothing_survives(monkeypatch):
     """A run that rejected everything would prove nothing."""
     day = find_day("1")
     same = "def softmax(x, axis=-1):\n    y = x - x.max(axis, keepdims=True)\n"
     same += "    return __import__('numpy').exp(y) / __import__('numpy').exp(y).sum(axis, keepdims=True)\n"
     assert survives(Mutant(day, "softmax", "", same))
     assert not survives(Mutant(day, "softmax", "", same.replace("max", "min")))
+    monkeypatch.setattr("tests.mutants.SECONDS", 1)
     assert not survives(
         Mutant(day, "softmax", "", "def softmax(x, axis=-1):\n    while True: pass\n")
     )

@@ -17,10 +17,13 @@ from tests.browser import LAPTOP, chromium, sync_api, visit
 
 __all__ = ["chromium"]
 
-READY = (
-    30_000  # milliseconds that a page may take to be there, on a machine that does other things too
-)
 DRAWN = ".drawn, .failed"
+
+
+def pytest_itemcollected(item: pytest.Function) -> None:
+    """To open a page takes four seconds of computing: `make test` does it for every third test."""
+    if "opened" in item.fixturenames:
+        item.add_marker(pytest.mark.sampled(3))
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +62,7 @@ def opened(explorer: str, chromium: sync_api.Browser) -> Iterator[Callable[..., 
         def open_page(path: str, width: int = LAPTOP, dark: bool = False) -> sync_api.Page:
             page, faults = stack.enter_context(visit(chromium, f"{explorer}/{path}", width, dark))
             seen.append(faults)
-            page.wait_for_selector(DRAWN, timeout=READY)
+            page.wait_for_selector(DRAWN)
             return page
 
         yield open_page

@@ -11,7 +11,7 @@ import pytest
 
 from course.curriculum import ROOT
 from tests.browser import chromium, sync_api, visit
-from tests.explorer.conftest import DRAWN, READY
+from tests.explorer.conftest import DRAWN
 
 __all__ = ["chromium"]
 
@@ -30,8 +30,8 @@ def test_it_ends_while_a_page_is_open(chromium: sync_api.Browser, name: str) -> 
         found = re.search(r"http://\S+", server.stdout.readline())
         assert found
         with visit(chromium, found[0]) as (page, _):
-            page.wait_for_selector(DRAWN, timeout=READY)
+            page.wait_for_selector(DRAWN)
             server.send_signal(getattr(signal, name))
-            said, _ = server.communicate(timeout=20)
+            said, _ = server.communicate()
     assert "Traceback" not in said
     assert server.returncode in (0, -getattr(signal, name))

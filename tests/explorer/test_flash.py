@@ -143,7 +143,6 @@ def test_the_words_tell_whose_maximum_rises(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("address", ["tile=99", "tile=0&block=9&length=2000", "causal=later"])
-@pytest.mark.sampled(3)
 def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
     shows(opened(f"flash/?{address}"))
 
@@ -167,9 +166,8 @@ def flash_attention(query, key, value, block=64, causal=False):
     ],
     ids=["right", "wrong", "raises"],
 )
-@pytest.mark.sampled(3)
 def test_the_learners_own_answer(opened: Open, answers: Path, source: str, said: str) -> None:
     (answers / "day33_flash_attention.py").write_text(source, encoding="utf-8")
     page = opened("flash/?tile=16&causal=true")
     page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said, timeout=60_000)
+    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)

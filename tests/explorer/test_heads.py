@@ -13,7 +13,6 @@ from tests.browser import sync_api
 Open = Callable[..., sync_api.Page]
 OTHER = "The young girl does not see the black cat."
 CHOSEN = 1  # the encoder's second layer, which the page begins with
-SLOW = 60_000  # milliseconds: a cell that draws the page again, on a machine that does other things too
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +26,11 @@ def expect_drawn(
     """Both translations, and what each token of the first costs."""
     whole = model.translation(sentence)
     answers = page.locator(".facts dd")
-    sync_api.expect(answers).to_have_text([whole, model.translation(sentence, off)], timeout=SLOW)
+    sync_api.expect(answers).to_have_text([whole, model.translation(sentence, off)])
     before, now = model.losses(sentence, whole), model.losses(sentence, whole, off)
     rows = [*zip(before.each, now.each, strict=True), (before.mean, now.mean)]
     shown = [f"{loss:.2f}" if loss else "·" for row in rows for loss in row]
-    sync_api.expect(page.locator(".three .cells td:not(:empty)")).to_have_text(shown, timeout=SLOW)
+    sync_api.expect(page.locator(".three .cells td:not(:empty)")).to_have_text(shown)
 
 
 def expect_lines(page: sync_api.Page, model: Trained, chosen: int, heads: Collection[int]) -> None:
@@ -45,7 +44,7 @@ def expect_lines(page: sync_api.Page, model: Trained, chosen: int, heads: Collec
         if weight >= 0.01
     ]
     drawn = page.locator(".looks path")
-    sync_api.expect(drawn).to_have_count(len(weights), timeout=SLOW)
+    sync_api.expect(drawn).to_have_count(len(weights))
     opacities = drawn.evaluate_all("paths => paths.map((one) => +one.getAttribute('opacity'))")
     assert opacities == pytest.approx(weights, abs=0.0051)
 
@@ -57,7 +56,7 @@ def test_every_head_can_be_switched_off(opened: Open, model: Trained) -> None:
     sync_api.expect(buttons).to_have_count(len(model.heads))
     costs = model.costs(SENTENCE, model.translation(SENTENCE))
     told = [f"{cost:.2f}".replace("-0.00", "0.00") for cost in costs.values()]
-    sync_api.expect(page.locator(".heads span")).to_have_text(told, timeout=SLOW)
+    sync_api.expect(page.locator(".heads span")).to_have_text(told)
     off = []
     for head, button in zip(model.heads, buttons.all(), strict=True):
         button.click()
@@ -85,7 +84,7 @@ def test_another_sentence(opened: Open, model: Trained) -> None:
     page.get_by_role("textbox").press("Enter")
     expect_drawn(page, model, OTHER)
     cost = model.costs(OTHER, model.translation(OTHER))[model.heads[-1]]
-    sync_api.expect(page.locator(".heads span").last).to_have_text(f"{cost:.2f}", timeout=SLOW)
+    sync_api.expect(page.locator(".heads span").last).to_have_text(f"{cost:.2f}")
 
 
 def test_an_address_is_a_view(opened: Open, model: Trained) -> None:
@@ -98,7 +97,6 @@ def test_an_address_is_a_view(opened: Open, model: Trained) -> None:
 
 
 @pytest.mark.parametrize("address", ["on=1111", "on=nothing&place=99", "place=first&head=5"])
-@pytest.mark.sampled(3)
 def test_an_address_that_says_nothing_is_passed_over(
     opened: Open, model: Trained, address: str
 ) -> None:
@@ -143,7 +141,7 @@ def test_any_text_is_answered(opened: Open, model: Trained, sentence: str, said:
     box.fill(sentence)
     box.press("Enter")
     changed = page.locator(".drawn").filter(has_not_text=model.translation(SENTENCE))
-    sync_api.expect(changed).to_contain_text(said, timeout=SLOW)
+    sync_api.expect(changed).to_contain_text(said)
     box.fill(SENTENCE)
     box.press("Enter")
     expect_drawn(page, model)

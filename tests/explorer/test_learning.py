@@ -16,7 +16,6 @@ from implementation import Batch, LabelSmoothing, greedy_decode, make_model, rat
 from tests.browser import sync_api
 
 Open = Callable[..., sync_api.Page]
-PATIENCE = 60_000  # milliseconds: other tests may run beside this one
 
 
 def rates(d_model: int = 16, factor: float = 0.5, warmup: int = 100) -> list[float]:
@@ -108,7 +107,16 @@ def told(page: sync_api.Page, name: str) -> sync_api.Locator:
 
 
 def is_at(page: sync_api.Page, step: int) -> None:
-    sync_api.expect(told(page, "step")).to_have_text(f"{step} of {STEPS}", timeout=PATIENCE)
+    sync_api.expect(told(page, "step")).to_have_text(f"{step} of {STEPS}")
+
+
+def stands_at(page: sync_api.Page) -> int:
+    """Return the step at which a stopped run stays: a part asked for before may still be done."""
+    before = ""
+    while (now := told(page, "step").inner_text()) != before:
+        before = now
+        page.wait_for_timeout(1500)
+    return int(now.split()[0])
 
 
 def button(page: sync_api.Page, name: str) -> sync_api.Locator:
@@ -139,41 +147,33 @@ def test_started_stopped_gone_on_with_and_begun_anew(opened: Open) -> None:
     page = opened("learning/?smoothing=0.1&d_model=16")
     page.get_by_role("slider", name="smoothing").press("ArrowRight")
     button(page, "Start").press("Enter")
-    page.wait_for_function(
-        "() => parseInt(document.querySelector('.facts dd').innerText) >= 10", timeout=PATIENCE
-    )
+    page.wait_for_function("() => parseInt(document.querySelector('.facts dd').innerText) >= 10")
     button(page, "Stop").press("Enter")
-    button(page, "Go on").wait_for(timeout=PATIENCE)
-    page.wait_for_timeout(1500)  # a part that was asked for before may still be done
-    stood = told(page, "step").inner_text()
-    page.wait_for_timeout(1500)
-    assert told(page, "step").inner_text() == stood
-    step = int(stood.split()[0])
+    button(page, "Go on").wait_for()
+    step = stands_at(page)
     losses, norms, said, _ = written_out(16, 0.5, 100, 0.2, step)
     assert float(told(page, "loss").inner_text()) == pytest.approx(losses[-1], abs=2e-3)
     assert float(told(page, "norm").inner_text()) == pytest.approx(norms[-1], rel=1e-2)
     assert page.locator(".copied code").nth(1).inner_text().split() == [str(one) for one in said]
     button(page, "Go on").press("Enter")
     page.wait_for_function(
-        "step => parseInt(document.querySelector('.facts dd').innerText) > step",
-        arg=step,
-        timeout=PATIENCE,
+        "step => parseInt(document.querySelector('.facts dd').innerText) > step", arg=step
     )
     button(page, "Stop").press("Enter")
-    button(page, "Go on").wait_for(timeout=PATIENCE)
+    button(page, "Go on").wait_for()
     button(page, "Begin anew").press("Enter")
     is_at(page, 0)
-    button(page, "Start").wait_for(timeout=PATIENCE)
+    button(page, "Start").wait_for()
 
 
 def test_two_visitors_have_a_run_each(opened: Open) -> None:
     one, other = opened("learning/"), opened("learning/?factor=2")
     button(one, "Start").click()
-    sync_api.expect(told(one, "step")).not_to_have_text(f"0 of {STEPS}", timeout=PATIENCE)
+    sync_api.expect(told(one, "step")).not_to_have_text(f"0 of {STEPS}")
     is_at(other, 0)
     one.close()  # and a page that is left takes nothing with it
     button(other, "Start").click()
-    sync_api.expect(told(other, "step")).not_to_have_text(f"0 of {STEPS}", timeout=PATIENCE)
+    sync_api.expect(told(other, "step")).not_to_have_text(f"0 of {STEPS}")
 
 
 def test_an_address_is_a_view(opened: Open) -> None:
@@ -205,11 +205,10 @@ INFINITE = written("return float('inf')")
     ],
     ids=["right", "flat", "raises", "loops", "infinite"],
 )
-@pytest.mark.sampled(3)
 def test_the_learners_own_rate(opened: Open, answers: Path, source: str, said: str) -> None:
     (answers / "day17_learning_rate.py").write_text(source, encoding="utf-8")
     page = opened("learning/")
     page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said, timeout=PATIENCE)
+    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
     page.get_by_role("combobox").select_option(REFERENCE)
     is_at(page, 0)

@@ -51,7 +51,6 @@ def test_a_page_fits_and_keeps_nobody_out(opened: Open, topic: Topic, dark: bool
         assert barriers(page) == []
 
 
-@pytest.mark.sampled(3)
 @each_page
 def test_the_keyboard_alone_reaches_every_control(opened: Open, topic: Topic) -> None:
     page = opened(f"{topic.name}/")
@@ -64,7 +63,6 @@ def test_the_keyboard_alone_reaches_every_control(opened: Open, topic: Topic) ->
     assert reached >= {str(number) for number in range(count)}
 
 
-@pytest.mark.sampled(3)
 @each_page
 def test_a_page_leads_to_its_days(opened: Open, explorer: str, topic: Topic) -> None:
     page = opened(f"{topic.name}/")

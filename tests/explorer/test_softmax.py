@@ -52,7 +52,6 @@ def test_an_address_is_a_view(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("address", ["temperature=warm", "temperature=-1&cat=1e9", "answers=his"])
-@pytest.mark.sampled(3)
 def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
     assert numbers(opened(f"softmax/?{address}")) == expected(START, 1.07)
 
@@ -100,11 +99,10 @@ IMPORTS = "from numpy_reference import softmax\n"
         "imports",
     ],
 )
-@pytest.mark.sampled(3)
 def test_the_learners_own_answer(opened: Open, answers: Path, source: str, said: str) -> None:
     (answers / "day01_softmax.py").write_text(source, encoding="utf-8")
     page = opened("softmax/")
     page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said, timeout=30_000)
+    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
     page.get_by_role("combobox").select_option("the reference")
     sync_api.expect(page.locator(".bars .number").first).to_have_text(expected(START, 1.07)[0])

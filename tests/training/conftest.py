@@ -67,17 +67,16 @@ def trainer(tmp_path):
 
 @pytest.fixture
 def course_here(tmp_path, monkeypatch):
-    """Run the `course` command in that folder and in this process, which has imported torch already: for what
-    is refused before anything is computed."""
+    """Run the `course` command in that folder and in this process, which has imported torch already."""
     monkeypatch.chdir(tmp_path)
     return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
 
 
 @pytest.fixture
 def course(tmp_path):
-    """Run the `course` command in a folder of its own."""
+    """Run the `course` command in a folder and a process of its own, as its users do."""
 
-    def run(*arguments: object, timeout: float = 110, **how: object) -> subprocess.CompletedProcess:
+    def run(*arguments: object, **how: object) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "course.cli", *map(str, arguments)]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "COURSE_CACHE": str(tmp_path / "cache")}
         return subprocess.run(
@@ -86,7 +85,6 @@ def course(tmp_path):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=timeout,
             **how,
         )
 

@@ -31,10 +31,8 @@ TINY = [
 ]
 SMALL = [word for change in TINY for word in ("--set", change)]
 
-pytestmark = pytest.mark.timeout(240)
 
-
-def test_a_model_is_trained_measured_and_used(course, tmp_path):
+def test_a_model_is_trained_measured_and_used(course, course_here, tmp_path):
     done = course("train", "copy", "--steps", 30, "--seed", 3, *SMALL, "--out", "mine")
     assert done.returncode == 0, done.stderr
     assert "run  mine" in done.stdout and "step 30/30" in done.stdout
@@ -53,35 +51,35 @@ def test_a_model_is_trained_measured_and_used(course, tmp_path):
     ):
         assert path.stat().st_size > 0
 
-    measured = course("evaluate", "mine", "--json")
+    measured = course_here("evaluate", "mine", "--json")
     found = json.loads(measured.stdout)
     assert {"loss", "perplexity", "exact_match", "bleu", "signature"} <= found.keys()
     assert found["bleu"] is None and 0 <= found["exact_match"] <= 1 and found["sequences"] == 1000
-    other = json.loads(course("evaluate", "mine", "--json", "--split", "validation").stdout)
+    other = json.loads(course_here("evaluate", "mine", "--json", "--split", "validation").stdout)
     assert other["sequences"] == 500 and other["loss"] != found["loss"]
 
     (tmp_path / "lines").write_text("1 2 3\n4 5 6 7\n", encoding="utf-8")
-    from_file = course("translate", "mine", "lines").stdout.splitlines()
+    from_file = course_here("translate", "mine", "lines").stdout.splitlines()
     assert [len(line.split()) for line in from_file] == [3, 4]
-    assert course("translate", "mine", "1 2 3").stdout.splitlines() == from_file[:1]
+    assert course_here("translate", "mine", "1 2 3").stdout.splitlines() == from_file[:1]
 
-    drawn = course("attention", "mine", "1 2 3 4", "--out", "picture.png")
+    drawn = course_here("attention", "mine", "1 2 3 4", "--out", "picture.png")
     assert drawn.stdout.strip() == "picture.png" and (tmp_path / "picture.png").exists()
 
-    again = course("train", "sorting", "--out", "mine")
-    assert again.returncode == 2 and "holds another run" in again.stderr
+    again = course_here("train", "sorting", "--out", "mine")
+    assert again.exit_code == 2 and "holds another run" in again.stderr
     assert "course train copy --resume mine" in again.stderr
-    finished = course("train", "copy", "--resume", "mine")
-    assert finished.returncode == 0 and "Goes on from step 30" in finished.stdout
-    further = course("train", "copy", "--resume", "mine", "--steps", 40)
-    assert further.returncode == 0 and "step 40/40" in further.stdout
+    finished = course_here("train", "copy", "--resume", "mine")
+    assert finished.exit_code == 0 and "Goes on from step 30" in finished.stdout
+    further = course_here("train", "copy", "--resume", "mine", "--steps", 40)
+    assert further.exit_code == 0 and "step 40/40" in further.stdout
 
 
-def test_a_text_is_learnt_and_gone_on_with(course, tmp_path):
+def test_a_text_is_learnt_and_gone_on_with(course_here, tmp_path):
     (tmp_path / "poem.txt").write_text(POETRY, encoding="utf-8")
     tiny = [*SMALL, "--set", "vocabulary=300", "--set", "context=16"]
-    done = course("train", "text", "--data", "poem.txt", "--epochs", 1, *tiny, "--out", "mine")
-    assert done.returncode == 0, done.stderr
+    done = course_here("train", "text", "--data", "poem.txt", "--epochs", 1, *tiny, "--out", "mine")
+    assert done.exit_code == 0, done.stderr
     assert "validation split" in done.stdout and "exact match" not in done.stdout
     steps = Run(tmp_path / "mine").settings().steps
     assert Run(tmp_path / "mine").settings().data == str(tmp_path / "poem.txt")
@@ -98,15 +96,15 @@ def test_a_text_is_learnt_and_gone_on_with(course, tmp_path):
         "--temperature",
         0.8,
     ]
-    one, same = (course("generate", "mine", *how, "--seed", 4) for _ in range(2))
-    assert one.returncode == 0 and one.stdout == same.stdout and one.stdout.startswith("7 green")
-    measured = course("evaluate", "mine", "--json")
+    one, same = (course_here("generate", "mine", *how, "--seed", 4) for _ in range(2))
+    assert one.exit_code == 0 and one.stdout == same.stdout and one.stdout.startswith("7 green")
+    measured = course_here("evaluate", "mine", "--json")
     found = json.loads(measured.stdout)
     assert found["exact_match"] is None and found["split"] == "validation"
     assert "Measuring on the validation split" in measured.stderr
     assert "changed" not in measured.stderr
     (tmp_path / "poem.txt").write_text(POETRY.replace("green", "brown"), encoding="utf-8")
-    assert "The data have changed since" in course("evaluate", "mine", "--json").stderr
+    assert "The data have changed since" in course_here("evaluate", "mine", "--json").stderr
 
 
 def test_the_data_are_found_where_training_found_them(tmp_path, monkeypatch):
@@ -138,8 +136,8 @@ def test_the_data_are_found_where_training_found_them(tmp_path, monkeypatch):
     assert course("evaluate", "../mine", "--json", "--data-dir", ".").exit_code == 0
 
 
-def test_a_run_has_a_folder_of_its_own_by_default(course, tmp_path):
-    done = course("train", "sorting", "--steps", 2, *SMALL)
+def test_a_run_has_a_folder_of_its_own_by_default(course_here, tmp_path):
+    done = course_here("train", "sorting", "--steps", 2, *SMALL)
     (folder,) = (tmp_path / "runs").iterdir()
     assert (
         re.fullmatch(r"sorting-\d{8}-\d{6}", folder.name) and f"runs/{folder.name}" in done.stdout
@@ -182,20 +180,28 @@ def test_a_folder_with_something_else_is_left_alone(course_here, tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis"]
 
 
-def test_a_run_of_another_task_is_not_gone_on_with(course):
-    course("train", "sorting", "--steps", 2, *SMALL, "--out", "mine")
-    done = course("train", "copy", "--resume", "mine")
-    assert done.returncode == 2 and "is a run of 'sorting'" in done.stderr
-    done = course("train", "sorting", "--resume", "mine", "--set", "d_model=32")
-    assert done.returncode == 2 and "keeps its settings" in done.stderr
+def test_a_run_of_another_task_is_not_gone_on_with(course_here):
+    course_here("train", "sorting", "--steps", 2, *SMALL, "--out", "mine")
+    done = course_here("train", "copy", "--resume", "mine")
+    assert done.exit_code == 2 and "is a run of 'sorting'" in done.stderr
+    done = course_here("train", "sorting", "--resume", "mine", "--set", "d_model=32")
+    assert done.exit_code == 2 and "keeps its settings" in done.stderr
 
 
-def test_a_loss_that_is_no_number_ends_with_1(course, tmp_path):
-    done = course("train", "copy", "--steps", 60, *SMALL, "--set", "factor=1e30", "--out", "mine")
-    assert done.returncode == 1
+def test_a_loss_that_is_no_number_ends_with_1(course_here, tmp_path):
+    done = course_here(
+        "train", "copy", "--steps", 60, *SMALL, "--set", "factor=1e30", "--out", "mine"
+    )
+    assert done.exit_code == 1
     assert "Nothing was saved yet" in done.stdout and "--set factor=5e+29" in done.stdout
     assert re.search(r"In step \d+ the (loss|gradient's norm) is (nan|inf)", done.stdout)
     assert "Traceback" not in done.stderr
+
+
+def _wait_for(file, running):
+    while not file.exists():
+        assert running.poll() is None, "it ended too early"
+        time.sleep(0.05)
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
@@ -206,11 +212,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "mine" / "last.state").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    _wait_for(tmp_path / "mine" / "last.state", running)
     running.send_signal(signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate()
     assert running.returncode == 130
     step = int(re.search(r"Stopped after step (\d+), which is saved", said)[1])
     assert "To go on: course train copy --resume mine" in said
@@ -232,7 +236,7 @@ def test_ctrl_c_while_it_is_measured_says_how_to_measure(tmp_path):
     while "Measuring on the test split" not in said:
         said += running.stdout.readline()
     running.send_signal(signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate()
     assert running.returncode == 130 and "Traceback" not in said
     assert "Training is complete, and was not measured" in said
     assert "course evaluate 'my run' --device cpu" in said
@@ -248,11 +252,9 @@ def test_ctrl_c_ends_two_processes_in_a_sentence(tmp_path):
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 100
-    while not (tmp_path / "my run" / "last.state").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    _wait_for(tmp_path / "my run" / "last.state", running)
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate()
     assert running.returncode == 130
     last = said.splitlines()[-1]
     assert re.match(r"Stopped after step \d+, which is saved. To go on: course train copy", last)

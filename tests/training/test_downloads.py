@@ -33,7 +33,7 @@ CONTENT = random.Random(0).randbytes(300_000)
 OTHER = random.Random(1).randbytes(300_000)  # as long, so that only its bytes tell
 HALF = len(CONTENT) // 2
 BUFFER = 8192  # bytes that a file object may hold back
-LONG = 20.0  # seconds after which a test that waits has failed
+LONG = 300.0  # seconds after which a test that waits has failed
 
 # Another program that fetches a file: `sys.argv` is its URL and digest.
 PROGRAM = """

@@ -11,8 +11,6 @@ import torch
 from course.curriculum import ROOT
 from training.checkpoints import read_weights
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def trained(folder, *changes, processes=1, **more):
     launch = [sys.executable]

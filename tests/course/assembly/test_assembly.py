@@ -109,10 +109,9 @@ def test_a_file_that_cannot_be_loaded_is_named(answers, reference_restored):
     assert "this_is_no_name" in reason
 
 
-@pytest.mark.timeout(300)
 def test_the_copy_task_is_learnt(project, answers):
     """A right part of the learner's among the reference's: all is copied, exit 0, the last line says so."""
-    done = project.course("assemble", "--answers", str(answers(RIGHT)), timeout=280)
+    done = project.course("assemble", "--answers", str(answers(RIGHT)))
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[-1] == f"copy task: 100.0% of {HELD_OUT} held-out sequences exact"

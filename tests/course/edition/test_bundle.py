@@ -54,7 +54,6 @@ def runner(edition):
             capture_output=True,
             encoding="utf-8",
             check=False,
-            timeout=100,
         )
 
     return run

@@ -226,7 +226,6 @@ def graded(request, tmp_path_factory):
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     learners = {

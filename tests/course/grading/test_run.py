@@ -221,7 +221,6 @@ def command(*arguments, **how):
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=100,
         **how,
     )
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -190,10 +189,8 @@ def test_memory(found):
 
 def test_time(found):
     """A loop is ended by the time that it computes."""
-    started = time.monotonic()
     with pytest.raises(TimedOut, match="after 3 seconds"):
         hear(found, "while True: pass")
-    assert time.monotonic() - started < 30
 
 
 def test_nothing_is_left(found):

@@ -61,7 +61,6 @@ def test_a_stall_is_the_submissions_own(empty_class, graded, days):
         env=os.environ | {"TMPDIR": str(alone.temporary)},
         capture_output=True,
         encoding="utf-8",
-        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
