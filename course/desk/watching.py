@@ -39,7 +39,9 @@ n, p      the next day, the previous day
 q, Ctrl-C stop watching; your file stays as it is
 Saving the file is all that is needed otherwise."""
 
-AGAIN = "r\n\r"
+AGAIN = {"r", "c-j", "c-m"}  # Enter is either
+NEIGHBOURS = {"n": 1, "p": -1}
+QUIT = {"q", CTRL_C}
 
 LOOKING = "Looking for what was misunderstood …"
 UNKNOWN = "No known mistake explains all of this."
@@ -69,16 +71,16 @@ class Watch:
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
         judge = Judge(self._day, self._seed)
-        with Pool(2, judge.torch_on) as pool, keys_to(self._key) as self._has_keys:
+        with Pool(2, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
             files.start()
             try:
                 self._verdict(judge, pool)
-                while (event := self._next_event(judge)) != "q":
+                while (event := self._next_event(judge)) not in QUIT:
                     if event == "h":
                         self._hint()
                     elif event == "?":
                         self._console.print(Text(HELP, "quiet"))
-                    elif event in "np" and (day := self._neighbour(1 if event == "n" else -1)):
+                    elif event in NEIGHBOURS and (day := self._neighbour(NEIGHBOURS[event])):
                         self._day = day
                         judge = Judge(day, self._seed)
                         self._verdict(judge, pool)
@@ -90,9 +92,6 @@ class Watch:
                 stop.set()
         if not self._json:
             self._console.print(Text("Stopped watching.", "quiet"))
-
-    def _key(self, key: str) -> None:
-        self._events.put(key.lower() if key != CTRL_C else "q")
 
     def _watch_files(self, stop: threading.Event) -> None:
         for _ in saves(lambda: self._day, self._answers, stop, self._say):

@@ -172,6 +172,19 @@ class TestInATerminal:
         terminal.wait()
         assert terminal.exitstatus == 0
 
+    def test_other_keys_do_nothing(self, terminal):
+        """Home, F1, F2, capitals and what is pasted: the first hint is still the first, and day 2 stays."""
+        terminal.expect_exact("\x1b[?2004h")  # "please mark what is pasted"
+        terminal.expect("q quit")
+        for sent in ("\x1b[H", "\x1bOP", "\x1bOQ", "H", "Q", "\x1b[200~npq\x1b[201~"):
+            terminal.send(sent)
+            time.sleep(0.2)  # one key at a time
+        terminal.send("h")
+        assert terminal.expect(["Hint 1 of 5", "Hint 2", "Day 1", "Day 3", "Stopped watching"]) == 0
+        terminal.send("q")
+        terminal.expect_exact("\x1b[?2004l")
+        terminal.expect("Stopped watching")
+
     def test_the_core_is_enough_to_go_on(self, terminal, project, loose):
         """What is only not watertight is an invitation, and the next day may come."""
         terminal.expect("q quit")
