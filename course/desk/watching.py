@@ -29,6 +29,7 @@ from course.workers.pool import Pool
 SETTLE = 15  # milliseconds without a further event after which a save is complete
 LOOK = 1000  # milliseconds between two looks at a file of which no event came
 POLL = 50  # milliseconds between two looks where events never come
+POLLED = f"the file is looked at every {POLL} ms."
 HALF_SAVED = 0.05  # seconds that an empty file is given to become a full one
 
 KEYS = "r run again · h hint · n next day · p previous day · ? keys · q quit"
@@ -46,7 +47,7 @@ QUIT = {"q", CTRL_C}
 LOOKING = "Looking for what was misunderstood …"
 UNKNOWN = "No known mistake explains all of this."
 
-ROWS_BELOW = 6  # a blank row and a sentence twice, the keys, and the row of the cursor
+ROWS_BELOW = 7  # a blank row and a sentence twice, a notice, the keys, and the row of the cursor
 
 Signature = tuple[int, int, int] | None
 
@@ -65,6 +66,7 @@ class Watch:
         self._mark = ""
         self._moment = ""
         self._has_keys = False
+        self._noticed = ""
 
     def run(self) -> None:
         """Check now, and then at every save, until q or Ctrl-C."""
@@ -94,8 +96,13 @@ class Watch:
             self._console.print(Text("Stopped watching.", "quiet"))
 
     def _watch_files(self, stop: threading.Event) -> None:
-        for _ in saves(lambda: self._day, self._answers, stop, self._say):
+        for _ in saves(lambda: self._day, self._answers, stop, self._notice):
             self._events.put("r")
+
+    def _notice(self, words: str) -> None:
+        """Print words now, and below every verdict, which clears the screen."""
+        self._noticed = words
+        self._say(words)
 
     def _say(self, words: str) -> None:
         if not self._json:
@@ -171,6 +178,8 @@ class Watch:
         self._console.print(
             Text.assemble("\n", (after, "passed" if done else ""), (timing, "quiet"))
         )
+        if self._noticed and self._console.is_terminal:
+            self._console.print(Text(self._noticed, "quiet"))
         if self._has_keys:
             self._console.print(Text(KEYS, "quiet"))
 
@@ -214,14 +223,21 @@ def saves(
 ) -> Iterator[None]:
     """Yield whenever the day's file in the folder was saved, made, replaced or removed.
 
-    The file system is asked for events. Where a change is found and no event came with it, there
-    are none to be had (network and shared folders): from then on the folder is polled, and `say` is
-    told.
+    The file system is asked for events. Where it sends none (network and shared folders: a change is
+    found, and no event came with it) or refuses to (other programs watch too much already), the
+    folder is polled from then on, and `say` is called with the reason.
     """
     last = _signatures(folder)
-    polling = suspicious = False
-    while not stop.is_set():
-        watcher = watchfiles.watch(
+
+    def changed() -> bool:
+        nonlocal last
+        before, last = last, _signatures(folder)
+        watched = day()
+        return last[watched] != before[watched]
+
+    suspicious = False
+    try:
+        for events in watchfiles.watch(
             folder,
             watch_filter=None,
             debounce=10 * SETTLE,
@@ -230,24 +246,20 @@ def saves(
             rust_timeout=LOOK,
             yield_on_timeout=True,
             raise_interrupt=False,
-            force_polling=polling or None,
-            poll_delay_ms=POLL,
             recursive=False,
-        )
-        for events in watcher:
-            now, watched = _signatures(folder), day()
-            changed, last = now[watched] != last[watched], now
-            if changed:
+        ):
+            if found := changed():
                 yield
-            if events or polling:
-                suspicious = False
-            elif suspicious:
+            if suspicious and not events:
                 # Twice in a row a change without an event: this file system sends none.
-                polling = True
-                say(f"This file system reports no changes: the file is looked at every {POLL} ms.")
+                say(f"This file system reports no changes: {POLLED}")
                 break
-            else:
-                suspicious = changed
+            suspicious = found and not events
+    except (OSError, RuntimeError):
+        say(f"Other programs watch as many files as this system allows: {POLLED}")
+    while not stop.wait(POLL / 1000):
+        if changed():
+            yield
 
 
 def _signatures(folder: Path) -> dict[Day, Signature]:
