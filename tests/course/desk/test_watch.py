@@ -13,7 +13,6 @@ import time
 
 import psutil
 import pytest
-import watchfiles
 from rich.console import Console
 
 from course.curriculum import DAYS, find_day
