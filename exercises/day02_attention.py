@@ -10,6 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     softmax(x, axis=-1)
+        Turn scores into weights: all positive, summing to 1 along `axis`.
+        Returns: Weights of the shape and dtype of `x`, which stays as it is.
 """
 
 import math

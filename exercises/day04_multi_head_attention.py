@@ -10,6 +10,9 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     attention(query, key, value, mask=None)
+        Scaled dot-product attention: every query takes a weighted mean of the values.
+        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
+        dtype.
 """
 
 import numpy as np

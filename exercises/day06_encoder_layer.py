@@ -10,6 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     multi_head_attention(query, key, value, params, h, mask=None)
+        Attention in h subspaces at once, each with projections of its own.
+        Returns: The output only, `(B, T_q, d_model)`, in the inputs' dtype.
 """
 
 import numpy as np

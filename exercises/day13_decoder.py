@@ -10,10 +10,18 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     LayerNorm(features, eps=1e-5)
+        Give every vector mean 0 and variance 1, then a learnt scale and shift.
         called with (x)
+            Norm the last axis.
+            Returns: The shape and dtype of `x`.
     SublayerConnection(size, dropout, norm="post")
+        A shortcut around a sublayer, and a norm.
         called with (x, sublayer)
+            Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
+            Returns: The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
     clones(module, n)
+        n copies of a module with parameters of their own, none of them the original.
+        Returns: An `nn.ModuleList`, so that the model finds the parameters.
 """
 
 import torch

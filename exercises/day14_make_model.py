@@ -10,21 +10,39 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Decoder(layer, n)
+        N layers, one after the other, each looking at the same memory.
         called with (x, memory, src_mask=None, tgt_mask=None)
+            From `(B, T, d_model)` to the same shape and dtype; the rest as for a `DecoderLayer`.
     DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
+        One layer of the decoder: look at one's own past, look at the source, then think.
         called with (x, memory, src_mask=None, tgt_mask=None)
+            From `(B, T, d_model)` to the same shape and dtype.
     Embeddings(d_model, vocab)
+        A vector for each token of the vocabulary, times √d_model.
         called with (tokens)
+            Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)` in `lut`'s dtype.
     Encoder(layer, n)
+        N layers, one after the other.
         called with (x, mask=None)
+            From `(B, S, d_model)` to the same shape and dtype.
     EncoderLayer(size, self_attn, feed_forward, dropout, norm="post")
+        One layer of the encoder: look around, then think, with a shortcut and a norm for each.
         called with (x, mask=None)
+            From `(B, S, d_model)` to the same shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`.
     MultiHeadedAttention(h, d_model, dropout=0.1)
+        Attention in h subspaces at once, each with projections of its own.
         called with (query, key, value, mask=None)
+            Attend from `query` to `key` and `value`.
+            Returns: `(B, T_q, d_model)`, in the dtype that weights and inputs have, half precision and
+            float64 as well, to its rounding.
     PositionalEncoding(d_model, dropout, max_len=5000)
+        Add to each token a fingerprint of its position: sines and cosines of ever longer waves.
         called with (x)
+            Add the first T positions to `(B, T, d_model)`, then drop.
     PositionwiseFeedForward(d_model, d_ff, dropout=0.1)
+        The same small two-layer network at every position: widen, cut off below 0, narrow again.
         called with (x)
+            From `(…, d_model)` to the same shape and dtype.
 """
 
 from jaxtyping import Bool, Float, Int

@@ -10,6 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     subsequent_mask(size)
+        Which keys come no later than the query: no position may read what it is to predict.
+        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
 """
 
 from jaxtyping import Int

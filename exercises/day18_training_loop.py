@@ -10,10 +10,15 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Batch(src, tgt=None, pad=0)
+        Source and target sequences side by side, with what the model needs to train on them.
     EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
+        The whole: read the source once, then predict each target token from those before it.
         .encode(src, src_mask)
+            From source tokens `(B, S)` to the memory `(B, S, d_model)`.
         .decode(memory, src_mask, tgt, tgt_mask)
+            From the memory and target tokens `(B, T)` to states `(B, T, d_model)`.
         called with (src, tgt, src_mask, tgt_mask)
+            The decoder's states `(B, T, d_model)` for both sequences.
 """
 
 import itertools

@@ -10,10 +10,16 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
+        The whole: read the source once, then predict each target token from those before it.
         .encode(src, src_mask)
+            From source tokens `(B, S)` to the memory `(B, S, d_model)`.
         .decode(memory, src_mask, tgt, tgt_mask)
+            From the memory and target tokens `(B, T)` to states `(B, T, d_model)`.
         called with (src, tgt, src_mask, tgt_mask)
+            The decoder's states `(B, T, d_model)` for both sequences.
     subsequent_mask(size)
+        Which keys come no later than the query: no position may read what it is to predict.
+        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
 """
 
 import torch

@@ -10,6 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     tokenize_13a(line)
+        The tokens of a line as NIST's mteval-v13a.pl has them: punctuation stands alone, but not within
+        numbers.
 """
 
 import math

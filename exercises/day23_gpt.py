@@ -10,15 +10,30 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     LayerNorm(features, eps=1e-5)
+        Give every vector mean 0 and variance 1, then a learnt scale and shift.
         called with (x)
+            Norm the last axis.
+            Returns: The shape and dtype of `x`.
     attention(query, key, value, mask=None, dropout=None)
+        Scaled dot-product attention: every query takes a weighted mean of the values.
+        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
+        dtype; the weights are those that the values were mixed by, after dropout.
     clones(module, n)
+        n copies of a module with parameters of their own, none of them the original.
+        Returns: An `nn.ModuleList`, so that the model finds the parameters.
     subsequent_mask(size)
+        Which keys come no later than the query: no position may read what it is to predict.
+        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
     Block(size, self_attn, feed_forward, dropout)
+        One layer of GPT-2: an encoder layer in pre-norm, whose attention needs nothing but the tokens.
         called with (x)
+            From `(B, T, d_model)` to the same shape and dtype.
     FeedForward(d_model, d_ff)
+        The feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
         called with (x)
+            From `(…, d_model)` to the same shape and dtype.
     GPTConfig(vocab=50257, context=1024, n_layers=12, n_heads=12, d_model=768, d_ff=3072, dropout=0.1)
+        The sizes of a GPT.
 """
 
 import math

@@ -10,18 +10,33 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Encoder(layer, n)
+        N layers, one after the other.
         called with (x, mask=None)
+            From `(B, S, d_model)` to the same shape and dtype.
     LayerNorm(features, eps=1e-5)
+        Give every vector mean 0 and variance 1, then a learnt scale and shift.
         called with (x)
+            Norm the last axis.
+            Returns: The shape and dtype of `x`.
     MultiHeadedAttention(h, d_model, dropout=0.1)
+        Attention in h subspaces at once, each with projections of its own.
         called with (query, key, value, mask=None)
+            Attend from `query` to `key` and `value`.
+            Returns: `(B, T_q, d_model)`, in the dtype that weights and inputs have, half precision and
+            float64 as well, to its rounding.
     BERTConfig(vocab=30522, context=512, n_layers=12, n_heads=12, d_model=768, d_ff=3072, dropout=0.1,
             eps=1e-12, segments=2)
+        The sizes of a BERT.
     FeedForward(d_model, d_ff)
+        The feed-forward network of day 10 with GELU, as it is defined, and without dropout inside.
         called with (x)
+            From `(…, d_model)` to the same shape and dtype.
     Layer(size, self_attn, feed_forward, dropout, eps)
+        One layer of BERT: an encoder layer in post-norm, whose norms have an ε of their own.
     Transform(d_model, eps)
+        What the head does to each state before it is compared with the embeddings.
         called with (x)
+            From `(…, d_model)` to the same shape and dtype.
 """
 
 from collections.abc import Collection

@@ -10,21 +10,37 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Decoder(layer, n)
+        N layers, one after the other, each looking at the same memory.
         called with (x, memory, src_mask=None, tgt_mask=None)
+            From `(B, T, d_model)` to the same shape and dtype; the rest as for a `DecoderLayer`.
     DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
+        One layer of the decoder: look at one's own past, look at the source, then think.
         called with (x, memory, src_mask=None, tgt_mask=None)
+            From `(B, T, d_model)` to the same shape and dtype.
     Encoder(layer, n)
+        N layers, one after the other.
         called with (x, mask=None)
+            From `(B, S, d_model)` to the same shape and dtype.
     EncoderLayer(size, self_attn, feed_forward, dropout, norm="post")
+        One layer of the encoder: look around, then think, with a shortcut and a norm for each.
         called with (x, mask=None)
+            From `(B, S, d_model)` to the same shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`.
     subsequent_mask(size)
+        Which keys come no later than the query: no position may read what it is to predict.
+        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
     BiasedAttention(config)
+        Multi-head attention whose scores are not scaled; instead, something is added to them.
         called with (query, key, value, bias)
+            Attend from `query` to `key` and `value`; weights are dropped in training.
     FeedForward(config)
+        The feed-forward network of day 10 without biases, and gated if the config says so.
         called with (x)
+            From `(…, d_model)` to the same shape and dtype; hidden values are dropped in training.
     T5Config(vocab=32128, n_layers=6, n_heads=8, d_model=512, d_k=64, d_ff=2048, dropout=0.1, eps=1e-06,
             num_buckets=32, max_distance=128, gated=False)
+        The sizes of a T5.
     rms_normed(module, eps)
+        The module itself, every `LayerNorm` in it replaced by an `nn.RMSNorm`, which does not centre.
 """
 
 import math

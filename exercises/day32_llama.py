@@ -10,15 +10,28 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     KVCache(n_layers, batch, n_heads, max_len, d_k)
+        Room for the keys and values of all layers, made once and filled chunk by chunk.
         .update(layer, key, value)
+            Append a chunk to one layer.
+            Returns: All keys and all values of that layer up to now, the chunk's at the end: `(B, h, T_k,
+            d_k)` each, in their order of arrival.
         .reorder(rows)
+            Let every row continue another one's text, as beams do: row i becomes what row `rows[i]` was.
     past_length(tokens, cache, config)
+        The position of a chunk's first token: how many tokens a model has read before it.
     LLaMABlock(config, angles)
+        One layer of LLaMA: the pre-norm block of day 23 with other parts.
     LLaMAConfig(vocab=32000, context=2048, n_layers=32, n_heads=32, n_kv_heads=32, d_model=4096, d_ff=11008,
             eps=1e-06, base=10000.0)
+        The sizes of a LLaMA.
     RMSNorm(features, eps)
+        Give every vector a mean square of 1, then a learnt scale.
         called with (x)
+            Norm the last axis; the mean square is each vector's own.
+            Returns: The shape and dtype of `x`, whatever the dtype of `gain`.
     rope_angles(head_dim, max_len, base=10000.0)
+        How far each pair of features is turned at each position.
+        Returns: `(max_len, head_dim / 2)`, radians, on the CPU.
 """
 
 import torch

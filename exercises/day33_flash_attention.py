@@ -10,6 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     by_hand(forward, backward, *inputs)
+        Call `forward`, and let autograd differentiate the result by `backward`, not by its own record.
+        Returns: The output.
 """
 
 import math

@@ -10,11 +10,18 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     LayerNorm(features, eps=1e-5)
+        Give every vector mean 0 and variance 1, then a learnt scale and shift.
         called with (x)
+            Norm the last axis.
+            Returns: The shape and dtype of `x`.
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
+        Multi-head attention of a sequence to itself, in which no token sees a later one.
         called with (x)
+            From `(B, T, d_model)` to the same shape and dtype; T = 0 gives `(B, 0, d_model)`.
     FeedForward(d_model, d_ff)
+        The feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
         called with (x)
+            From `(…, d_model)` to the same shape and dtype.
 """
 
 import math

@@ -10,8 +10,13 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     MambaConfig(vocab=50280, n_layers=24, d_model=768, d_state=16, d_conv=4, expand=2, dt_rank=48, eps=1e-05)
+        The sizes of a Mamba.
     MambaState(config, batch)
+        What one layer keeps of the tokens that it has read: as much after a million as after one.
     parallel_scan(u, delta, a, b, c, d, h=None)
+        The same as `selective_scan`, sooner; and it may start from a state, and hands over the last one.
+        Returns: y `(B, T, D)` in the dtype of `u`, and the state after the last token, `(B, D, N)`, in
+        float32 or, where `u` is float64, in that; where T is 0 that is the state before.
 """
 
 import math

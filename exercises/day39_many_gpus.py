@@ -10,8 +10,11 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Group
+        One process's view of a group: who it is, how many there are, and a way to send and to receive.
         .send(tensor, to)
+            Send a tensor to process `to`, without waiting until that receives it.
         .receive(source)
+            Wait for a tensor from process `source`.
 """
 
 import math

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,15 +17,11 @@ from pathlib import Path
 
 import httpx
 import platformdirs
+from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress
 
 from training.errors import Refused
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 STALL = 20.0  # seconds without a byte after which an answer is given up
 TRIES = 5  # in a row, that bring the file no further
@@ -115,8 +110,6 @@ def _fetch(file: File, target: Path, console: Console) -> None:
         os.fsync(handle.fileno())
     part.replace(target)
     _forget(part)
-    with contextlib.suppress(OSError):  # Windows deletes no file that another program waits at
-        _beside(target, ".lock").unlink()
 
 
 class _Broken(Exception):
@@ -229,24 +222,19 @@ def _alone(file: File, target: Path, console: Console) -> Iterator[None]:
     the target is whole: whoever has the deleted one open finds the target and fetches nothing.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(target, ".lock").open("wb") as handle:
-        if not _lock(handle.fileno()):
-            _say(console, f"Another program is fetching {file.name}; waiting for it.")
-            while not _lock(handle.fileno()):
-                time.sleep(LOOK)
-        yield
-
-
-def _lock(handle: int) -> bool:
-    """Take the lock on an open file, if nobody has it; closing the file gives it back."""
+    lock = FileLock(place := _beside(target, ".lock"))
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
+        lock.acquire(blocking=False)
+    except Timeout:
+        _say(console, f"Another program is fetching {file.name}; waiting for it.")
+        lock.acquire(poll_interval=LOOK)
+    try:
+        yield
+    finally:
+        lock.release()
+        with contextlib.suppress(OSError):  # Windows deletes no file that another program waits at
+            if target.exists():
+                place.unlink()
 
 
 def _mismatch(file: File, target: Path, path: Path) -> str:

@@ -73,6 +73,9 @@ def check(
         for checked in check_days(wanted, answers, seed, device.value):
             if not as_json:
                 console.print(verdict(checked.verdict))
+                if device is not Device.cpu and not checked.verdict.asks_of(device.value):
+                    where = f"nothing of day {checked.verdict.day.number} can run on {device}."
+                    console.print(Text(f"  Checked on the CPU: {where}", "quiet"))
             result = checked.look()  # which takes longer, and may find nothing
             results.append(result)
             if belongs_on_board(answers, seed, device.value):

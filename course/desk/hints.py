@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from course.curriculum import Day
-from course.desk.state import recall, remember
+from course.desk.state import changing
 
 GIVEN = "hints"
 
@@ -28,18 +28,16 @@ def read_hints(day: Day) -> dict[str, list[str]]:
 def next_hint(day: Day, exercise: str) -> tuple[list[str], int]:
     """All hints given so far and one more, and how many there are in all."""
     hints = read_hints(day)[exercise]
-    given = recall(GIVEN)
     key = f"{day.stem}/{exercise}"
-    count = min(int(given.get(key, 0)) + 1, len(hints))
-    remember(GIVEN, given | {key: count})
+    with changing(GIVEN) as given:
+        count = given[key] = min(int(given.get(key, 0)) + 1, len(hints))
     return hints[:count], len(hints)
 
 
 def give_back(day: Day) -> bool:
     """The day's hints begin with the first again. Returns whether any had been given."""
-    given = recall(GIVEN)
-    others = {key: count for key, count in given.items() if not key.startswith(f"{day.stem}/")}
-    if others == given:
-        return False
-    remember(GIVEN, others)
-    return True
+    with changing(GIVEN) as given:
+        mine = [key for key in given if key.startswith(f"{day.stem}/")]
+        for key in mine:
+            del given[key]
+    return bool(mine)

@@ -3,32 +3,54 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import select
+import itertools
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-LOOK = 0.1  # seconds between two looks whether to stop
-CTRL_C = "\x03"
+if TYPE_CHECKING:
+    from prompt_toolkit.input import Input
+
+LOOK = 0.05  # seconds between two looks for keys, and how long an Escape may be part of another key
+CTRL_C = "c-c"
 
 
 @contextlib.contextmanager
 def keys_to(receive: Callable[[str], None]) -> Iterator[bool]:
-    """Within it, every key pressed is given to `receive`; yields whether there is a keyboard.
+    """Pass every key pressed within the block to `receive`; yield whether there is a keyboard.
 
-    The terminal is as before afterwards, however the block is left. One that goes away has pressed
-    Ctrl-C.
+    A key has prompt_toolkit's name: `h`, `H`, `home`, `f1`, `c-c`, and `<bracketed-paste>` for
+    whatever is pasted at once. The terminal is as before afterwards, however the block is left. A
+    terminal that goes away has pressed Ctrl-C.
     """
     if not (sys.stdin and sys.stdin.isatty()):
         yield False
         return
-    stop = threading.Event()
-    if sys.platform == "win32":
-        with _reading(_read_windows, receive, stop):
+    from prompt_toolkit.input import create_input  # takes a tenth of a second
+    from prompt_toolkit.output import create_output
+
+    keyboard, screen = create_input(), create_output()
+    with _key_by_key(keyboard), _reading(keyboard, receive):
+        screen.enable_bracketed_paste()
+        screen.flush()
+        try:
             yield True
-        return
+        finally:
+            with contextlib.suppress(OSError):  # there may be no terminal any more
+                screen.disable_bracketed_paste()
+                screen.flush()
+
+
+def _key_by_key(keyboard: Input) -> AbstractContextManager[None]:
+    """The terminal's mode in which keys come without Enter and are not shown."""
+    return keyboard.raw_mode() if sys.platform == "win32" else _cbreak()
+
+
+@contextlib.contextmanager
+def _cbreak() -> Iterator[None]:
+    """Leave Ctrl-C and Ctrl-Z signals, unlike raw mode: they must not wait for a verdict to be made."""
     import termios  # POSIX only
     import tty
 
@@ -36,23 +58,21 @@ def keys_to(receive: Callable[[str], None]) -> Iterator[bool]:
     before = termios.tcgetattr(terminal)
     try:
         tty.setcbreak(terminal)
-        with _reading(_read_posix, receive, stop):
-            yield True
+        yield
     finally:
         with contextlib.suppress(termios.error):  # there may be no terminal any more
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
 @contextlib.contextmanager
-def _reading(
-    read: Callable[[], str], receive: Callable[[str], None], stop: threading.Event
-) -> Iterator[None]:
+def _reading(keyboard: Input, receive: Callable[[str], None]) -> Iterator[None]:
+    stop = threading.Event()
+
     def loop() -> None:
-        try:
-            while not stop.is_set():
-                if key := read():
-                    receive(key)
-        except (EOFError, OSError):
+        while not (keyboard.closed or stop.wait(LOOK)):
+            for key in _pressed(keyboard):
+                receive(key)
+        if not stop.is_set():
             receive(CTRL_C)
 
     thread = threading.Thread(target=loop, daemon=True)
@@ -64,20 +84,11 @@ def _reading(
         thread.join()
 
 
-def _read_posix() -> str:
-    terminal = sys.stdin.fileno()
-    ready, _, _ = select.select([terminal], [], [], LOOK)
-    if not ready:
-        return ""
-    if not (key := os.read(terminal, 1)):
-        raise EOFError("the terminal is gone")
-    return key.decode("latin-1")
+def _pressed(keyboard: Input) -> Iterator[str]:
+    """The names of the keys pressed since the last look, without Alt's: a terminal sends Alt and a letter
+    as Escape and that letter, and starts with Escape what prompt_toolkit may not know either."""
+    from prompt_toolkit.keys import Keys  # see `keys_to`
 
-
-def _read_windows() -> str:
-    import msvcrt  # Windows only
-
-    if not msvcrt.kbhit():  # type: ignore[attr-defined]
-        time.sleep(LOOK)
-        return ""
-    return str(msvcrt.getwch())  # type: ignore[attr-defined]
+    presses = keyboard.read_keys() or keyboard.flush_keys()
+    for press in itertools.takewhile(lambda press: press.key != Keys.Escape, presses):
+        yield press.key.value if isinstance(press.key, Keys) else press.key

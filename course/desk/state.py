@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from course.curriculum import ROOT, Day
 from course.judging.results import CheckResult, DayResult
 
 FOLDER = ROOT / ".course"
+LONGEST_WAIT = 5.0  # seconds for another command, which needs a few milliseconds
 
 
 def recall(name: str) -> dict[str, Any]:
@@ -29,14 +31,32 @@ def recall(name: str) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-def remember(name: str, table: dict[str, Any]) -> None:
-    """Keep a table under this name, if the folder can be written to."""
-    with contextlib.suppress(OSError):
-        FOLDER.mkdir(exist_ok=True)
-        target = FOLDER / f"{name}.json"
-        draft = target.with_suffix(f".{os.getpid()}")
+@contextlib.contextmanager
+def changing(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the remembered table of this name, to be changed, and remember it afterwards.
+
+    Another command that changes it waits meanwhile: `course watch` beside `course check` loses nothing.
+    """
+    from filelock import FileLock  # takes a twelfth of a second
+
+    with contextlib.ExitStack() as alone:
+        # A lock that cannot be had leaves the tool forgetful, and no command without an answer.
+        with contextlib.suppress(OSError, NotImplementedError):
+            FOLDER.mkdir(exist_ok=True)
+            alone.enter_context(FileLock(FOLDER / f"{name}.lock", timeout=LONGEST_WAIT))
+        table = recall(name)
+        yield table
+        with contextlib.suppress(OSError):
+            _write(FOLDER / f"{name}.json", table)
+
+
+def _write(target: Path, table: dict[str, Any]) -> None:
+    draft = target.with_suffix(f".{os.getpid()}")
+    try:
         draft.write_text(json.dumps(table, indent=1), encoding="utf-8")
         draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def fingerprint(day: Day, answer: Path | None) -> str:
@@ -53,9 +73,8 @@ def belongs_on_board(answers: Path, seed: int, device: str = "cpu") -> bool:
 
 def keep_result(result: DayResult, mark: str) -> None:
     """Remember a day's verdict for the file that has this fingerprint."""
-    table = recall("results")
-    table[result.day.stem] = result.as_json() | {"fingerprint": mark, "begun": result.begun}
-    remember("results", table)
+    with changing("results") as table:
+        table[result.day.stem] = result.as_json() | {"fingerprint": mark, "begun": result.begun}
 
 
 def kept_result(day: Day, mark: str) -> DayResult | None:

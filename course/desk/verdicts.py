@@ -42,6 +42,7 @@ def verdict(result: DayResult, most_printed: int = MOST_PRINTED_LINES) -> Render
             checks = [check for check in result.checks if check.exercise == exercise]
             lines += _exercise(exercise, checks, in_full=not told)
             told = told or any(check.went_wrong for check in checks if check.tier == CORE)
+        lines += _skipped(result)
         lines += _invitation(result.invitations)
     if result.printed.strip():
         lines += printed(result.printed, most_printed)
@@ -56,6 +57,17 @@ def _same_for_all(result: DayResult) -> list[RenderableType]:
     return [Padding(line, (0, 0, 0, 2))]
 
 
+def _skipped(result: DayResult) -> list[RenderableType]:
+    """How many checks could not be run here, and why."""
+    reasons = Counter(check.message for check in result.checks if check.status == "skipped")
+    return [
+        Padding(
+            Text(f"{why.rstrip('.')} ({count} of {len(result.checks)} checks).", "skipped"), (0, 2)
+        )
+        for why, count in reasons.items()
+    ]
+
+
 def _exercise(
     exercise: str, checks: Sequence[CheckResult], *, in_full: bool
 ) -> list[RenderableType]:
@@ -66,6 +78,7 @@ def _exercise(
     core = [check for check in checks if check.tier == CORE]
     wrong = [check for check in core if check.is_open]
     passed = sum(check.status == "passed" for check in core)
+    asked = sum(check.status != "skipped" for check in core)
     if wrong:
         status = wrong[0].status
     elif passed:
@@ -73,7 +86,7 @@ def _exercise(
     else:
         status = "skipped"
     mark = f"{MARKS.get(status, '✘')} "
-    count = f"  {passed} of {len(core)}"
+    count = f"  {passed} of {asked}" if asked else ""
     head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
     if wrong and not in_full and wrong[0].went_wrong:

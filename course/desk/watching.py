@@ -30,6 +30,7 @@ from course.workers.pool import Pool
 SETTLE = 15  # milliseconds without a further event after which a save is complete
 LOOK = 1000  # milliseconds between two looks at a file of which no event came
 POLL = 50  # milliseconds between two looks where events never come
+POLLED = f"the file is looked at every {POLL} ms."
 HALF_SAVED = 0.05  # seconds that an empty file is given to become a full one
 
 KEYS = "r run again · h hint · n next day · p previous day · ? keys · q quit"
@@ -40,12 +41,14 @@ n, p      the next day, the previous day
 q, Ctrl-C stop watching; your file stays as it is
 Saving the file is all that is needed otherwise."""
 
-AGAIN = "r\n\r"
+AGAIN = {"r", "c-j", "c-m"}  # Enter is either
+NEIGHBOURS = {"n": 1, "p": -1}
+QUIT = {"q", CTRL_C}
 
 LOOKING = "Looking for what was misunderstood …"
 UNKNOWN = "No known mistake explains all of this."
 
-ROWS_BELOW = 6  # a blank row and a sentence twice, the keys, and the row of the cursor
+ROWS_BELOW = 7  # a blank row and a sentence twice, a notice, the keys, and the row of the cursor
 
 Signature = tuple[int, int, int] | None
 
@@ -64,22 +67,23 @@ class Watch:
         self._mark = ""
         self._moment = ""
         self._has_keys = False
+        self._noticed = ""
 
     def run(self) -> None:
         """Check now, and then at every save, until q or Ctrl-C."""
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
         judge = Judge(self._day, self._seed)
-        with Pool(1, judge.torch_on) as pool, keys_to(self._key) as self._has_keys:
+        with Pool(1, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
             files.start()
             work = self._work(judge, pool)
             try:
-                while (event := self._next_event(work)) != "q":
+                while (event := self._next_event(work)) not in QUIT:
                     if event == "h":
                         self._hint()
                     elif event == "?":
                         self._console.print(Text(HELP, "quiet"))
-                    elif event in "np" and (day := self._neighbour(1 if event == "n" else -1)):
+                    elif event in NEIGHBOURS and (day := self._neighbour(NEIGHBOURS[event])):
                         self._day = day
                         judge = Judge(day, self._seed)
                         work.close()
@@ -95,12 +99,14 @@ class Watch:
         if not self._json:
             self._console.print(Text("Stopped watching.", "quiet"))
 
-    def _key(self, key: str) -> None:
-        self._events.put(key.lower() if key != CTRL_C else "q")
-
     def _watch_files(self, stop: threading.Event) -> None:
-        for _ in saves(lambda: self._day, self._answers, stop, self._say):
+        for _ in saves(lambda: self._day, self._answers, stop, self._notice):
             self._events.put("r")
+
+    def _notice(self, words: str) -> None:
+        """Print words now, and below every verdict, which clears the screen."""
+        self._noticed = words
+        self._say(words)
 
     def _say(self, words: str) -> None:
         if not self._json:
@@ -193,6 +199,8 @@ class Watch:
         self._console.print(
             Text.assemble("\n", (after, "passed" if done else ""), (timing, "quiet"))
         )
+        if self._noticed and self._console.is_terminal:
+            self._console.print(Text(self._noticed, "quiet"))
         if self._has_keys:
             self._console.print(Text(KEYS, "quiet"))
 
@@ -236,14 +244,21 @@ def saves(
 ) -> Iterator[None]:
     """Yield whenever the day's file in the folder was saved, made, replaced or removed.
 
-    The file system is asked for events. Where a change is found and no event came with it, there
-    are none to be had (network and shared folders): from then on the folder is polled, and `say` is
-    told.
+    The file system is asked for events. Where it sends none (network and shared folders: a change is
+    found, and no event came with it) or refuses to (other programs watch too much already), the
+    folder is polled from then on, and `say` is called with the reason.
     """
     last = _signatures(folder)
-    polling = suspicious = False
-    while not stop.is_set():
-        watcher = watchfiles.watch(
+
+    def changed() -> bool:
+        nonlocal last
+        before, last = last, _signatures(folder)
+        watched = day()
+        return last[watched] != before[watched]
+
+    suspicious = False
+    try:
+        for events in watchfiles.watch(
             folder,
             watch_filter=None,
             debounce=10 * SETTLE,
@@ -252,24 +267,20 @@ def saves(
             rust_timeout=LOOK,
             yield_on_timeout=True,
             raise_interrupt=False,
-            force_polling=polling or None,
-            poll_delay_ms=POLL,
             recursive=False,
-        )
-        for events in watcher:
-            now, watched = _signatures(folder), day()
-            changed, last = now[watched] != last[watched], now
-            if changed:
+        ):
+            if found := changed():
                 yield
-            if events or polling:
-                suspicious = False
-            elif suspicious:
+            if suspicious and not events:
                 # Twice in a row a change without an event: this file system sends none.
-                polling = True
-                say(f"This file system reports no changes: the file is looked at every {POLL} ms.")
+                say(f"This file system reports no changes: {POLLED}")
                 break
-            else:
-                suspicious = changed
+            suspicious = found and not events
+    except (OSError, RuntimeError):
+        say(f"Other programs watch as many files as this system allows: {POLLED}")
+    while not stop.wait(POLL / 1000):
+        if changed():
+            yield
 
 
 def _signatures(folder: Path) -> dict[Day, Signature]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
+from filelock import FileLock, Timeout
 
 from course.curriculum import Day
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
@@ -214,17 +214,15 @@ def sole_use(folder: Path) -> Iterator[None]:
         OSError: the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        if os.name == "posix":
-            import fcntl  # POSIX only
-
-            try:
-                fcntl.flock(
-                    lock, fcntl.LOCK_EX | fcntl.LOCK_NB
-                )  # gone with the process, however it ends
-            except BlockingIOError as error:
-                raise InUse(f"another `course grade` is writing into {folder}") from error
+    lock = FileLock(folder / ".lock")  # gone with the process, however it ends
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise InUse(f"another `course grade` is writing into {folder}") from error
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def read_weights(path: Path, days: list[Day]) -> dict[int, float]:

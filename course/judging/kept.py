@@ -86,22 +86,24 @@ class Kept:
         path.parent.mkdir(parents=True, exist_ok=True)
         there = self._members()
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as draft:
-            try:
+            pass
+        part = Path(draft.name)
+        try:
+            with part.open("w+b") as file:
                 if there and not there & self._new.keys():
-                    shutil.copyfileobj(self._path.open("rb"), draft)  # without packing all anew
+                    with self._path.open("rb") as stored:
+                        shutil.copyfileobj(stored, file)  # without packing it again
                     packed = self._new
                 else:
                     packed = {**self._stored_but(self._new), **self._new}
-                with zipfile.ZipFile(draft, "a", zipfile.ZIP_DEFLATED) as archive:
+                with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
                     for member, data in packed.items():
                         archive.writestr(member, data)
-            except BaseException:
-                draft.close()
-                Path(draft.name).unlink(missing_ok=True)
-                raise
-        self._close()
-        Path(draft.name).chmod(0o644)  # an edition is read by others
-        Path(draft.name).replace(path)
+            self._close()
+            part.chmod(0o644)  # an edition is read by others
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
     def _stored_but(self, others: Iterable[str]) -> dict[str, bytes]:
         """What is stored and sound, without other members."""

@@ -127,6 +127,10 @@ class DayResult:
     def total_watertight(self) -> int:
         return _asked(self.extra)
 
+    def asks_of(self, device: str) -> bool:
+        """Whether any check is for this device, though it may have been skipped."""
+        return any(check.device == device for check in self.checks)
+
     def without_words(self) -> DayResult:
         """The verdict on each check, and nothing of what is wrong."""
         bare = (replace(check, message="", misconception=None) for check in self.checks)

@@ -47,36 +47,64 @@ def stub_text(day: Day) -> str:
 
 
 def _earlier_parts(day: Day) -> Iterator[str]:
-    """What the stub imports of earlier days, and how each is made and called."""
+    """What the stub imports of earlier days: how each is made and called, and what it does."""
     files = {module_of(file): file for other in DAYS for file in other.references}
     for node in ast.parse(sorted_imports(import_lines(day, private=False))).body:
         if isinstance(node, ast.ImportFrom) and node.module in files:
             source = reference(files[node.module])
             for alias in node.names:
-                yield from _signatures(source.definitions[alias.name], source)
+                yield from _described(source.definitions[alias.name], source)
 
 
 def _folded(line: str) -> str:
     """A line that is too long for a file, on several: a config has many fields."""
-    return line if len(line) <= WIDEST else textwrap.fill(line, WIDEST, subsequent_indent=" " * 8)
+    if len(line) <= WIDEST:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    further = "" if line.endswith(".") else " " * 8  # a sentence, or a signature
+    return textwrap.fill(line, WIDEST, subsequent_indent=indent + further)
 
 
-def _signatures(definition: Definition, source: Reference) -> Iterator[str]:
-    """A function with its arguments; a class with its own, and those of its public methods below."""
+def _described(definition: Definition, source: Reference) -> Iterator[str]:
+    """A function, or a class with its public methods: the signature of each, and what it does."""
     if isinstance(definition, ast.FunctionDef):
         yield f"{definition.name}({_arguments(definition, source)})"
+        yield from _summary(definition, 1)
         return
     if definition.decorator_list:
         yield f"{definition.name}({_fields(definition)})"
+        yield from _summary(definition, 1)
         return
     methods = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
     made = methods.get("__init__")
     yield f"{definition.name}({_arguments(made, source)})" if made else definition.name
+    yield from _summary(definition, 1)
     for name, method in methods.items():
         if name == "forward":
             yield f"    called with ({_arguments(method, source)})"
+            yield from _summary(method, 2)
         elif not name.startswith("_"):
             yield f"    .{name}({_arguments(method, source)})"
+            yield from _summary(method, 2)
+
+
+def _summary(definition: Definition, depth: int) -> Iterator[str]:
+    """The first sentence of a definition's docstring, and of what it says of the result."""
+    docstring = ast.get_docstring(definition) or ""
+    first, _, _ = docstring.partition("\n\n")
+    _, _, returned = docstring.partition("\nReturns:\n")
+    indent = "    " * depth
+    if first:
+        yield indent + _sentence(first)
+    if returned:
+        yield f"{indent}Returns: {_sentence(returned)}"
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of a text, on one line."""
+    line = " ".join(text.split())
+    first, dot, _ = line.partition(". ")
+    return first + dot.rstrip()
 
 
 def _fields(dataclass: ast.ClassDef) -> str:

@@ -1,15 +1,18 @@
 """Tensors in checks: arrays and tensors looked at alike, modules given weights by name, gradients."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from course.checks import tensors
 from course.checks.arrays import as_numpy, copied, dtype_of, eps_of, same, shaken, upcast
 from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
 from course.checks.loading import load_checks
 from course.checks.tensors import Build, Noting, TensorDraw, missing_device
-from course.curriculum import DAYS
+from course.curriculum import DAYS, ROOT
 from course.judging.expected import expect
 from course.judging.judge import Judge
 from course.references.changed import reference_module
@@ -165,8 +168,38 @@ def test_without_a_gpu_checks_are_skipped(project):
     assert "no CUDA GPU here" in day["checks"][0]["message"]
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_only_checks_of_tensors_are_skipped(project):
+    """Day 10 has both kinds: those that take no tensor are checked, and the others are counted."""
+    stem = DAYS[9].stem
+    accepted = sorted((ROOT / "tests" / "days" / "accepted" / stem).glob("*.py"))
+    shutil.copy(accepted[0], project.root / "exercises" / f"{stem}.py")
+    day = project.check("10", "--device", "cuda")
+    assert {check["status"] for check in day["checks"]} == {"passed", "skipped"}
+    done = project.course("check", "10", "--device", "cuda")
+    skipped = [check for check in day["checks"] if check["status"] == "skipped"]
+    count = f"{len(skipped)} of {len(day['checks'])} checks"
+    assert f"Skipped: no CUDA GPU here ({count})." in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_judge_looks_at_no_skipped_check(monkeypatch):
+    """On no day is anything computed on a device that is not here."""
+    monkeypatch.setattr(tensors, "missing_device", lambda device: "no GPU here")
+    for day in DAYS:
+        judge = Judge(day, device="cuda")
+        looked = []
+        monkeypatch.setattr(judge._truth, "glance", looked.append)
+        judge.look()
+        assert {check.name for check in looked} == {
+            check.name for check in judge.checks if judge._device(check) == "cpu"
+        }
+
+
 def test_numpy_days_know_the_cpu_alone(project):
-    """`--device cuda` is no trouble to them."""
+    """`--device cuda` changes nothing there, and `course check` says so."""
     day = project.check("2", "--device", "cuda")
     assert {check["device"] for check in day["checks"]} == {"cpu"}
     assert day["status"] == "not_started"
+    said = project.course("check", "2", "--device", "cuda").stdout
+    assert "Checked on the CPU: nothing of day 2 can run on cuda." in said

@@ -13,7 +13,6 @@ import time
 
 import psutil
 import pytest
-import watchfiles
 from rich.console import Console
 
 from course.curriculum import DAYS, find_day
@@ -198,6 +197,19 @@ class TestInATerminal:
         terminal.wait()
         assert terminal.exitstatus == 0
 
+    def test_other_keys_do_nothing(self, terminal):
+        """Home, F1, F2, capitals and what is pasted: the first hint is still the first, and day 2 stays."""
+        terminal.expect_exact("\x1b[?2004h")  # "please mark what is pasted"
+        terminal.expect("q quit")
+        for sent in ("\x1b[H", "\x1bOP", "\x1bOQ", "H", "Q", "\x1b[200~npq\x1b[201~"):
+            terminal.send(sent)
+            time.sleep(0.2)  # one key at a time
+        terminal.send("h")
+        assert terminal.expect(["Hint 1 of 5", "Hint 2", "Day 1", "Day 3", "Stopped watching"]) == 0
+        terminal.send("q")
+        terminal.expect_exact("\x1b[?2004l")
+        terminal.expect("Stopped watching")
+
     def test_the_core_is_enough_to_go_on(self, terminal, project, loose):
         """What is only not watertight is an invitation, and the next day may come."""
         terminal.expect("q quit")
@@ -246,54 +258,71 @@ class TestInATerminal:
         process.wait(timeout=PATIENCE)
 
 
-def test_polling_where_no_events_come(project, monkeypatch):
-    """A file system that reports nothing is found out by itself, said once, and polled from then on."""
-    real = watchfiles.watch
-    modes = []
+@pytest.fixture
+def saves_of(project):
+    """Follow day 2's file with `saves`; holds what it said, and waits for the next save it sees."""
+    stop, seen, said = threading.Event(), queue.Queue(), []
+    day, folder = find_day("day02"), project.exercise.parent
 
-    def deaf(*paths, force_polling=None, stop_event=None, **options):
-        modes.append(force_polling)
-        if force_polling:
-            yield from real(*paths, force_polling=True, stop_event=stop_event, **options)
+    def follow():
+        for _ in watching.saves(lambda: day, folder, stop, said.append):
+            seen.put(True)
+
+    thread = threading.Thread(target=follow, daemon=True)
+
+    def begin():
+        thread.start()
+        time.sleep(0.3)
+        return seen, said
+
+    yield begin
+    stop.set()
+    thread.join(timeout=PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_polling_where_no_events_come(project, monkeypatch, saves_of):
+    """A file system that reports nothing is found out by itself, said once, and polled from then on."""
+
+    def deaf(*paths, stop_event, **options):
         while not stop_event.wait(0.05):
             yield set()
 
     monkeypatch.setattr(watching.watchfiles, "watch", deaf)
-    stop, seen, said = threading.Event(), queue.Queue(), []
-    folder = project.exercise.parent
-    day = find_day("day02")
-
-    def follow():
-        for _ in watching.saves(lambda: day, folder, stop, said.append):
-            seen.put(time.monotonic())
-
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    time.sleep(0.3)
-    try:
-        for text in ("first", "second, longer", "third, longer still"):
-            project.exercise.write_text(text, encoding="utf-8")
-            seen.get(timeout=PATIENCE)
-            time.sleep(0.4)
-    finally:
-        stop.set()
-        thread.join(timeout=PATIENCE)
-    assert modes == [None, True]
+    seen, said = saves_of()
+    for text in ("first", "second, longer", "third, longer still"):
+        project.exercise.write_text(text, encoding="utf-8")
+        seen.get(timeout=PATIENCE)
+        time.sleep(0.4)
     assert len(said) == 1
     assert "looked at every" in said[0]
 
 
-def test_events_are_enough_where_they_come(project):
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("OS file watch limit reached."),
+        RuntimeError("Error creating recommended watcher: Too many open files (os error 24)"),
+    ],
+)
+def test_polling_where_no_more_can_be_watched(project, monkeypatch, saves_of, error):
+    """Other programs hold all inotify watches, or all instances: that is said, and saves are still seen."""
+
+    def refuse(*paths, **options):
+        raise error
+
+    monkeypatch.setattr(watching.watchfiles, "watch", refuse)
+    seen, said = saves_of()
+    for text in ("first", "second, longer"):
+        project.exercise.write_text(text, encoding="utf-8")
+        seen.get(timeout=PATIENCE)
+    assert len(said) == 1
+    assert "looked at every" in said[0]
+
+
+def test_events_are_enough_where_they_come(project, saves_of):
     """No polling on an ordinary file system, even when nothing happens for a while."""
-    stop, seen, said = threading.Event(), queue.Queue(), []
-    day = find_day("day02")
-
-    def follow():
-        for _ in watching.saves(lambda: day, project.exercise.parent, stop, said.append):
-            seen.put(True)
-
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
+    seen, said = saves_of()
     time.sleep(2.5)
     for text in ("first", "second, longer"):
         project.exercise.write_text(text, encoding="utf-8")
@@ -301,8 +330,6 @@ def test_events_are_enough_where_they_come(project):
         time.sleep(1.2)
     (project.exercise.parent / "other.py").write_text("", encoding="utf-8")
     time.sleep(0.3)
-    stop.set()
-    thread.join(timeout=PATIENCE)
     assert said == []
     assert seen.empty()
 
@@ -325,6 +352,16 @@ def test_watch_without_a_day_takes_the_next(project):
     finally:
         process.kill()
         process.wait()
+
+
+def test_what_is_said_of_the_file_system_stays_on_the_screen(tmp_path):
+    """A verdict clears the screen."""
+    console = Console(file=io.StringIO(), force_terminal=True, theme=display.THEME)
+    watch = watching.Watch(DAYS[1], tmp_path, console, as_json=False, seed=0)
+    watch._checked = Checked(DayResult(DAYS[1], (), begun=True))
+    watch._notice("The file is looked at.")
+    watch._show()
+    assert console.file.getvalue().count("The file is looked at.") == 2
 
 
 @pytest.mark.parametrize("rows", [4, 9, 14])

@@ -109,6 +109,18 @@ def test_a_kill_while_writing(path):
         assert numbers(Kept(path).read("a")) == numbers(Kept(path).read("b")) == [1, 2]
 
 
+def test_a_file_that_cannot_be_replaced_leaves_no_draft(path, monkeypatch):
+    """On Windows, while another program reads it."""
+    written(path, a=SEEN)
+
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(type(path), "replace", refuse)
+    written(path, b=SEEN)
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_it_is_bounded(path, monkeypatch):
     """The files that were used longest ago go first."""
     written(path, a=SEEN)

@@ -74,7 +74,8 @@ def test_imports_are_what_the_definition_needs():
 
 
 def test_a_stub_says_how_what_it_imports_is_called():
-    """Each earlier part with its arguments as the reference has them; nothing where nothing is imported."""
+    """Each earlier part with its arguments as the reference has them, and what it does and returns; nothing
+    where nothing is imported."""
     head, _, _ = stub_text(find_day("13")).partition("\nimport torch")
     assert head.endswith(
         textwrap.dedent('''\
@@ -82,13 +83,31 @@ def test_a_stub_says_how_what_it_imports_is_called():
         What is imported from them below:
 
             LayerNorm(features, eps=1e-5)
+                Give every vector mean 0 and variance 1, then a learnt scale and shift.
                 called with (x)
+                    Norm the last axis.
+                    Returns: The shape and dtype of `x`.
             SublayerConnection(size, dropout, norm="post")
+                A shortcut around a sublayer, and a norm.
                 called with (x, sublayer)
+                    Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
+                    Returns: The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
             clones(module, n)
+                n copies of a module with parameters of their own, none of them the original.
+                Returns: An `nn.ModuleList`, so that the model finds the parameters.
         """
-        ''')
+        ''')  # noqa: E501
     )
+    head = stub_text(find_day("32"))
+    assert (
+        "    past_length(tokens, cache, config)\n"
+        "        The position of a chunk's first token: how many tokens a model has read before it.\n"
+    ) in head
+    assert (
+        "        .update(layer, key, value)\n"
+        "            Append a chunk to one layer.\n"
+        "            Returns: All keys and all values of that layer up to now"
+    ) in head
     assert "    attention(query, key, value, mask=None)\n" in stub_text(find_day("4"))
     assert "imported" not in stub_text(find_day("1"))
 
