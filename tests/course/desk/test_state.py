@@ -8,6 +8,7 @@ from course.curriculum import DAYS
 from course.desk import state
 from course.judging.results import DayResult
 
+
 def test_two_commands_at_once_lose_nothing(tmp_path, monkeypatch):
     """A verdict that comes while another is being kept waits for its turn."""
     monkeypatch.setattr(state, "FOLDER", tmp_path)
