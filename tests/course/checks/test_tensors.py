@@ -190,7 +190,7 @@ def test_a_judge_looks_at_no_skipped_check(monkeypatch):
         judge = Judge(day, device="cuda")
         looked = []
         monkeypatch.setattr(judge._truth, "glance", looked.append)
-        judge.look()
+        list(judge.looking())
         assert {check.name for check in looked} == {
             check.name for check in judge.checks if judge._device(check) == "cpu"
         }

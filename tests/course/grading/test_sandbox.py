@@ -26,14 +26,14 @@ class Alone:
     def __init__(self, found):
         self.worker = WalledWorker(found, "cpu")
         self.observations = []
-        hear = self.worker.hear
+        hearing = self.worker.hearing
 
         def remember(*how):
-            message, observation = hear(*how)
+            message, observation = yield from hearing(*how)
             self.observations.append(observation)
             return message, observation
 
-        self.worker.hear = remember
+        self.worker.hearing = remember
 
     def take(self, torch_on):
         return self.worker
