@@ -202,7 +202,8 @@ class Worker:
                 sleeps = waited > waiting / 2 and spent < ASLEEP * waited
                 if spent > computing or waited > waiting or sleeps:
                     self.end()
-                    raise TimedOut(TOO_LONG.format(min(waited, PATIENCE))) from None
+                    told = computing if spent > computing else round(waited)
+                    raise TimedOut(TOO_LONG.format(told)) from None
                 yield
                 continue
             try:
