@@ -187,7 +187,7 @@ def test_memory(found, monkeypatch):
     with pytest.raises(OutOfMemory, match="over 4 GB"):
         hear(
             found,
-            "import mmap\nx = mmap.mmap(-1, 2**31)\nfor i in range(0, 2**31, 4096): x[i] = 1",
+            "import mmap\nx = mmap.mmap(-1, 3 * 2**30)\nfor i in range(0, 3 * 2**30, 4096): x[i] = 1",
             patience=30.0,
         )
 
