@@ -28,7 +28,16 @@ SAMPLE_DAYS = (DAYS[1], DAYS[7], DAYS[8])  # for a change to the judge: in NumPy
 # are listed as well: their tests run the `course` command, whose imports are not followed.
 READ: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("CONTRIBUTING.md", "NOTES.md", "LICENSE", ".editorconfig"), ()),
-    **dict.fromkeys((".ci/*", ".dockerignore", ".gitignore", "benchmarks/*"), ()),
+    **dict.fromkeys(
+        (
+            ".ci/*",
+            ".dockerignore",
+            ".gitignore",
+            "tests/days/misconceptions/ruff.toml",
+            "benchmarks/*",
+        ),
+        (),
+    ),
     "README.md": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
     "pictures/*": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
     "Makefile": ("tests/course/test_first_contact.py", "tests/test_selection.py"),
@@ -39,6 +48,7 @@ READ: dict[str, tuple[str, ...]] = {
     "studies/*": ("tests/laboratory",),
     "paper_notes/*": ("tests/notebooks/test_lessons.py", "tests/website/test_pages.py"),
     "exercises/stubs.json": ("course/references/written.py",),
+    "course/judging/command.py": ("tests/course/desk/test_command.py",),
     "course/judging/known_messages.txt": ("course/judging/vocabulary.py",),
     "course/grading/*": ("tests/course/grading",),
     "course/desk/*": ("tests/course/desk/test_command.py", "tests/course/desk/test_golden.py"),

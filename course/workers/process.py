@@ -52,13 +52,12 @@ Serve = Callable[[dict[str, Any], Send], None]
 """Answers a request."""
 
 
-def main(device: str | None = None, serving: str = "", is_forked: bool = False) -> None:
+def main(device: str | None = None, serving: str = "") -> None:
     """Wait for requests, and answer them.
 
     Args:
         device: where torch will compute, if it is needed.
         serving: the module whose `serve` answers requests that ask for no checks.
-        is_forked: whether another process imports what later workers may need.
     """
     channel = Channel()
     if device is not None:
@@ -70,7 +69,7 @@ def main(device: str | None = None, serving: str = "", is_forked: bool = False) 
     requests: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_listen, args=(channel, requests), daemon=True).start()
     threading.Thread(target=_watch_the_clock, args=(channel,), daemon=True).start()
-    request = _first(requests, iter(()) if is_forked or device is None else imports_ahead())
+    request = _first(requests, iter(()) if device is None else imports_ahead())
     if device in (None, "cpu"):  # a GPU's driver reserves far more than it uses
         _limit_memory()
     sys.path[:] = [entry for entry in sys.path if entry not in ("", str(ROOT))]
