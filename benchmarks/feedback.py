@@ -195,7 +195,7 @@ def cold(day: Day, kind: str, folder: Path, cache: Path) -> float:
 
 
 def fill(day: Day) -> None:
-    """Observe all that diagnoses of the day need, and of the next, which `course watch` prepares while idle."""
+    """Observe all that diagnoses of the day need, and of the next: `course watch` prepares it while idle."""
     for one in DAYS[day.number - 1 : day.number + 1]:
         for _ in Judge(one).prepare():
             pass
