@@ -169,6 +169,8 @@ def _keep_aside(path: Path) -> Path:
         count += 1
         target = folder / f"{path.stem}-{stamp}-{count}{path.suffix}"
 
+    if not os.access(path, os.R_OK):
+        display.fail(f"{display.shown(path)} cannot be read, and so not kept. Nothing was changed.")
     with display.writing(target):
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
