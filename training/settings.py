@@ -97,7 +97,7 @@ class Settings:
     # auto is half precision on a GPU, and fp32 elsewhere
     precision: str = among("auto", "fp32", "bf16", "fp16", default="auto")
     compile: bool = False  # by torch.compile: slow to start, faster on a GPU
-    fused: bool = True  # attention in one kernel, which never stores the weights; false for answers
+    fused: bool = True  # the paper's attention in one kernel, which never stores the weights
     recompute: bool = False  # activations of a layer anew in the backward pass
     shard: bool = False  # FSDP2 in place of DDP where there are several processes
 
@@ -164,6 +164,11 @@ def load(path: Path) -> Settings:
         return from_yaml(path.read_bytes(), path)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
+
+
+def named(path: Path) -> set[str]:
+    """The settings that a YAML file which can be loaded names; the others have their defaults."""
+    return set(yaml.safe_load(path.read_bytes()))
 
 
 def from_yaml(text: bytes | str, path: Path) -> Settings:
