@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training import settings as settings_
-from training.checkpoints import Damaged, previous, read_state, write_whole
+from training.checkpoints import Damaged, draft_of, previous, read_state, write_whole
 from training.errors import Refused
 from training.parts import Workshop, needed
 from training.settings import Settings
@@ -86,7 +86,7 @@ class Run:
         """A new run in a folder of its own.
 
         Args:
-            folder: which is not there yet, or empty.
+            folder: which is not there yet, or empty; what a kill has left of a config does not count.
             settings: of the run.
             workshop: who keeps a learner's files, where the settings name some.
 
@@ -102,7 +102,7 @@ class Run:
             )
         made = not folder.exists()
         try:
-            if not made and (not folder.is_dir() or any(folder.iterdir())):
+            if not made and (not folder.is_dir() or set(folder.iterdir()) - {draft_of(run.config)}):
                 raise Refused(f"{folder} is there already, and holds something else")
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -19,9 +19,11 @@ from rich.console import Console
 
 from course.curriculum import ROOT
 from laboratory import digests, running, study
+from laboratory.cell import perform
 from laboratory.results import Results
 from laboratory.study import Study
 from training.errors import Refused
+from training.run import Run
 
 SILENT = Console(quiet=True)
 STUDY = {
@@ -107,6 +109,22 @@ def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name
 
 def _found() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_a_kill_while_a_cell_was_begun_is_no_obstacle(small: Study, tmp_path: Path) -> None:
+    """A draft of its config is left, and nothing else: the cell begins again."""
+    cell = small.cells[0]
+    folder = tmp_path / "cell"
+    folder.mkdir()
+    (folder / "config.yaml.part").write_bytes(b"task: te")
+    perform(cell, folder, "cpu")
+    assert Run(folder).settings() == cell.settings
+    assert not list(folder.glob("*.part"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
+    with pytest.raises(Refused, match="is there already, and holds something else"):
+        perform(cell, other, "cpu")
 
 
 def test_two_at_once_are_one_too_many(small: Study, tmp_path: Path) -> None:
