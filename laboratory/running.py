@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ from laboratory.results import Results, Seen
 from laboratory.study import Cell, Study
 from laboratory.workers import Done, Job, perform_all
 from training import devices
+from training.cores import cores
 from training.errors import Refused
 
 RUNS = Path("runs") / "studies"
@@ -44,7 +44,7 @@ def run(
     Args:
         study: which.
         device: auto, cpu, cuda or mps.
-        jobs: cells side by side; as many as there are cores, or GPUs, if left out.
+        jobs: cells side by side; as many as it may use cores, or there are GPUs, if left out.
         data_dir: where the data's files lie.
         console: where it is shown.
         runs: where the cells are kept.
@@ -84,8 +84,7 @@ def places_of(device: str, jobs: int | None) -> list[str]:
     """The device of each process."""
     found = devices.pick(device)
     if found.type != "cuda" or found.index is not None:
-        cores = os.cpu_count() or 1
-        return [str(found)] * (jobs or (cores if found.type == "cpu" else 1))
+        return [str(found)] * (jobs or (cores() if found.type == "cpu" else 1))
     count = torch.cuda.device_count()
     return [f"cuda:{number % count}" for number in range(jobs or count)]
 
