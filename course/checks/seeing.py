@@ -106,7 +106,8 @@ def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     import torch  # a second, which a day in NumPy does not need
 
     threads = torch.get_num_threads()
-    with torch.random.fork_rng([] if device == "cpu" else None):
+    devices, kind = ([], "cuda") if device == "cpu" else (None, torch.device(device).type)
+    with torch.random.fork_rng(devices, device_type=kind):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
         if device != "cpu":
             torch.manual_seed(seed)
