@@ -245,7 +245,7 @@ def find_days(asked: str) -> list[Day]:
 def _range(asked: str) -> list[Day]:
     if not re.fullmatch(r"(day|[\d\W_])*", asked.strip().lower()):
         return [find_day(asked)]
-    ends = re.fullmatch(r"(?:day)?(\d+)(?:-(?:day)?(\d+))?", asked.strip().lower())
+    ends = re.fullmatch(r"(?:day)?(\d+)(?:\s*-\s*(?:day)?(\d+))?", asked.strip().lower())
     if not ends:
         raise NoSuchDay(
             f"Days are given as 8, 8-14 or 1-3,8, from 1 to {len(DAYS)}, got '{_short(asked)}'."

@@ -52,13 +52,14 @@ def run(
     Raises:
         Refused: data that cannot be had, a folder that cannot be written or is in use, or cells that failed.
     """
+    begun = commit(study.name)  # now: until the last cell has ended much may be committed
     places = places_of(device, jobs)
     folder = runs / study.name
     with _alone(folder, study.name):
         step = yardstick()
         planned, fingerprint = _planned(study, places[0], data_dir, folder)
         seen = _performed(planned, places, console)
-    return Results(study.name, study.full, _made(places[0], fingerprint, step), seen)
+    return Results(study.name, study.full, _made(places[0], begun, fingerprint, step), seen)
 
 
 @contextmanager
@@ -178,21 +179,21 @@ class Showing:
 # --- Where they come from -------------------------------------------------------------------------
 
 
-def _made(place: str, fingerprint: str, step: float) -> dict[str, str | int | float]:
+def _made(place: str, begun: str, fingerprint: str, step: float) -> dict[str, str | int | float]:
     device = torch.device(place)
     return {
         "torch": torch.__version__,
         "machine": kind_of(device),
         "device": device.type,
         "threads": THREADS,
-        "commit": commit(),
+        "commit": begun,
         "data": fingerprint,
         "yardstick": round(step, 6),
     }
 
 
-def commit() -> str:
-    """Of git, and whether files have changed since; unknown outside a clone."""
+def commit(study: str) -> str:
+    """Of git, and whether the code or the study has changed since; unknown outside a clone."""
     try:
         head, changed = (
             subprocess.run(
@@ -200,7 +201,7 @@ def commit() -> str:
             ).stdout.strip()
             for words in (
                 ("rev-parse", "--short=12", "HEAD"),
-                ("status", "--porcelain", "--", "*.py"),
+                ("status", "--porcelain", "--", "*.py", f"studies/{study}/study.yaml"),
             )
         )
     except (OSError, subprocess.CalledProcessError):

@@ -154,7 +154,7 @@ def test_ranges_of_days():
         find_days("14-8")
     with pytest.raises(NoSuchDay, match="There is no day 41"):
         find_days("40-41")
-    assert find_days("1-2,decoder,40") == [DAYS[0], DAYS[1], DAYS[12], DAYS[39]]
+    assert find_days("1 - 2, decoder,40") == [DAYS[0], DAYS[1], DAYS[12], DAYS[39]]
 
 
 @pytest.mark.parametrize(
