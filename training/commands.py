@@ -225,8 +225,12 @@ def compare(
         list[Path], typer.Argument(metavar="RUN", help="The folders of two runs or more.")
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The picture, .png, .svg or .pdf.")
-    ] = Path("compare.png"),
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The picture, .png, .svg or .pdf; compare.png in the first run's folder if left out.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
     ] = False,

@@ -5,7 +5,7 @@ vocabulary.json     the vocabularies
 best.safetensors    the weights that did best on the validation split
 last.safetensors    those of the end
 last.state          all that resuming needs; previous.state is the one before it
-metrics.csv, curves.png, attention.png, events.out.tfevents.…
+metrics.csv, curves.png, attention.png, compare.png, events.out.tfevents.…
 answers/            the files of a learner's own parts, where it has any
 """
 
@@ -67,6 +67,10 @@ class Run:
     @property
     def attention(self) -> Path:
         return self.folder / "attention.png"
+
+    @property
+    def comparison(self) -> Path:
+        return self.folder / "compare.png"
 
     @property
     def answers(self) -> Path:
