@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from training.checkpoints import read_weights
+from training.corpora import LANGUAGES
 from training.devices import under_torchrun
 from training.errors import Refused
 from training.model import in_bytes
@@ -89,7 +90,15 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
     if found.task != task:
         raise Refused(f"{config or shipped} is for the task {found.task!r}, not {task!r}")
     found = found.but(changes)
-    if task == "text" and found.data:
+    if (
+        task == "translation"
+        and found.data not in LANGUAGES
+        and {"source", "target"} & set(changes)
+    ):
+        raise Refused(
+            "source and target are for corpora: a file's pairs are read from left to right"
+        )
+    if found.data and Path(found.data).is_file() and found.data not in LANGUAGES:
         found = found.but({"data": str(Path(found.data).resolve())})
     if found.answers:
         found = found.but({"answers": str(Path(found.answers).resolve())})

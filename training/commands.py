@@ -59,7 +59,10 @@ def train(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="For translation toy, multi30k or wmt14; for text a file."),
+        typer.Option(
+            help="For translation toy, multi30k, wmt14, or a file of yours with a sentence, a tab and its "
+            "translation in each line; for text a file."
+        ),
     ] = None,
     source: Annotated[str | None, typer.Option(help="For translation: from en, de or fr.")] = None,
     target: Annotated[str | None, typer.Option(help="For translation: into en, de or fr.")] = None,

@@ -61,9 +61,9 @@ class Settings:
     answers: str = ""  # a folder of exercises whose parts stand in for the reference's
 
     # The data
-    data: str = ""  # translation: toy, multi30k or wmt14; text: the file
+    data: str = ""  # translation: toy, multi30k, wmt14 or a file of pairs; text: the file
     data_dir: str = ""  # a folder in which the files of others are looked for first
-    source: str = "en"  # translation: from this language: en, de or fr
+    source: str = "en"  # translation: from this language of a corpus: en, de or fr
     target: str = "fr"  # translation: into this one
     lowercase: bool = False  # translation: learn, answer and measure in small letters
     vocabulary: int = within(0, 1_000_000, 0)  # tokens of byte-pair encoding; 0 is characters

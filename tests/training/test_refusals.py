@@ -36,6 +36,15 @@ def refused(*arguments: str) -> str:
             "fused is for model=paper: model=gpt",
         ),
         (["shakespeare", "--config", "fused.yaml"], "model=llama computes attention step by step"),
+        (
+            ["translation", "--data", "short.txt"],
+            "short.txt must have a sentence, a tab and its translation in each line, and line 1 is "
+            "'so short'",
+        ),
+        (
+            ["translation", "--data", "short.txt", "--source", "de"],
+            "a file's pairs are read from left to right",
+        ),
         (["copy", "--answers", "."], "No part of this model is yours"),
         (["text", "--data", "short.txt", "--out", "mine"], "The text is too short"),
     ],
