@@ -115,8 +115,10 @@ class Run:
             if settings.answers:
                 needed(workshop).keep(Path(settings.answers), run.answers)
             run.keep(settings)
-        except OSError as error:
+        except (OSError, Refused) as error:
             run.forget(made)
+            if isinstance(error, Refused):
+                raise
             raise Refused(f"{folder} cannot be written: {error.strerror}") from error
         return run
 
