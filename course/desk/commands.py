@@ -56,7 +56,7 @@ def check(
         typer.Argument(
             parser=days_argument,
             metavar="[DAY]...",
-            help="8, day08, 8-14 or a topic such as decoder; all if left out",
+            help="8, day08, 8-14, 1-3,8 or a topic such as decoder; all if left out",
         ),
     ] = None,
     answers: Answers = EXERCISES,
