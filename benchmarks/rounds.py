@@ -6,7 +6,6 @@ A machine is not equally fast all the time, so figures are compared that come fr
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -21,6 +20,8 @@ import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from training.cores import cores
 
 Figure = TypeVar("Figure")
 Facts = dict[str, str | int]
@@ -82,7 +83,7 @@ def machine() -> Facts:
     """Where the figures come from."""
     return {
         "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count() or 0,
+        "cores": cores(),
         "python": platform.python_version(),
     }
 

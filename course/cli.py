@@ -11,13 +11,16 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from course.references.editions import WHOLE
 from course.terminal.arguments import EXERCISES, Answers
+
+if TYPE_CHECKING:  # training is not in an edition
+    from training.program import Program
 
 DESK = "course.desk.commands"
 TRAINING = "training.commands"
@@ -125,7 +128,7 @@ def doctor() -> None:
     raise typer.Exit(0 if examine(walls) else 1)
 
 
-def _program() -> Any:
+def _program() -> Program:
     """What the commands of training are joined to."""
     from course.assembly import runs
     from course.terminal import display

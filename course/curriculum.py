@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 RAISE = "raise NotImplementedError"  # stands in a stub where the learner's code is to come
 ANSWER_TAG = "answer"  # on the cells of a notebook that are the answer
+LONGEST_SHOWN = 40  # characters of what was typed, in a message
 
 
 @dataclass(frozen=True)
@@ -213,12 +214,11 @@ def find_day(asked: str) -> Day:
     Raises:
         NoSuchDay: no day fits, or several do; the message names what is allowed.
     """
-    if match := re.fullmatch(r"(?:day)?(\d{1,9})", asked.strip().lower()):
-        number = int(match[1])
-        if not 1 <= number <= len(DAYS):
-            raise NoSuchDay(f"There is no day {number}: the days are 1 to {len(DAYS)}.")
-        return DAYS[number - 1]
     word = asked.strip().lower().replace("-", "_").replace(" ", "_")
+    if match := re.fullmatch(r"(?:day)?(\d+)", word):
+        return _numbered(match[1])
+    if re.fullmatch(r"(day|[\d\W_])*", word):  # no topic, and so perhaps a range
+        raise NoSuchDay(f"One day is wanted, such as 8 or day08, got '{_short(asked)}'.")
     fitting = [day for day in DAYS if word == day.stem] or [
         day for day in DAYS if word and word in day.stem
     ]
@@ -228,24 +228,46 @@ def find_day(asked: str) -> Day:
         names = ", ".join(f"{day.number} ({day.stem})" for day in fitting)
         raise NoSuchDay(f"'{asked}' fits several days: {names}. Say which by its number.")
     raise NoSuchDay(
-        f"No day is called '{asked}'. Use a number from 1 to {len(DAYS)}, a name such as day08, "
-        "or a topic such as decoder; `course` lists them all."
+        f"No day is called '{_short(asked)}'. Use a number from 1 to {len(DAYS)}, a name such as "
+        "day08, or a topic such as decoder; `course` lists them all."
     )
 
 
 def find_days(asked: str) -> list[Day]:
-    """The days meant by a day, or by a range such as `8-14`.
+    """The days meant by a day, by a range such as `8-14`, or by several of them, `1-3,8`.
 
     Raises:
-        NoSuchDay: as for one day; or the range ends before it begins.
+        NoSuchDay: as for one day; a range that is not two days; or it ends before it begins.
     """
-    ends = re.fullmatch(r"((?:day)?\d{1,9})-((?:day)?\d{1,9})", asked.strip().lower())
-    if not ends:
+    return [day for part in asked.split(",") for day in _range(part)]
+
+
+def _range(asked: str) -> list[Day]:
+    if not re.fullmatch(r"(day|[\d\W_])*", asked.strip().lower()):
         return [find_day(asked)]
-    first, last = find_day(ends[1]), find_day(ends[2])
+    ends = re.fullmatch(r"(?:day)?(\d+)(?:\s*-\s*(?:day)?(\d+))?", asked.strip().lower())
+    if not ends:
+        raise NoSuchDay(
+            f"Days are given as 8, 8-14 or 1-3,8, from 1 to {len(DAYS)}, got '{_short(asked)}'."
+        )
+    first, last = (_numbered(end) for end in (ends[1], ends[2] or ends[1]))
     if first.number > last.number:
-        raise NoSuchDay(f"'{asked}' ends before it begins: did you mean {ends[2]}-{ends[1]}?")
+        correct = f"{last.number}-{first.number}"
+        raise NoSuchDay(f"'{asked}' ends before it begins: did you mean {correct}?")
     return list(DAYS[first.number - 1 : last.number])
+
+
+def _numbered(digits: str) -> Day:
+    """The day with this number, which may have any length."""
+    number = digits.lstrip("0") or "0"
+    day = next((day for day in DAYS if str(day.number) == number), None)
+    if day is None:
+        raise NoSuchDay(f"There is no day {_short(number)}: the days are 1 to {len(DAYS)}.")
+    return day
+
+
+def _short(asked: str) -> str:
+    return asked if len(asked) <= LONGEST_SHOWN else f"{asked[:LONGEST_SHOWN]}…"
 
 
 def module_of(file: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
 import threading
@@ -10,12 +11,18 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from course.terminal import display
 from course.terminal.arguments import EXERCISES, Answers
 from explorer.topics import NoSuchTopic, topic_of
 
 HERE = "127.0.0.1"  # pages run a learner's code: nobody else's business
+WARNING = (
+    "Everyone who can reach this address can open the pages, and through them call the code of your "
+    "answers on this machine. There is no password and no encryption: use --host only in a network that "
+    "you trust."
+)
 
 
 def explore(
@@ -25,6 +32,14 @@ def explore(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of the server; 0 takes a free one.")
     ] = 0,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where the server listens. 0.0.0.0 lets other machines in, for a container or a remote "
+            "machine: only in a network that you trust.",
+        ),
+    ] = HERE,
     answers: Answers = EXERCISES,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
@@ -40,16 +55,14 @@ def explore(
 
     os.environ[ANSWERS] = str(answers.resolve())
 
-    with socket.socket() as listening:
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((HERE, port))
-        except OSError as error:
-            raise typer.BadParameter(f"port {port} cannot be had: {error.strerror}") from error
-        listening.listen()
-        address = f"http://{HERE}:{listening.getsockname()[1]}{path}"
-        display.console().print(f"The explorer is at {address}\nCtrl-C ends it.")
-        if browser:
+    with _listening(host, port) as listening:
+        bound, taken = listening.getsockname()[:2]
+        where = ipaddress.ip_address(bound)
+        address = f"http://{_name_of(where)}:{taken}{path}"
+        display.console().print(f"The explorer is at {address}\nCtrl-C ends it.", soft_wrap=True)
+        if not where.is_loopback:
+            display.console(stderr=True).print(Text(WARNING, "failed"))
+        elif browser:
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
         # A page that is open would keep it from ending for as long as somebody looks at it.
         settings = uvicorn.Config(application(), log_level="critical", timeout_graceful_shutdown=1)
@@ -57,3 +70,29 @@ def explore(
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
         os._exit(0)  # the threads of pages that are open would keep the process
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address, or at that of a name."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise typer.BadParameter(f"there is no address {host!r}", param_hint="--host") from error
+    listening = socket.socket(family, kind)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise typer.BadParameter(
+            f"port {port} of {host} cannot be had: {error.strerror}", param_hint="--port"
+        ) from error
+    listening.listen()
+    return listening
+
+
+def _name_of(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    """An address as a browser takes it; this machine's name, where it is all addresses."""
+    if address.is_unspecified:
+        return socket.gethostname()
+    return f"[{address}]" if address.version == 6 else str(address)

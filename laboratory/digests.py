@@ -17,6 +17,15 @@ from laboratory.study import Cell
 ROOT = Path(__file__).resolve().parent.parent
 CELL = ROOT / "laboratory" / "cell.py"
 WHERE = ("data_dir",)  # settings that say where something lies
+COMPUTES_NOTHING = (
+    # What they read is part of the digest: the settings, and a fingerprint of the data.
+    *("laboratory/study.py", "training/settings.py"),
+    *("training/corpora.py", "training/downloads.py", "training/grammar.py"),
+    # What they write and print has been computed before.
+    *("laboratory/results.py", "training/checkpoints.py", "training/run.py"),
+    *("training/errors.py", "training/monitor.py", "training/stopping.py"),
+)
+"""Files that a cell imports, and that no figure depends on: they may change without a new run."""
 
 
 def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
@@ -45,23 +54,41 @@ def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
 
 @functools.cache
 def _code() -> str:
-    """Of what the code does that a cell is computed by: comments and docstrings may change."""
+    """Of what the code does that a cell is computed by: comments, docstrings and the words of an
+    exception may change."""
     digest = hashlib.sha256()
     for _, tree in sorted(_needed(CELL).items()):
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 node.value.value = ""
-        digest.update(ast.dump(tree).encode())
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                node.exc.args, node.exc.keywords = [], []
+        digest.update(_dumped(tree).encode())
     return digest.hexdigest()
 
 
+def _dumped(node: object) -> str:
+    """Syntax as text. Versions of Python add fields, which are empty in older code: those are left out."""
+    if isinstance(node, ast.AST):
+        given = [
+            (name, one) for name, one in ast.iter_fields(node) if one is not None and one != []
+        ]
+        return (
+            f"{type(node).__name__}({', '.join(f'{name}={_dumped(one)}' for name, one in given)})"
+        )
+    if isinstance(node, list):
+        return f"[{', '.join(map(_dumped, node))}]"
+    return repr(node)
+
+
 def _needed(start: Path) -> dict[Path, ast.Module]:
-    """A file of ours, and all that it imports by whatever detour."""
+    """A file of ours, and all that it imports by whatever detour, but what computes nothing."""
     found: dict[Path, ast.Module] = {}
+    passed_over = {ROOT / name for name in COMPUTES_NOTHING}
     left = [start]
     while left:
         file = left.pop()
-        if file not in found:
+        if file not in found and file not in passed_over:
             found[file] = ast.parse(file.read_bytes())
             left += _imported(found[file])
     return found

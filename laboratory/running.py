@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ from laboratory.results import Results, Seen
 from laboratory.study import Cell, Study
 from laboratory.workers import Done, Job, perform_all
 from training import devices
+from training.cores import cores
 from training.errors import Refused
 
 RUNS = Path("runs") / "studies"
@@ -44,7 +44,7 @@ def run(
     Args:
         study: which.
         device: auto, cpu, cuda or mps.
-        jobs: cells side by side; as many as there are cores, or GPUs, if left out.
+        jobs: cells side by side; as many as it may use cores, or there are GPUs, if left out.
         data_dir: where the data's files lie.
         console: where it is shown.
         runs: where the cells are kept.
@@ -52,13 +52,14 @@ def run(
     Raises:
         Refused: data that cannot be had, a folder that cannot be written or is in use, or cells that failed.
     """
+    begun = commit(study.name)  # now: until the last cell has ended much may be committed
     places = places_of(device, jobs)
     folder = runs / study.name
     with _alone(folder, study.name):
         step = yardstick()
         planned, fingerprint = _planned(study, places[0], data_dir, folder)
         seen = _performed(planned, places, console)
-    return Results(study.name, study.full, _made(places[0], fingerprint, step), seen)
+    return Results(study.name, study.full, _made(places[0], begun, fingerprint, step), seen)
 
 
 @contextmanager
@@ -84,8 +85,7 @@ def places_of(device: str, jobs: int | None) -> list[str]:
     """The device of each process."""
     found = devices.pick(device)
     if found.type != "cuda" or found.index is not None:
-        cores = os.cpu_count() or 1
-        return [str(found)] * (jobs or (cores if found.type == "cpu" else 1))
+        return [str(found)] * (jobs or (cores() if found.type == "cpu" else 1))
     count = torch.cuda.device_count()
     return [f"cuda:{number % count}" for number in range(jobs or count)]
 
@@ -179,21 +179,21 @@ class Showing:
 # --- Where they come from -------------------------------------------------------------------------
 
 
-def _made(place: str, fingerprint: str, step: float) -> dict[str, str | int | float]:
+def _made(place: str, begun: str, fingerprint: str, step: float) -> dict[str, str | int | float]:
     device = torch.device(place)
     return {
         "torch": torch.__version__,
         "machine": kind_of(device),
         "device": device.type,
         "threads": THREADS,
-        "commit": commit(),
+        "commit": begun,
         "data": fingerprint,
         "yardstick": round(step, 6),
     }
 
 
-def commit() -> str:
-    """Of git, and whether files have changed since; unknown outside a clone."""
+def commit(study: str) -> str:
+    """Of git, and whether the code or the study has changed since; unknown outside a clone."""
     try:
         head, changed = (
             subprocess.run(
@@ -201,7 +201,7 @@ def commit() -> str:
             ).stdout.strip()
             for words in (
                 ("rev-parse", "--short=12", "HEAD"),
-                ("status", "--porcelain", "--", "*.py"),
+                ("status", "--porcelain", "--", "*.py", f"studies/{study}/study.yaml"),
             )
         )
     except (OSError, subprocess.CalledProcessError):

@@ -93,7 +93,11 @@ def _keep_busy(
             job = waiting.get_nowait()
         except queue.Empty:
             return
-        ended.put(worker.perform(job))
+        try:
+            done = worker.perform(job)
+        except Exception as error:  # whatever it is: somebody waits for every job
+            done = Done(job, None, f"{type(error).__name__}: {error}")
+        ended.put(done)
 
 
 class _Worker:
@@ -111,11 +115,14 @@ class _Worker:
 
     def perform(self, job: Job) -> Done:
         if self._process is None or self._pipe is None:
-            self._pipe, theirs = SPAWN.Pipe()
-            arguments = (theirs, self._device, self._threads)
-            self._process = SPAWN.Process(target=_serve, args=arguments, daemon=True)
-            self._process.start()
-            theirs.close()
+            try:
+                self._process, self._pipe = self._started()
+            except OSError as error:
+                return Done(
+                    job,
+                    None,
+                    f"its process could not be started ({error.strerror}): try fewer --jobs",
+                )
         try:
             self._pipe.send(job)
             return self._pipe.recv()  # type: ignore[no-any-return]
@@ -124,6 +131,15 @@ class _Worker:
             how = self._process.exitcode
             self._process = self._pipe = None
             return Done(job, None, f"its process ended with {how}: perhaps memory ran out")
+
+    def _started(self) -> tuple[BaseProcess, Connection]:
+        """A new process, and our end of its pipe."""
+        ours, theirs = SPAWN.Pipe()
+        with theirs:
+            arguments = (theirs, self._device, self._threads)
+            process = SPAWN.Process(target=_serve, args=arguments, daemon=True)
+            process.start()
+        return process, ours
 
     def end(self) -> None:
         """Whatever it is doing. A cell goes on later from its last checkpoint."""

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from tests.changes import base, changed_since, seed
+from training.cores import cores
 
 FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to try another
 
@@ -103,8 +104,7 @@ def pytest_xdist_auto_num_workers():
 
 def processes():
     """Two more than there are cores: some always wait for a page, a process or a file."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (cores or 1) + 2
+    return cores() + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,12 +13,13 @@ from typing import Any
 import psutil
 
 from training.checkpoints import read_weights
+from training.corpora import LANGUAGES
 from training.devices import under_torchrun
 from training.errors import Refused
 from training.model import in_bytes
 from training.parts import Workshop
 from training.run import Run
-from training.settings import Settings, config_of, load, parse_changes, refuse_useless
+from training.settings import Settings, config_of, load, named, parse_changes, refuse_useless
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,36 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
     if found.task != task:
         raise Refused(f"{config or shipped} is for the task {found.task!r}, not {task!r}")
     found = found.but(changes)
-    if task == "text" and found.data:
+    if (
+        task == "translation"
+        and found.data not in LANGUAGES
+        and {"source", "target"} & set(changes)
+    ):
+        raise Refused(
+            "source and target are for corpora: a file's pairs are read from left to right"
+        )
+    if found.data and Path(found.data).is_file() and found.data not in LANGUAGES:
         found = found.but({"data": str(Path(found.data).resolve())})
-    if not found.answers:
+    if found.answers:
+        found = found.but({"answers": str(Path(found.answers).resolve())})
+    return _without_the_kernel(found, changes.get("fused", "fused" in named(config or shipped)))
+
+
+def _without_the_kernel(found: Settings, asked_for: bool) -> Settings:
+    """The settings with `fused` false where nothing would call torch's kernel.
+
+    Raises:
+        Refused: it was asked for there.
+    """
+    if found.answers:
+        why = "fused never calls the attention of your parts"
+    elif found.model != "paper":
+        why = f"fused is for model=paper: model={found.model} computes attention step by step"
+    else:
         return found
-    if changes.get("fused"):
-        raise Refused("fused never calls the attention of your parts: leave out --set fused=true")
-    return found.but({"answers": str(Path(found.answers).resolve()), "fused": False})
+    if asked_for and found.fused:
+        raise Refused(f"{why}: --set fused=false")
+    return found.but({"fused": False})
 
 
 def _kept(task: str, folder: Path) -> Settings:

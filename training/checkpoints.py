@@ -42,7 +42,7 @@ def write_whole(path: Path, body: bytes) -> None:
     Raises:
         OSError: it could not be written; what was there before is untouched.
     """
-    draft = path.with_name(f"{path.name}.part")
+    draft = draft_of(path)
     try:
         with draft.open("wb") as file:
             file.write(body)
@@ -53,6 +53,11 @@ def write_whole(path: Path, body: bytes) -> None:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def draft_of(path: Path) -> Path:
+    """What a file is written as before it is renamed. A kill may leave it; it is never read."""
+    return path.with_name(f"{path.name}.part")
 
 
 def write_weights(path: Path, weights: dict[str, Tensor]) -> None:

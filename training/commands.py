@@ -59,7 +59,10 @@ def train(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="For translation toy, multi30k or wmt14; for text a file."),
+        typer.Option(
+            help="For translation toy, multi30k, wmt14, or a file of yours with a sentence, a tab and its "
+            "translation in each line; for text a file."
+        ),
     ] = None,
     source: Annotated[str | None, typer.Option(help="For translation: from en, de or fr.")] = None,
     target: Annotated[str | None, typer.Option(help="For translation: into en, de or fr.")] = None,
@@ -225,8 +228,12 @@ def compare(
         list[Path], typer.Argument(metavar="RUN", help="The folders of two runs or more.")
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The picture, .png, .svg or .pdf.")
-    ] = Path("compare.png"),
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The picture, .png, .svg or .pdf; compare.png in the first run's folder if left out.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
     ] = False,

@@ -18,6 +18,7 @@ from training.curves import Curves, Point, read, tokens_of_a_step
 from training.errors import Refused
 from training.overlaid import draw
 from training.program import Program
+from training.run import Run
 from training.settings import Settings
 from training.using import refuse_what_is_no_picture
 
@@ -39,13 +40,20 @@ class Equal:
     losses: list[float | None]
 
 
-def compare(program: Program, folders: Sequence[Path], out: Path, as_json: bool) -> None:
+def compare(program: Program, folders: Sequence[Path], out: Path | None, as_json: bool) -> None:
     """Draw the curves of runs over each other, and print what differs.
+
+    Args:
+        program: where it is printed.
+        folders: of the runs.
+        out: the picture; in the first run's folder if left out.
+        as_json: whether it is printed as JSON.
 
     Raises:
         Refused: fewer than two runs, what is no run or has no rows, metrics that are damaged, or a
             picture that cannot be written.
     """
+    out = out or Run(folders[0]).comparison
     refuse_what_is_no_picture(out)
     runs = read(folders)
     try:

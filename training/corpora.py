@@ -1,11 +1,13 @@
-"""The corpora that others have published: which files, from where, and what is in them."""
+"""Corpora that others have published, with their files and where these are; and pairs of a learner's own."""
 
 from __future__ import annotations
 
 import gzip
 import re
 import tarfile
+from codecs import BOM_UTF8
 from collections.abc import Iterator
+from hashlib import sha256
 from html import unescape
 from pathlib import Path
 
@@ -73,6 +75,12 @@ WMT14_PARTS = {
     "news commentary": "training/news-commentary-v9.de-en.",
 }
 
+# A file of pairs of a learner's own: a part of it is held out, and at least some pairs to learn from remain.
+HELD_OUT = 0.05  # of the sentences to translate, to validate on, and as many to test on
+MOST_HELD_OUT = 1000  # sentences: more take long to translate, and tell no more
+FEWEST = 40  # sentences to translate that a file must have
+MOST_SHOWN = 3  # lines that a message shows
+
 LANGUAGES = {"toy": ("en", "fr"), "multi30k": ("de", "en", "fr"), "wmt14": ("de", "en")}
 
 
@@ -93,11 +101,18 @@ def parallel(
 ) -> dict[str, Pairs]:
     """Sentence pairs `(source, target)`: `train`, `validation` and `test`.
 
+    Args:
+        data: a corpus, or the path of a file of pairs, which is read from left to right.
+        source, target: the languages of a corpus.
+        data_dir: where its files are looked for first.
+        console: where fetching is shown.
+
     Raises:
-        Refused: no such corpus, a language that it has not, or files that cannot be had or read.
+        Refused: no such corpus or file, a language that a corpus has not, files that cannot be had or read,
+            or lines that are not pairs.
     """
     if data not in LANGUAGES:
-        raise Refused(f"data must be one of {', '.join(LANGUAGES)} for translation, not {data!r}")
+        return own_pairs(data)
     for side in (source, target):
         if side not in LANGUAGES[data]:
             raise Refused(f"{data} is in {', '.join(LANGUAGES[data])}, and not in {side!r}")
@@ -109,6 +124,63 @@ def parallel(
             for split, name in MULTI30K_SPLITS.items()
         }
     return _wmt14(source, target, data_dir, console)
+
+
+def own_pairs(data: str) -> dict[str, Pairs]:
+    """The pairs of a file with two columns: `train`, `validation` and `test`.
+
+    Which sentences are held out depends on the sentences alone, so that it is the same whatever their
+    order. Pairs with the same sentence to translate are in the same part.
+
+    Args:
+        data: the path of the file.
+
+    Raises:
+        Refused: no such file, lines that are not pairs, or too few of them.
+    """
+    try:
+        body = Path(data).read_bytes()
+    except FileNotFoundError as error:
+        raise Refused(
+            f"data must be {', '.join(LANGUAGES)} or a file of sentence pairs for translation, and there "
+            f"is no file {data!r}"
+        ) from error
+    except OSError as error:
+        raise Refused(f"{data} cannot be read: {error.strerror}") from error
+    pairs = _columns(body, data)
+    sources = sorted({source for source, _ in pairs}, key=lambda one: sha256(one.encode()).digest())
+    if len(sources) < FEWEST:
+        raise Refused(
+            f"{data} must have at least {FEWEST} different sentences to translate, got {len(sources)}"
+        )
+    count = min(MOST_HELD_OUT, int(len(sources) * HELD_OUT))
+    part_of = dict.fromkeys(sources[:count], "validation")
+    part_of |= dict.fromkeys(sources[count : 2 * count], "test")
+    found: dict[str, Pairs] = {"train": [], "validation": [], "test": []}
+    for pair in pairs:
+        found[part_of.get(pair[0], "train")].append(pair)
+    return found
+
+
+def _columns(body: bytes, name: str) -> Pairs:
+    """The pairs of a text, without its blank lines."""
+    pairs: Pairs = []
+    wrong: list[str] = []
+    for number, line in enumerate(_text(body.removeprefix(BOM_UTF8), name).split("\n"), 1):
+        columns = [column.strip() for column in line.split("\t")]
+        if len(columns) == 2 and all(columns):
+            pairs.append((columns[0], columns[1]))
+        elif line.strip():
+            line = line.rstrip("\r")
+            short = line if len(line) <= 60 else f"{line[:60]}…"
+            wrong.append(f"line {number} is {short!r}")
+    if wrong:
+        more = f", and {len(wrong) - MOST_SHOWN:,} more" if len(wrong) > MOST_SHOWN else ""
+        raise Refused(
+            f"{name} must have a sentence, a tab and its translation in each line, and "
+            f"{', '.join(wrong[:MOST_SHOWN])}{more}. (`cut -f 1,2` keeps the first two columns of more)"
+        )
+    return pairs
 
 
 def _ordered(pairs: Pairs, source: str) -> Pairs:

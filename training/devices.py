@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import random
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -24,16 +25,19 @@ from training.errors import Refused
 from training.model import Objective, layers
 from training.settings import Settings
 
-# The most that a GPU computes in a second in bfloat16, dense, by a part of its name: from NVIDIA's data
+# The most that a GPU computes in a second in bfloat16, dense, by words of its name: from NVIDIA's data
 # sheets of each.
 PEAK_FLOPS = {
+    "GB200": 2.5e15,
     "B200": 2.25e15,
     "H200": 989e12,
     "H100 PCIe": 756e12,
     "H100": 989e12,
+    "GH200": 989e12,
     "A100": 312e12,
     "A10G": 70e12,
     "L40S": 362e12,
+    "L40": 181e12,
     "L4": 121e12,
     "RTX 4090": 165e12,
     "RTX 3090": 71e12,
@@ -69,8 +73,7 @@ class Place:
         """What the device can do in bfloat16, where that is known."""
         if self.device.type != "cuda":
             return None
-        name = torch.cuda.get_device_name(self.device)
-        return next((peak for part, peak in PEAK_FLOPS.items() if part in name), None)
+        return peak_flops_of(torch.cuda.get_device_name(self.device))
 
     @property
     def memory(self) -> float | None:
@@ -78,6 +81,18 @@ class Place:
         if self.device.type != "cuda":
             return None
         return float(torch.cuda.max_memory_allocated(self.device))
+
+
+def peak_flops_of(name: str) -> float | None:
+    """What the GPU of this name can do in bfloat16, where that is known: an L40 is no L4."""
+    return next(
+        (
+            peak
+            for words, peak in PEAK_FLOPS.items()
+            if re.search(rf"\b{words}(?![a-z0-9]| (D|Ti|Laptop)\b)", name, re.IGNORECASE)
+        ),
+        None,
+    )
 
 
 def pick(asked: str) -> torch.device:

@@ -108,10 +108,18 @@ class Keeper:
             self._refuse_another(state)
             self.optimiser.take(state.tensors)
             self.optimiser.scaler.load_state_dict(state.facts["scaler"])
-            return Progress.of(state.facts["progress"])
+            return self._with_its_snapshots(Progress.of(state.facts["progress"]))
         if self.told:
             raise Refused(f"{self.run.folder} holds no checkpoint that can be read: {self.told[0]}")
         return Progress()
+
+    def _with_its_snapshots(self, progress: Progress) -> Progress:
+        """The same without snapshots whose files are gone: the mean is that of the others."""
+        there = [step for step in progress.snapshots if self.run.snapshot(step).exists()]
+        for step in sorted(set(progress.snapshots) - set(there)):
+            self.told.append(f"{self.run.snapshot(step).name} is gone; the mean is without it")
+        progress.snapshots = tuple(there)
+        return progress
 
     def _refuse_another(self, state: State) -> None:
         if state.facts["data"] != self.fingerprints["data"]:
@@ -127,9 +135,14 @@ class Keeper:
         regular = progress.step % settings.save_every == 0 or progress.step == settings.steps
         if settings.average and regular:  # not wherever somebody stopped it
             weights = self.optimiser.weights()
-            self._writing(lambda: write_weights(self.run.snapshot(progress.step), weights))
-            kept = (*progress.snapshots, progress.step)
-            progress.snapshots = kept[-settings.average :]
+            lost = self._writing(lambda: write_weights(self.run.snapshot(progress.step), weights))
+            if lost is None:
+                progress.snapshots = (*progress.snapshots, progress.step)[-settings.average :]
+            elif monitor is not None:
+                monitor.say(
+                    f"The weights of step {progress.step} will not be part of the mean: they could not "
+                    f"be saved: {lost.strerror}"
+                )
         state = self._state(progress)
         before = self.unsaved
         self.unsaved = self._writing(lambda: write_state(self.run.state, state))

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from training.cores import cores
+
 RESTARTS = 3  # of all processes, after one has died
 
 
@@ -41,7 +43,7 @@ def launch(
     Raises:
         KeyboardInterrupt: by Ctrl-C before they trained, or by a second one; they are gone.
     """
-    threads = max(1, (os.cpu_count() or 1) // processes)
+    threads = max(1, cores() // processes)
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
         f"--nproc-per-node={processes}",

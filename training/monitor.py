@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import math
 import time
 from collections import deque
@@ -19,6 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from training.checkpoints import write_whole
 from training.run import Run
 
 RECENT = 100  # rows whose pace says how long it will take
@@ -68,6 +70,15 @@ def read_metrics(run: Run) -> list[dict[str, float | None]]:
     return found
 
 
+def _as_csv(rows: list[dict[str, float | None]]) -> str:
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, COLUMNS)
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _written(value) for name, value in row.items()})
+    return file.getvalue()
+
+
 class Monitor:
     """Shows and keeps the rows of a run.
 
@@ -89,12 +100,9 @@ class Monitor:
         kept = [row for row in read_metrics(run) if (row["step"] or 0) <= done]
         for old in kept:
             self._note(old["validation_loss"], old["step"])
-        self._file = run.metrics.open("w", newline="", encoding="utf-8")
+        write_whole(run.metrics, _as_csv(kept).encode())
+        self._file = run.metrics.open("a", newline="", encoding="utf-8")
         self._csv = csv.DictWriter(self._file, COLUMNS)
-        self._csv.writeheader()
-        for old in kept:
-            self._csv.writerow({name: _written(value) for name, value in old.items()})
-        self._file.flush()
         from torch.utils.tensorboard import SummaryWriter  # only here: it takes a second to load
 
         self._board: Any = SummaryWriter(str(run.folder), purge_step=done + 1)

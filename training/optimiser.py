@@ -118,6 +118,8 @@ class Optimiser:
             fill(parameter, tensors[f"weights.{name}"])
             if name in self.ema:
                 fill(self.ema[name], tensors[f"ema.{name}"])
+            if f"optimizer.step.{name}" not in tensors:
+                continue  # it has never had a gradient, and Adam makes its moments with the first
             moments = {
                 part: torch.zeros_like(parameter.detach()) for part in ("exp_avg", "exp_avg_sq")
             }

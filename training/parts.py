@@ -75,7 +75,8 @@ class Workshop(Protocol):
         """Copy the files into a folder, so that a run has them whatever becomes of the originals.
 
         Raises:
-            OSError: they could not be copied.
+            OSError: the copies could not be written.
+            Refused: one of them cannot be read.
         """
 
     def load(self, settings: Settings, folder: Path) -> Parts:

@@ -6,6 +6,7 @@ or several such files with `model.safetensors.index.json`. All of it is data: no
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +33,7 @@ from variants.llama import LLaMA, LLaMAConfig
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
-ENDS = "generation_config.json"
+ENDS, TOKENIZER_CONFIG = "generation_config.json", "tokenizer_config.json"  # may be missing
 
 HUB = "https://huggingface.co"
 SHORT = {
@@ -62,19 +63,14 @@ class Pretrained:
         config = _json(folder / CONFIG)
         tokenizer = _tokenizer(folder / TOKENIZER)
         model = _model(folder, config)
-        known, room = tokenizer.get_vocab_size(), model.config.vocab
-        if known > room:
-            raise Refused(
-                f"{folder / TOKENIZER} is another model's: it has {known} tokens, and the model {room}"
-            )
         where = pick(device)
-        return cls(model.to(where).eval(), tokenizer, _ends(folder, config), where)
+        return cls(model.to(where).eval(), tokenizer, _ends(folder, config, tokenizer), where)
 
     def generate(self, prompt: str, tokens: int, drawing: Drawing) -> Iterator[str]:
         """Go on with a text: pieces of what follows, as they come, to the model's end of a text.
 
         Raises:
-            Refused: an empty prompt.
+            Refused: an empty prompt, or one with a token that the model has no embedding of.
         """
         context = self.model.config.context
         return going_on(
@@ -89,8 +85,21 @@ class Pretrained:
         )
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, with those that the model wants before it."""
-        return list(self.tokenizer.encode(text).ids)
+        """The ids of a text, with those that the model wants before it.
+
+        Raises:
+            Refused: a token that the model has no embedding of; tokenizers may know more than they need.
+        """
+        ids = list(self.tokenizer.encode(text).ids)
+        room = self.model.config.vocab
+        for number in ids:
+            if number >= room:
+                raise Refused(
+                    f"The model has no embedding of the token {self.tokenizer.id_to_token(number)!r} "
+                    f"(id {number}): {TOKENIZER} has {self.tokenizer.get_vocab_size()} tokens, and the "
+                    f"model {room}"
+                )
+        return ids
 
     def decode(self, ids: Any) -> str:
         """The text of ids, without special ones."""
@@ -134,6 +143,10 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
 
     folder = fetched(CONFIG).parent
     fetched(TOKENIZER)
+    if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():
+        for file in (ENDS, TOKENIZER_CONFIG):  # asked for once: not every model has them
+            with contextlib.suppress(Refused):
+                fetched(file)
     if not (folder / INDEX).exists():
         try:
             weights(WEIGHTS)
@@ -322,12 +335,25 @@ def _tokenizer(path: Path) -> tokenizers.Tokenizer:
         raise Refused(f"{path} is no tokenizer: {error}") from error
 
 
-def _ends(folder: Path, config: Mapping[str, Any]) -> frozenset[int]:
-    """The tokens with which a text ends, as the file for generating has them, or else the config."""
-    path = folder / ENDS
-    found = (_json(path) if path.exists() else config).get("eos_token_id")
-    ends = found if isinstance(found, list) else [found]
-    return frozenset(end for end in ends if isinstance(end, int))
+def _ends(
+    folder: Path, config: Mapping[str, Any], tokenizer: tokenizers.Tokenizer
+) -> frozenset[int]:
+    """The tokens with which a text ends, from the first file that names any: the one for generating,
+    the model's, the tokenizer's."""
+    for found in (_optional(folder / ENDS), config):
+        ids = found.get("eos_token_id")
+        if ends := frozenset(
+            end for end in (ids if isinstance(ids, list) else [ids]) if type(end) is int
+        ):
+            return ends
+    token = _optional(folder / TOKENIZER_CONFIG).get("eos_token")
+    content = token.get("content") if isinstance(token, dict) else token
+    end = tokenizer.token_to_id(content) if isinstance(content, str) else None
+    return frozenset() if end is None else frozenset([end])
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    return _json(path) if path.exists() else {}
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """The program that these commands are joined to, and how it tells what cannot be done.
 
+That is `course`, whose other commands messages here name. Nothing of it is imported: what is needed of it
+is a `Program`.
+
 It is imported whatever the program is started for, and so never imports torch, which takes a second.
 """
 

@@ -5,7 +5,7 @@ vocabulary.json     the vocabularies
 best.safetensors    the weights that did best on the validation split
 last.safetensors    those of the end
 last.state          all that resuming needs; previous.state is the one before it
-metrics.csv, curves.png, attention.png, events.out.tfevents.…
+metrics.csv, curves.png, attention.png, compare.png, events.out.tfevents.…
 answers/            the files of a learner's own parts, where it has any
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training import settings as settings_
-from training.checkpoints import Damaged, previous, read_state, write_whole
+from training.checkpoints import Damaged, draft_of, previous, read_state, write_whole
 from training.errors import Refused
 from training.parts import Workshop, needed
 from training.settings import Settings
@@ -69,6 +69,10 @@ class Run:
         return self.folder / "attention.png"
 
     @property
+    def comparison(self) -> Path:
+        return self.folder / "compare.png"
+
+    @property
     def answers(self) -> Path:
         return self.folder / "answers"
 
@@ -86,7 +90,7 @@ class Run:
         """A new run in a folder of its own.
 
         Args:
-            folder: which is not there yet, or empty.
+            folder: which is not there yet, or empty; what a kill has left of a config does not count.
             settings: of the run.
             workshop: who keeps a learner's files, where the settings name some.
 
@@ -102,7 +106,7 @@ class Run:
             )
         made = not folder.exists()
         try:
-            if not made and (not folder.is_dir() or any(folder.iterdir())):
+            if not made and (not folder.is_dir() or set(folder.iterdir()) - {draft_of(run.config)}):
                 raise Refused(f"{folder} is there already, and holds something else")
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -111,8 +115,10 @@ class Run:
             if settings.answers:
                 needed(workshop).keep(Path(settings.answers), run.answers)
             run.keep(settings)
-        except OSError as error:
+        except (OSError, Refused) as error:
             run.forget(made)
+            if isinstance(error, Refused):
+                raise
             raise Refused(f"{folder} cannot be written: {error.strerror}") from error
         return run
 

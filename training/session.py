@@ -23,7 +23,7 @@ from training.parts import Parts, parts_of
 from training.pictures import draw_attention, draw_curves
 from training.run import Run
 from training.settings import Settings
-from training.tasks import Task
+from training.tasks import Task, Translation
 from training.trainer import Diverged, Interrupted, Trainer
 from training.waiting import waiting
 
@@ -151,6 +151,8 @@ def _introduce(trainer: Trainer, console: Console) -> None:
             f"  {trainer.size:,} parameters, {settings.steps:,} steps, on {where}{many}{half}",
         )
     )
+    if isinstance(trainer.task, Translation):
+        console.print(trainer.task.sizes(), soft_wrap=True)
     for words in trainer.parts.lines():
         console.print(Text(words), soft_wrap=True)
     for words in trainer.keeper.told:

@@ -61,9 +61,9 @@ class Settings:
     answers: str = ""  # a folder of exercises whose parts stand in for the reference's
 
     # The data
-    data: str = ""  # translation: toy, multi30k or wmt14; text: the file
+    data: str = ""  # translation: toy, multi30k, wmt14 or a file of pairs; text: the file
     data_dir: str = ""  # a folder in which the files of others are looked for first
-    source: str = "en"  # translation: from this language: en, de or fr
+    source: str = "en"  # translation: from this language of a corpus: en, de or fr
     target: str = "fr"  # translation: into this one
     lowercase: bool = False  # translation: learn, answer and measure in small letters
     vocabulary: int = within(0, 1_000_000, 0)  # tokens of byte-pair encoding; 0 is characters
@@ -97,7 +97,7 @@ class Settings:
     # auto is half precision on a GPU, and fp32 elsewhere
     precision: str = among("auto", "fp32", "bf16", "fp16", default="auto")
     compile: bool = False  # by torch.compile: slow to start, faster on a GPU
-    fused: bool = True  # attention in one kernel, which never stores the weights; false for answers
+    fused: bool = True  # the paper's attention in one kernel, which never stores the weights
     recompute: bool = False  # activations of a layer anew in the backward pass
     shard: bool = False  # FSDP2 in place of DDP where there are several processes
 
@@ -164,6 +164,11 @@ def load(path: Path) -> Settings:
         return from_yaml(path.read_bytes(), path)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
+
+
+def named(path: Path) -> set[str]:
+    """The settings that a YAML file which can be loaded names; the others have their defaults."""
+    return set(yaml.safe_load(path.read_bytes()))
 
 
 def from_yaml(text: bytes | str, path: Path) -> Settings:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from implementation import token_batches
 from training.batches import Rows, draws, in_batches, padded
-from training.corpora import TINY_SHAKESPEARE, parallel, read_text
+from training.corpora import LANGUAGES, TINY_SHAKESPEARE, parallel, read_text
 from training.downloads import find
 from training.errors import Refused
 from training.settings import Settings
@@ -37,6 +37,9 @@ from training.vocabulary import (
 )
 
 HELD_OUT = {"validation": 500, "test": 1000}  # sequences of the tasks that are drawn
+
+
+MULTI30K_PAIRS = 29_000  # to learn from
 
 
 class Task(Protocol):
@@ -361,6 +364,7 @@ class Translation:
         self._settings = settings
         self.fingerprint = _digest(pairs)
         train = pairs["train"][: settings.pairs or None]
+        self._learnt = len(train)
         self.languages = languages or _learnt_from(train, settings)
         self._train = self._parallel(train, settings.longest)
         self._epoch = (-1, self._train.batches())
@@ -381,6 +385,14 @@ class Translation:
     def texts(self, split: str) -> list[tuple[str, str]]:
         """The pairs of a split, as they are written."""
         return self._texts[split]
+
+    def sizes(self) -> str:
+        """How many pairs there are, in words, with something to compare a small number to."""
+        validation, test = (len(self._texts[split]) for split in self.splits)
+        words = f"{self._learnt:,} pairs to learn from, {validation:,} to validate on, {test:,} to test on"
+        if self._settings.data in LANGUAGES or self._learnt >= MULTI30K_PAIRS:
+            return words
+        return f"{words}. For comparison: Multi30k has {MULTI30K_PAIRS:,} pairs to learn from"
 
     def _parallel(self, pairs: list[tuple[str, str]], longest: int | None) -> Parallel:
         sources, targets = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import shutil
 import sys
 import traceback
 from collections.abc import Iterable
@@ -53,12 +52,17 @@ def keep(answers: Path, folder: Path) -> None:
     """Copy the files of parts, so that a run has them whatever becomes of the originals.
 
     Raises:
-        OSError: they could not be copied.
+        OSError: the copies could not be written.
+        Refused: one of them cannot be read.
     """
     folder.mkdir()
     models = [PAPERS_OWN, *(root for roots in LANGUAGE_MODELS.values() for root in roots)]
     for path in _files(answers, _exercises(models)).values():
-        shutil.copyfile(path, folder / path.name)
+        try:
+            body = path.read_bytes()
+        except OSError as error:
+            raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        (folder / path.name).write_bytes(body)
 
 
 def load(settings: Settings, folder: Path) -> Parts:

@@ -23,7 +23,10 @@ def find_answer(day: Day, folder: Path) -> Path | None:
     """The day's file in a folder of answers: a Python file or else a solution notebook."""
     for ending in ENDINGS:
         path = folder / f"{day.stem}{ending}"
-        if path.is_file():
+        try:
+            if path.is_file():
+                return path
+        except OSError:  # whoever reads it says why it cannot be read
             return path
     return None
 

@@ -106,7 +106,9 @@ def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     import torch  # a second, which a day in NumPy does not need
 
     threads = torch.get_num_threads()
-    with torch.random.fork_rng([] if device == "cpu" else None):
+    on_cpu = device == "cpu"  # whose generator is always saved
+    kind = "cuda" if on_cpu else torch.device(device).type
+    with torch.random.fork_rng([] if on_cpu else None, device_type=kind):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
         if device != "cpu":
             torch.manual_seed(seed)

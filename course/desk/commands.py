@@ -56,7 +56,7 @@ def check(
         typer.Argument(
             parser=days_argument,
             metavar="[DAY]...",
-            help="8, day08, 8-14 or a topic such as decoder; all if left out",
+            help="8, day08, 8-14, 1-3,8 or a topic such as decoder; all if left out",
         ),
     ] = None,
     answers: Answers = EXERCISES,
@@ -169,6 +169,8 @@ def _keep_aside(path: Path) -> Path:
         count += 1
         target = folder / f"{path.stem}-{stamp}-{count}{path.suffix}"
 
+    if not os.access(path, os.R_OK):
+        display.fail(f"{display.shown(path)} cannot be read, and so not kept. Nothing was changed.")
     with display.writing(target):
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)

@@ -62,8 +62,18 @@ def _write(target: Path, table: dict[str, Any]) -> None:
 def fingerprint(day: Day, answer: Path | None) -> str:
     """What a verdict depends on: the answer, the checks and the reference, as one digest."""
     files = [answer, day.checks, day.misconceptions, *(ROOT / file for file in day.references)]
-    parts = [path.read_bytes() if path and path.exists() else b"" for path in files]
+    parts = [_contents(path) if path else b"" for path in files]
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def _contents(path: Path) -> bytes:
+    """The bytes of a file; of one that cannot be read, the reason, which is part of the verdict on it."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        return f"errno {error.errno}".encode()
 
 
 def belongs_on_board(answers: Path, seed: int, device: str = "cpu") -> bool:

@@ -30,8 +30,12 @@ def bundle(
         raise typer.BadParameter("The edition must lie outside the course.", param_hint="--out")
     try:
         write(out, through, lambda day: console.print(f"Recording day {day.number}"))
+    except FileExistsError as error:
+        raise typer.BadParameter(str(error), param_hint="--out") from error
     except OSError as error:
-        raise typer.BadParameter(f"{error}", param_hint="--out") from error
+        raise typer.BadParameter(
+            f"{out} cannot be written: {error.strerror or error}.", param_hint="--out"
+        ) from error
     except KeyboardInterrupt:
         console.print("Stopped. What is recorded is kept: the same command goes on from here.")
         raise typer.Exit(1) from None

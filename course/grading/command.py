@@ -26,6 +26,7 @@ from course.grading.sandbox import NoSandbox, walls
 from course.grading.submissions import NothingHandedIn, find_sources
 from course.judging.messages import Feedback
 from course.terminal import display
+from course.terminal.arguments import days_argument
 
 SAID = {
     "graded": "quiet",
@@ -170,23 +171,8 @@ def _weights(days: list[Day], file: Path | None, watertight: Fraction) -> Weight
 
 def _days(asked: str | None) -> list[Day]:
     """The days that `1-3,8` names, in their order."""
-    ready = [day for day in DAYS if day.ready]
-    if asked is None:
-        return ready
-    numbers: set[int] = set()
-    for part in asked.split(","):
-        first, dash, last = part.strip().partition("-")
-        try:
-            numbers |= set(range(int(first), int(last if dash else first) + 1))
-        except ValueError:
-            raise typer.BadParameter(
-                f"'{part}' is no day: 8, 1-7 and 1-3,8 are understood."
-            ) from None
-    known = {day.number for day in ready}
-    if not numbers or not numbers <= known:
-        wrong = ", ".join(map(str, sorted(numbers - known))) or asked
-        raise typer.BadParameter(f"There is no day {wrong}: days 1 to {max(known)} are there.")
-    return [day for day in ready if day.number in numbers]
+    wanted = DAYS if asked is None else days_argument(asked)
+    return [day for day in DAYS if day.ready and day in wanted]
 
 
 def _device(device: str, cluster: str | None) -> None:

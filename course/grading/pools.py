@@ -21,6 +21,7 @@ import psutil
 
 from course.grading.job import grade_as_json
 from course.workers.limits import MOST_MEMORY
+from training.cores import cores
 
 
 class Broken(Exception):
@@ -134,10 +135,7 @@ class Cluster:
 
 def processes_that_fit() -> int:
     """How many submissions this machine can grade at once, in cores and in memory."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    return max(1, min(cores, int(psutil.virtual_memory().total // (1.2 * MOST_MEMORY))))
+    return max(1, min(cores(), int(psutil.virtual_memory().total // (1.2 * MOST_MEMORY))))
 
 
 @contextlib.contextmanager

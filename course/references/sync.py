@@ -54,7 +54,13 @@ def sync(*, write: bool) -> list[Drift]:
 def _sync_stub(day: Day, digests: dict[str, str], write: bool) -> Iterator[Drift]:
     text = stub_of(day)
     if day.stub.exists():
-        present = day.stub.read_bytes()
+        try:
+            present = day.stub.read_bytes()
+        except OSError as error:
+            yield Drift(
+                day.stub, f"not readable ({error.strerror}), and so left alone", theirs=True
+            )
+            return
         if present == text.encode():
             digests[day.stem] = digest(present)
             return

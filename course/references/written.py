@@ -19,8 +19,12 @@ def digest(data: bytes) -> str:
 
 
 def is_untouched(day: Day, path: Path) -> bool:
-    """Whether a file is the day's stub as it was written."""
-    return digest(path.read_bytes()) in (digest(stub_of(day).encode()), written().get(day.stem))
+    """Whether a file is the day's stub as it was written. A file that cannot be read is not."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return digest(data) in (digest(stub_of(day).encode()), written().get(day.stem))
 
 
 def written() -> dict[str, str]:

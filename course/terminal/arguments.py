@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +55,15 @@ def _there(day: Day) -> Day:
     return day
 
 
+def folder_that_opens(folder: Path) -> Path:
+    """A folder whose files can be opened; a folder may be listed without that permission."""
+    if not os.access(folder, os.X_OK):
+        raise typer.BadParameter(
+            f"The files in '{folder}' cannot be opened: the folder does not permit it."
+        )
+    return folder
+
+
 OneDay = Annotated[
     Day,
     typer.Argument(parser=day_argument, metavar="DAY", help="8, day08 or a topic such as decoder"),
@@ -64,6 +74,7 @@ Answers = Annotated[
         "--answers",
         exists=True,
         file_okay=False,
+        callback=folder_that_opens,
         metavar="DIR",
         help="A folder of dayNN_*.py files or of solution notebooks.",
         show_default="exercises",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,9 +21,11 @@ from rich.console import Console
 
 from course.curriculum import ROOT
 from laboratory import digests, running, study
+from laboratory.cell import perform
 from laboratory.results import Results
 from laboratory.study import Study
 from training.errors import Refused
+from training.run import Run
 
 SILENT = Console(quiet=True)
 STUDY = {
@@ -109,6 +113,22 @@ def _found() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
+def test_a_kill_while_a_cell_was_begun_is_no_obstacle(small: Study, tmp_path: Path) -> None:
+    """A draft of its config is left, and nothing else: the cell begins again."""
+    cell = small.cells[0]
+    folder = tmp_path / "cell"
+    folder.mkdir()
+    (folder / "config.yaml.part").write_bytes(b"task: te")
+    perform(cell, folder, "cpu")
+    assert Run(folder).settings() == cell.settings
+    assert not list(folder.glob("*.part"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
+    with pytest.raises(Refused, match="is there already, and holds something else"):
+        perform(cell, other, "cpu")
+
+
 def test_two_at_once_are_one_too_many(small: Study, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "width"
     folder.mkdir(parents=True)
@@ -146,6 +166,62 @@ def test_a_digest_is_of_all_that_figures_depend_on(small: Study) -> None:
     assert len(found - {same}) == 6
 
 
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """The digest of the code after a change to a copy of it."""
+    root = tmp_path / "copy"
+    for name in ("laboratory", "training", "variants"):
+        shutil.copytree(ROOT / name, root / name)
+    shutil.copy(ROOT / "implementation.py", root)
+    monkeypatch.setattr(digests, "ROOT", root)
+    monkeypatch.setattr(digests, "CELL", root / "laboratory" / "cell.py")
+
+    def changed(file: str = "implementation.py", *edit: str) -> str:
+        text = (root / file).read_text(encoding="utf-8")
+        assert not edit or edit[0] in text
+        (root / file).write_text(text.replace(*edit) if edit else text, encoding="utf-8")
+        return digests._code.__wrapped__()
+
+    return changed
+
+
+def test_words_may_change_without_a_new_run(code: Callable[..., str]) -> None:
+    same = code()
+    for edit in (
+        ("training/monitor.py", "could not be written", "were not written"),
+        ("training/downloads.py", "import hashlib", "import hashlib, math"),
+        ("training/settings.py", "There is no setting", "No setting is called"),
+        ("training/tasks.py", "The text is too short", "This text is too short"),
+        ("variants/llama.py", "does not divide", "is no divisor of"),
+        ("variants/llama.py", "# 1. Keep the config", "# 1. Note the config"),
+    ):
+        assert code(*edit) == same, edit
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("implementation.py", "math.sqrt(query.size(-1))", "query.size(-1)"),
+        ("training/trainer.py", "share = world / max(tokens, 1)", "share = world / tokens"),
+        ("training/optimiser.py", "eps=1e-9", "eps=1e-8"),
+        ("training/tasks.py", "(len(tokens) - 1) // context", "len(tokens) // context"),
+        ("laboratory/measures.py", "return {", "return {} or {"),
+        ("variants/llama.py", "std=0.02", "std=0.01"),
+    ],
+    ids=lambda edit: edit[0],
+)
+def test_what_computes_may_not(code: Callable[..., str], edit: tuple[str, str, str]) -> None:
+    assert code() != code(*edit)
+
+
+def test_what_computes_nothing_is_imported_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list holds no file that is gone, and none that a cell does without."""
+    monkeypatch.setattr(digests, "COMPUTES_NOTHING", ())
+    needed = {str(path.relative_to(ROOT)) for path in digests._needed(digests.CELL)}
+    monkeypatch.undo()
+    assert set(digests.COMPUTES_NOTHING) < needed
+
+
 def test_where_it_was_made_is_written_down(small: Study, tmp_path: Path) -> None:
     made = run(small, tmp_path).made
     assert set(made) == {
@@ -153,3 +229,55 @@ def test_where_it_was_made_is_written_down(small: Study, tmp_path: Path) -> None
     }
     assert (made["torch"], made["threads"]) == (torch.__version__, 1)
     json.dumps(made)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a file of code and two studies, of which results are to tell the commit."""
+    root = tmp_path / "clone"
+    for name in ("code.py", "studies/width/study.yaml", "studies/depth/study.yaml"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("old")
+    monkeypatch.setattr(running, "ROOT", root)
+    git(root, "init", "--quiet")
+    git(root, "add", ".")
+    save(root)
+    return root
+
+
+def git(root: Path, *words: str) -> str:
+    who = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
+    command = ["git", *who, *words]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+
+
+def save(root: Path) -> None:
+    git(root, "commit", "--quiet", "--all", "--message", "Save", "--allow-empty")
+
+
+def test_a_changed_study_is_no_clean_commit(clone: Path) -> None:
+    head = git(clone, "rev-parse", "--short=12", "HEAD").strip()
+    assert running.commit("width") == head
+    (clone / "studies" / "depth" / "study.yaml").write_text("new")
+    assert running.commit("width") == head
+    (clone / "studies" / "width" / "study.yaml").write_text("new")
+    assert running.commit("width") == f"{head}, changed since"
+    save(clone)
+    (clone / "code.py").write_text("new")
+    assert running.commit("width").endswith(", changed since")
+
+
+def test_the_commit_is_that_of_the_beginning(
+    clone: Path, small: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study may run for hours, in which others commit."""
+    before = running.commit("width")
+
+    def performed(*_: object) -> list[object]:
+        save(clone)
+        return []
+
+    monkeypatch.setattr(running, "_planned", lambda *_: ([], "data"))
+    monkeypatch.setattr(running, "_performed", performed)
+    made = run(small, tmp_path).made
+    assert made["commit"] == before != running.commit("width")

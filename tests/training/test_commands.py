@@ -158,7 +158,7 @@ def test_a_run_has_a_folder_of_its_own_by_default(course_here, tmp_path):
         (["copy", "--steps", "1", "--epochs", "2"], "two ways to say the same"),
         (["text"], "--data FILE"),
         (["text", "--data", "none.txt"], "none.txt cannot be read"),
-        (["translation", "--data", "multi31k"], "data must be one of toy, multi30k, wmt14"),
+        (["translation", "--data", "multi31k"], "there is no file 'multi31k'"),
         (["translation", "--source", "de"], "toy is in en, fr, and not in 'de'"),
         (["copy", "--devices", "2", "--set", "norm=non"], "norm must be one of post, pre"),
     ],

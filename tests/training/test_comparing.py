@@ -272,7 +272,18 @@ def test_what_cannot_be_compared_is_refused_in_words(home, monkeypatch, argument
     monkeypatch.chdir(home)
     done = CliRunner().invoke(app, ["compare", *arguments])
     assert done.exit_code == 2 and words in done.output
-    assert not (home / "compare.png").exists()
+    assert not list(home.rglob("compare.png"))
+
+
+def test_the_picture_goes_to_the_first_run(home, monkeypatch, tmp_path):
+    """Not to wherever somebody happens to be."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(home / "post", tmp_path / "runs" / "post")
+    arguments = ["compare", "runs/post", str(home / "pre"), "--json"]
+    done = CliRunner().invoke(app, arguments)
+    assert json.loads(done.stdout)["picture"] == "runs/post/compare.png"
+    assert (tmp_path / "runs" / "post" / "compare.png").exists()
+    assert not (tmp_path / "compare.png").exists()
 
 
 def test_a_run_without_rows_is_refused(course, home, tmp_path):

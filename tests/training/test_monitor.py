@@ -1,5 +1,6 @@
 """What a run shows while it goes."""
 
+import errno
 import io
 from dataclasses import replace
 
@@ -7,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from tests.training.conftest import QUIET
+from training import checkpoints
 from training import monitor as monitor_
-from training.monitor import Monitor, Row, short
+from training.monitor import Monitor, Row, read_metrics, short
 from training.run import Run
 from training.waiting import waiting
 
@@ -39,6 +41,30 @@ def test_the_best_validation_outlives_a_stop(tmp_path):
     second = Monitor(Run(tmp_path), 100, 30, QUIET)  # killed after a checkpoint at step 30
     with second.showing():
         assert second._best == (1.5, 20)
+
+
+def test_rows_that_are_there_are_never_at_risk(tmp_path, monkeypatch):
+    """A run that goes on replaces the file at once: while it is written anew, the old one is there."""
+    run = Run(tmp_path)
+    first = Monitor(run, 20, 0, QUIET)
+    for step in (10, 20):
+        first.keep(row(step))
+    with first.showing():
+        pass
+    before = run.metrics.read_bytes()
+
+    def full(number):
+        assert run.metrics.read_bytes() == before
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints.os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            Monitor(run, 20, 10, QUIET)
+    assert run.metrics.read_bytes() == before
+    with Monitor(run, 20, 10, QUIET).showing():
+        assert [kept["step"] for kept in read_metrics(run)] == [10]
+    assert run.metrics.read_bytes() == b"".join(before.splitlines(keepends=True)[:2])
 
 
 def test_what_is_left_is_told_by_the_last_steps_alone(tmp_path, clock):

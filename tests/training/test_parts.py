@@ -1,6 +1,9 @@
 """A learner's own parts: told whose they are, kept with the run, and their errors told as theirs."""
 
+import errno
+import os
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -68,6 +71,23 @@ def test_whose_parts_they_are_is_told(answers):
     assert others.startswith("From the reference (14), no file: MultiHeadedAttention")
     assert "LabelSmoothing" not in others and "subsequent_mask" not in others
     assert sys.modules["implementation"] is implementation
+
+
+def test_an_answer_that_cannot_be_read_is_named(answers, tmp_path, monkeypatch):
+    """Not the run's folder, of which nothing is left."""
+    read = Path.read_bytes
+
+    def refused(path):
+        if path.parent == answers:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(
+        Refused, match=r"answers/day08_attention\.py cannot be read: Permission denied"
+    ):
+        begun(answers, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_without_answers_nothing_is_told(tmp_path):

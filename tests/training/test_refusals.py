@@ -30,6 +30,21 @@ def refused(*arguments: str) -> str:
         (["copy", "--source", "de"], "source is for translation: the task copy has none"),
         (["sorting", "--data", "f"], "data is for text and translation: the task sorting has none"),
         (["copy", "--answers", ".", "--set", "fused=true"], "fused never calls the attention"),
+        (["shakespeare", "--set", "fused=true"], "model=llama computes attention step by step"),
+        (
+            ["text", "--set", "model=gpt", "--set", "fused=true"],
+            "fused is for model=paper: model=gpt",
+        ),
+        (["shakespeare", "--config", "fused.yaml"], "model=llama computes attention step by step"),
+        (
+            ["translation", "--data", "short.txt"],
+            "short.txt must have a sentence, a tab and its translation in each line, and line 1 is "
+            "'so short'",
+        ),
+        (
+            ["translation", "--data", "short.txt", "--source", "de"],
+            "a file's pairs are read from left to right",
+        ),
         (["copy", "--answers", "."], "No part of this model is yours"),
         (["text", "--data", "short.txt", "--out", "mine"], "The text is too short"),
     ],
@@ -37,6 +52,8 @@ def refused(*arguments: str) -> str:
 )
 def test_a_start_that_is_refused_leaves_nothing_behind(tmp_path, arguments, words):
     (tmp_path / "short.txt").write_text("so short", encoding="utf-8")
+    llama = small("shakespeare", model="llama", dropout=0.0, fused=True)
+    (tmp_path / "fused.yaml").write_text(llama.as_yaml(), encoding="utf-8")
     assert words in refused("train", *arguments)
     assert not list(tmp_path.glob("runs/*")) and not (tmp_path / "mine").exists()
 

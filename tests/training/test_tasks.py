@@ -238,7 +238,7 @@ def test_a_text_that_is_not_there_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("data", "source", "target", "words"),
     [
-        ("multi40k", "de", "en", "data must be one of toy, multi30k, wmt14"),
+        ("multi40k", "de", "en", "data must be toy, multi30k, wmt14 or a file of sentence pairs"),
         ("toy", "en", "de", "toy is in en, fr, and not in 'de'"),
         ("wmt14", "en", "fr", "wmt14 is in de, en, and not in 'fr'"),
     ],
@@ -291,6 +291,78 @@ def test_a_corpus_of_one_line_is_refused(tmp_path, monkeypatch):
 def test_sgm_segments_are_unescaped():
     body = b'<doc><seg id="1"> A &amp; B </seg>\n<seg id="2">C\nD</seg></doc>'
     assert corpora._segments(body, "x") == ["A & B", "C\nD"]
+
+
+# --- Pairs of a learner's own ---------------------------------------------------------------------
+
+PAIRS = [(f"the {n} cats", f"les {n} chats") for n in range(200)]
+
+
+def pairs_file(path, pairs, end="\n"):
+    path.write_bytes("".join(f"{source}\t{target}{end}" for source, target in pairs).encode())
+    return str(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n\n"])
+def test_pairs_of_one_s_own(end, tmp_path):
+    """Every pair is in one part, a twentieth to validate on and as much to test on, in any order."""
+    again = [("the 7 cats", "les sept chats"), ("the 11 cats", "les onze chats")]
+    data = pairs_file(tmp_path / "mine.tsv", PAIRS + again, end)
+    found = corpora.parallel(data, "en", "fr", None, QUIET)
+    assert sorted(pair for part in found.values() for pair in part) == sorted(PAIRS + again)
+    sources = {part: {source for source, _ in pairs} for part, pairs in found.items()}
+    assert [len(sources[part]) for part in ("train", "validation", "test")] == [180, 10, 10]
+    assert len(set.union(*sources.values())) == 200  # the same source is never in two parts
+    turned = pairs_file(tmp_path / "turned.tsv", (PAIRS + again)[::-1], end)
+    other = corpora.parallel(turned, "en", "fr", None, QUIET)
+    assert {part: sorted(some) for part, some in other.items()} == {
+        part: sorted(some) for part, some in found.items()
+    }
+
+
+def test_no_more_is_held_out_than_tells_something(monkeypatch, tmp_path):
+    monkeypatch.setattr(corpora, "MOST_HELD_OUT", 4)
+    found = corpora.own_pairs(pairs_file(tmp_path / "mine.tsv", PAIRS))
+    assert [len(found[part]) for part in ("train", "validation", "test")] == [192, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("a\tb\nhello\nc\td\n", r"and line 2 is 'hello'\."),
+        ("a\tb\n\tbonjour\n", r"line 2 is '\\tbonjour'"),
+        ("a\t\nb\t \n", r"line 1 is 'a\\t', line 2 is 'b\\t '"),
+        ("Go.\tVa !\tCC-BY 2.0\n", r"line 1 is 'Go\.\\tVa !\\tCC-BY 2\.0'.*`cut -f 1,2`"),
+        ("x\n" * 9, "line 1 is 'x', line 2 is 'x', line 3 is 'x', and 6 more"),
+        ("y" * 99, f"line 1 is '{'y' * 60}…'"),
+        ("a\tb\n" * 99, "must have at least 40 different sentences to translate, got 1"),
+        ("\n \n", "must have at least 40 different sentences to translate, got 0"),
+        ("", "is empty"),
+        (b"a\tb\n\xff\n", r"is not UTF-8: byte 4 \(line 2\) is 0xff"),
+    ],
+)
+def test_what_is_no_file_of_pairs_is_refused(body, words, tmp_path):
+    """By the line and what is in it."""
+    path = tmp_path / "mine.tsv"
+    path.write_bytes(body if isinstance(body, bytes) else body.encode())
+    with pytest.raises(Refused, match=words):
+        corpora.own_pairs(str(path))
+
+
+def test_a_folder_is_no_file_of_pairs(tmp_path):
+    with pytest.raises(Refused, match="cannot be read: Is a directory"):
+        corpora.own_pairs(str(tmp_path))
+
+
+def test_few_pairs_are_told_beside_what_others_have(tmp_path):
+    data = pairs_file(tmp_path / "mine.tsv", PAIRS)
+    own = small("translation", data=data)
+    assert tasks.load(own, QUIET).sizes() == (
+        "180 pairs to learn from, 10 to validate on, 10 to test on. For comparison: Multi30k has 29,000 "
+        "pairs to learn from"
+    )
+    toy = tasks.load(small("translation", pairs=900), QUIET).sizes()
+    assert toy == "900 pairs to learn from, 500 to validate on, 1,000 to test on"
 
 
 def test_text_in_the_middle_of_a_window_is_what_it_was(poem):

@@ -19,7 +19,7 @@ from training.errors import Refused
 from training.keeping import Unsaved
 from training.monitor import COLUMNS, Monitor, read_metrics
 from training.run import Run
-from training.trainer import Diverged, Interrupted, Window
+from training.trainer import Diverged, Interrupted, Trainer, Window
 
 
 def monitored(one):
@@ -155,6 +155,41 @@ def test_the_mean_of_the_last_checkpoints_is_the_end(trainer):
     ]
 
 
+def test_a_snapshot_that_a_full_disk_has_lost_is_not_part_of_the_mean(trainer, monkeypatch):
+    """The run ends with the mean of those that were kept, and so does one that goes on."""
+    settings = small(average=3, steps=12, save_every=4)
+    one = trainer(settings)
+    write = keeping.write_weights
+
+    def sometimes(path, weights):
+        if path == one.run.snapshot(8):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, weights)
+
+    monkeypatch.setattr(keeping, "write_weights", sometimes)
+    said = []
+    monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
+    monitored(one)
+    [words] = said
+    assert "step 8 will not be part of the mean" in words and "No space left on device" in words
+    kept = [read_weights(one.run.snapshot(step)) for step in (4, 12)]
+    last = read_weights(one.run.last)
+    for name in last:
+        torch.testing.assert_close(last[name], (kept[0][name] + kept[1][name]) / 2)
+    assert trainer(settings, one.run.folder).progress.snapshots == (4, 12)
+
+
+def test_a_snapshot_that_is_gone_does_not_end_a_resumed_run(trainer):
+    settings = small(average=3, steps=12, save_every=4)
+    one = trainer(settings)
+    one.train(None)
+    one.run.snapshot(8).unlink()
+    again = trainer(settings, one.run.folder)
+    assert again.progress.snapshots == (4, 12)
+    assert again.keeper.told == ["step-00000008.safetensors is gone; the mean is without it"]
+    again.train(None)
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_half_precision_learns_too(trainer, precision):
     one = trainer(small(precision=precision, steps=40, warmup=10, dropout=0.0, validate_every=40))
@@ -237,6 +272,29 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(trainer, changes, poe
             for run in ends
         ]
         assert rows[0] == rows[1] and len(rows[0]) == 3
+
+
+def test_a_parameter_without_a_gradient_is_no_obstacle_to_going_on(trainer, monkeypatch):
+    """A learner's part may have a parameter that nothing uses: Adam has no moments of it."""
+    build = Trainer.build
+
+    def with_one_more(self):
+        model = build(self)
+        model.unused = torch.nn.Parameter(torch.ones(3))
+        return model
+
+    monkeypatch.setattr(Trainer, "build", with_one_more)
+    settings = small(steps=8)
+    one = trainer(settings)
+    one.stop.asked = True
+    with pytest.raises(Interrupted):
+        one.train(None)
+    again = trainer(settings, one.run.folder)
+    assert again.progress.step == 1
+    again.train(None)
+    whole = trainer(settings)
+    whole.train(None)
+    assert same(*(read_state(run.state).tensors for run in (again.run, whole.run)))
 
 
 def test_what_a_killed_run_wrote_after_its_checkpoint_is_gone(trainer):

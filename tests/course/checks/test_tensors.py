@@ -1,5 +1,6 @@
 """Tensors in checks: arrays and tensors looked at alike, modules given weights by name, gradients."""
 
+import contextlib
 import shutil
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from course.checks import tensors
+from course.checks import seeing, tensors
 from course.checks.arrays import as_numpy, copied, dtype_of, eps_of, same, shaken, upcast
 from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
 from course.checks.loading import load_checks
@@ -149,6 +150,22 @@ def test_a_check_of_tensors_is_seeded():
     before = torch.random.get_rng_state()
     judge.see(judge.checks[0], reference_module(DAY))
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_check_on_a_device_gives_back_that_device_s_generators(monkeypatch, device):
+    """Not CUDA's, where the check is on another kind of device."""
+    forked = []
+
+    @contextlib.contextmanager
+    def noted(devices=None, *, device_type):
+        forked.append((devices, device_type))
+        yield
+
+    monkeypatch.setattr(torch.random, "fork_rng", noted)
+    with seeing._seeded(load_checks(DAY)[0], 0, device):
+        pass
+    assert forked == [(None, device)]
 
 
 def test_half_precision_is_held_to_float32():

@@ -154,6 +154,84 @@ def test_ranges_of_days():
         find_days("14-8")
     with pytest.raises(NoSuchDay, match="There is no day 41"):
         find_days("40-41")
+    assert find_days("1 - 2, decoder,40") == [DAYS[0], DAYS[1], DAYS[12], DAYS[39]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("1-99999999", "There is no day 99999999: the days are 1 to 40."),
+        ("1-9999999999", "There is no day 9999999999: the days are 1 to 40."),
+        (f"1-{'9' * 5000}", f"There is no day {'9' * 40}…: the days are 1 to 40."),
+        ("9999999999-1", "There is no day 9999999999: the days are 1 to 40."),
+        ("0-3", "There is no day 0: the days are 1 to 40."),
+        *(
+            (wrong, f"Days are given as 8, 8-14 or 1-3,8, from 1 to 40, got '{wrong}'.")
+            for wrong in ("8-", "-3", "-", "8..10", "1-2-3", "8:10", "")
+        ),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_wrong_ranges_of_days(asked, words):
+    """One sentence, which says what is allowed; nothing is as large as the number that was asked for."""
+    with pytest.raises(NoSuchDay) as refused:
+        find_days(asked)
+    assert str(refused.value) == words
+
+
+def test_a_range_where_one_day_is_wanted():
+    """`course watch 1-3` is refused for what it is."""
+    with pytest.raises(NoSuchDay, match=r"One day is wanted, such as 8 or day08, got '1-3'\."):
+        find_day("1-3")
+
+
+def without_privileges(project, *arguments):
+    """Run the command as a user whom permissions stop; root's privileges are dropped."""
+    drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+    if drop and shutil.which("setpriv") is None:
+        pytest.skip("root's privileges cannot be dropped here")
+    return subprocess.run(
+        [*drop, *project.command, *arguments],
+        cwd=project.root,
+        env=project.environment(COLUMNS="300"),
+        capture_output=True,
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
+def test_a_file_that_cannot_be_read(project):
+    """One sentence for the day whose file it is; the board, reset and sync live with it."""
+    project.exercise.chmod(0)
+    checked = without_privileges(project, "check", "2")
+    assert checked.returncode == 1
+    assert checked.stdout.count("day02_attention.py cannot be read: Permission denied.") == 1
+    board = without_privileges(project)
+    assert board.returncode == 0
+    reset = without_privileges(project, "reset", "2")
+    assert reset.returncode == 1
+    assert "day02_attention.py cannot be read, and so not kept. Nothing" in reset.stderr
+    synced = without_privileges(project, "sync", "--check")
+    assert "day02_attention.py: not readable (Permission denied), and so left" in synced.stdout
+    assert "Traceback" not in checked.stderr + board.stderr + reset.stderr + synced.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
+@pytest.mark.parametrize(
+    ("permissions", "words"),
+    [(0o000, "is not readable"), (0o444, "The files in 'closed' cannot be opened")],
+)
+def test_a_folder_without_permission(project, permissions, words):
+    """It is refused before anything is checked, whichever permission is missing."""
+    closed = project.root / "closed"
+    shutil.copytree(project.root / "exercises", closed)
+    closed.chmod(permissions)
+    for arguments in (["check", "1-3"], ["watch", "2"], ["assemble"]):
+        done = without_privileges(project, *arguments, "--answers", "closed")
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert done.stdout == ""
+    closed.chmod(0o755)
 
 
 def test_board_of_a_fresh_clone(project):

@@ -400,6 +400,17 @@ def test_ctrl_c_is_answered(tmp_path, monkeypatch):
     assert "the same command goes on" in done.output
 
 
+def test_a_folder_that_cannot_be_written_is_refused_in_words(tmp_path):
+    """Without the number of an error."""
+    (tmp_path / "file").write_text("")
+    done = CliRunner(env={"COLUMNS": "300"}).invoke(
+        app, ["bundle", "--out", str(tmp_path / "file" / "edition")]
+    )
+    assert done.exit_code == 2
+    assert "cannot be written: Not a directory." in " ".join(done.stderr.split())
+    assert "Errno" not in done.stderr
+
+
 def test_a_recording_is_whole_whatever_else_writes(tmp_path, monkeypatch):
     """Another process that keeps what it saw of the same day, at the same time, takes nothing away."""
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))

@@ -229,8 +229,10 @@ def command(*arguments, **how):
     ("arguments", "words"),
     [
         (["--days", "0"], "no day 0"),
-        (["--days", "1-99"], "no day 41"),
-        (["--days", "first"], "'first' is no day"),
+        (["--days", "1-99"], "no day 99"),
+        (["--days", "1-99999999"], "no day 99999999"),
+        (["--days", "9-2"], "did you mean 2-9"),
+        (["--days", "first"], "No day is called 'first'"),
         (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps are known"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
         (["--watertight", "1.1"], "'1.1' is no share"),

@@ -1,0 +1,44 @@
+"""Cells side by side: whatever happens to a process, every job has an end."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from laboratory import workers
+from laboratory.study import Cell
+from laboratory.workers import Job, perform_all
+
+
+def jobs(number: int) -> list[Job]:
+    cell: Cell = None  # type: ignore[assignment] # none of these is ever run
+    return [Job(cell, Path(str(one))) for one in range(number)]
+
+
+def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited for ever."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(workers.SPAWN.Process, "start", refuse)
+    asked = jobs(3)
+    done = list(perform_all(asked, ["cpu", "cpu"], 1))
+    assert sorted(str(one.job.folder) for one in done) == ["0", "1", "2"]
+    for one in done:
+        assert one.seen is None
+        assert "could not be started (Resource temporarily unavailable): try fewer" in one.error
+
+
+def test_whatever_else_goes_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as an answer that cannot be unpickled."""
+
+    def broken(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'gone'")
+
+    monkeypatch.setattr(workers._Worker, "perform", broken)
+    [done] = perform_all(jobs(1), ["cpu"], 1)
+    assert done.error == "ModuleNotFoundError: No module named 'gone'"

@@ -1,0 +1,39 @@
+"""What `training` and `course` know of each other: a typed `Program`, and the names of commands."""
+
+import ast
+import re
+from pathlib import Path
+
+import training
+from course import cli
+from course.assembly import runs
+from training.parts import Workshop
+from training.program import Program
+
+NAMED = re.compile(r"\bcourse (?!training\b)([a-z]+)")  # as in `course train`
+HERE = Path(training.__file__).parent
+
+
+def words():
+    """All strings of `training` but its docstrings, and the lists that are joined to a command."""
+    for path in sorted(HERE.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+            if isinstance(node, ast.List):
+                parts = [one.value for one in node.elts[:2] if isinstance(one, ast.Constant)]
+                yield " ".join(map(str, parts))
+
+
+def test_the_program_is_typed():
+    """mypy holds what is handed over to what is asked for."""
+    assert cli._program.__annotations__["return"] == Program.__name__
+    for name in ("keep", "load"):
+        ours, theirs = (getattr(one, name).__annotations__ for one in (runs, Workshop))
+        assert ours == theirs
+
+
+def test_commands_that_messages_name_are_there():
+    found = {name for text in words() for name in NAMED.findall(text)}
+    assert {"train", "evaluate", "export", "compare", "check"} <= found
+    assert found <= set(cli.COMMANDS)

@@ -1,0 +1,20 @@
+"""How many cores a program may use: in a container, or under a scheduler, fewer than the machine has."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from pathlib import Path
+
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container (cgroup v2): microseconds, and of how many
+
+
+def cores() -> int:
+    """The cores that this process may use, at least 1."""
+    known = hasattr(os, "sched_getaffinity")  # on Linux
+    allowed = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        quota, period = map(int, QUOTA.read_text().split())
+        allowed = min(allowed, math.ceil(quota / period))
+    return max(1, allowed)
