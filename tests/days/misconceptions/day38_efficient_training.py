@@ -59,7 +59,10 @@ MISCONCEPTIONS = [
             ),
             "dtype_of_the_first_gradient": (
                 "You take the dtype of the first gradient for that of all. Where any of them is in float64 the norm is, too.",
-                {"widest = ...": "widest = torch.promote_types(gradients[0].dtype, torch.float32)"},
+                {
+                    "widest = ...": "widest = torch.promote_types(gradients[0].dtype, torch.float32)",
+                    "torch.linalg.vector_norm(one, dtype=widest)": "torch.linalg.vector_norm(one.to(widest))",
+                },
             ),
             "gradients_widened": (
                 "Your clipped gradients are in the dtype that you computed in. Each keeps its own.",
@@ -339,7 +342,13 @@ MISCONCEPTIONS = [
             ),
             "second_call_in_evaluation_mode": (
                 "You put the function into evaluation mode for the second call, so it drops nothing. It must do the same both times.",
-                {"found.clear()": "found.clear()\nif isinstance(function, nn.Module):\n    function.eval()"},
+                by_function(
+                    {
+                        "                outputs = function(*again)": "                if isinstance(function, nn.Module):\n"
+                        "                    function.eval()\n"
+                        "                outputs = function(*again)"
+                    }
+                ),
             ),
             # --- checkpoints: gradients that are lost
             "parameters_forgotten": (
