@@ -9,10 +9,14 @@ from course.checks.authoring import FLOAT64, HALVES, backward, gradients, named_
 from variants.kv_cache import new_cache
 from variants.llama import LLaMAConfig
 
+AGAIN = "what was computed with the weights of one step is wrong at the next"
 EMPTY = "a prompt may be empty, and so may the last piece of a text that is read in pieces"
 LOADED = "published weights must load key by key, before and after a call"
+FAR = "from position 256 on bfloat16 has one number for several angles"
+MODES = "a model that is used otherwise than it was trained gives something else"
 ONES = "a batch, a text, a head, a pair or a stack of one is where squeezed axes go astray"
 META = "large models are made without numbers first, or there would have to be room for them twice"
+PUBLISHED = "GPT-2 and llama2.c divide the deviation of some matrices by √(2N), and train well"
 TABLE = "at LLaMA 3.1's context of 131,072 a float64 table for each of 32 layers takes up 2 GiB"
 
 
@@ -219,9 +223,33 @@ def test_two_texts(answer, build, config, two_texts):
 
 @pytest.mark.constant("not as it should start", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Every matrix starts at N(0, 0.02²), each block with numbers of its own, and gains start at 1."""
-    parameters = {name: p.detach() for name, p in answer.LLaMA(roomy).named_parameters()}
-    wrong = {name: fault(p) for name, p in parameters.items()}
+    """Matrices start around 0 with the deviation 0.02, or with less in the blocks; gains start at 1."""
+    parameters = started(answer.LLaMA(roomy))
+    smallest = {name: least(name, roomy) for name in parameters}
+    return starts(parameters, smallest)
+
+
+@pytest.mark.watertight(PUBLISHED)
+@pytest.mark.constant("not as it should start", "start equal", "what starts wrong: nothing")
+def test_start_of_every_matrix(answer, roomy):
+    """Every matrix starts at N(0, 0.02²), those that write to the residual stream included."""
+    parameters = started(answer.LLaMA(roomy))
+    return starts(parameters, dict.fromkeys(parameters, 1.0))
+
+
+def started(model):
+    """The parameters of a new model, by name."""
+    return {name: p.detach() for name, p in model.named_parameters()}
+
+
+def least(name, config):
+    """The smallest deviation of a matrix, in parts of 0.02: GPT-2's and llama2.c's in the blocks."""
+    return (2 * config.n_layers) ** -0.5 if name.startswith("blocks.") else 1.0
+
+
+def starts(parameters, smallest):
+    """What starts wrong."""
+    wrong = {name: fault(p, smallest[name]) for name, p in parameters.items()}
     return {
         "not as it should start": "; ".join(
             f"{word}: {listed(name for name in wrong if wrong[name] == word)}"
@@ -233,12 +261,12 @@ def test_start(answer, roomy):
     }
 
 
-def fault(parameter):
+def fault(parameter, smallest):
     """How a parameter starts wrong. A right one is 10% off less than once in 10¹² times."""
     if parameter.dim() == 1:
         return "" if (parameter == 1).all() else "not 1"
     times = float(parameter.square().mean().sqrt()) / 0.02
-    if 0.9 < times < 1.1:
+    if 0.9 * smallest < times < 1.1:
         return ""
     how = "far " if not 0.1 < times < 15 else ""
     return f"{how}too {'wide' if times > 1 else 'narrow'}"
@@ -271,7 +299,28 @@ def test_at_the_edge(answer, build, at_the_edge, edge):
 @pytest.mark.watertight(EMPTY)
 def test_empty_chunks(answer, build, config, with_nothing_in_it):
     """No tokens give no logits, `(B, 0, V)`, and leave the cache as it was."""
-    return read(build(answer.LLaMA, config), config, with_nothing_in_it)
+    model = build(answer.LLaMA, config)
+    seen = read(model, config, with_nothing_in_it)
+    return seen | {"logits without a cache": model(with_nothing_in_it[0][:, :0])}
+
+
+@pytest.mark.watertight(AGAIN)
+def test_after_an_update(answer, build, config, tokens):
+    """After its weights have changed, the model computes with the new ones."""
+    model = build(answer.LLaMA, config)
+    first = model(tokens).detach()
+    kept = first.clone()
+    first.zero_()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.9)
+    return {"logits before": kept, "logits after": model(tokens[:, :-1])}
+
+
+@pytest.mark.watertight(MODES)
+def test_evaluation(answer, build, config, tokens):
+    """In evaluation mode the logits are what they are in training: nothing here depends on the mode."""
+    return {"logits in evaluation mode": build(answer.LLaMA, config).eval()(tokens)}
 
 
 @pytest.mark.watertight(LOADED)
@@ -304,6 +353,17 @@ def test_one_table_of_angles(answer, build, config):
     attentions = [block.self_attn for block in build(answer.LLaMA, config).blocks]
     places = {attention.angles.data_ptr() for attention in attentions}
     return {"tables": len(places), "pairs of features": attentions[0].angles.size(1)}
+
+
+@pytest.mark.watertight(FAR)
+@pytest.mark.constant("angles in", "float32 or better")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_angles_in_halves(answer, build, config, tokens, dtype):
+    """In half precision, too, the angles are those of float32 or better, before a call and after it."""
+    model = build(answer.LLaMA, config, dtype=dtype)
+    logits = model(tokens)
+    wide = {block.self_attn.angles.element_size() >= 4 for block in model.blocks}
+    return {"angles in": "float32 or better" if all(wide) else "half precision", "logits": logits}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])

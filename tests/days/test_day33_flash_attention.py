@@ -9,6 +9,11 @@ from torch.utils._pytree import tree_leaves
 
 from course.checks.authoring import DTYPES, FLOAT64, HALVES, backward, gradients, wanting_gradients
 
+WIDTHS = "no publication has values of another width than its keys"
+AXES = "publications take a batch of heads: two leading axes"
+CHUNK = (
+    "published code lays the border of a chunk in either of two ways, and trains with equal lengths"
+)
 SINGLE = "a batch, a sequence, a width or a block of one is where squeezed axes go astray"
 EMPTY = "a query without keys must not turn the whole batch into NaN, forward or backward"
 FIGURES = "whether it was too much, and no number"
@@ -36,20 +41,23 @@ def uneven(draw):
     return block, t_q, t_k
 
 
-def tiles(draw, batch=None, **how):
+def heads(draw, t_q, t_k, **how):
+    """Sequences of several heads in a batch, of one width."""
+    b, h, d = draw.sizes(2, 6, 3)
+    return sequences(draw, [b, h], t_q, t_k, d, d, **how)
+
+
+def tiles(draw, batch, **how):
     """Sequences and a block that divides neither length."""
     block, t_q, t_k = uneven(draw)
-    b, d_k, d_v = draw.sizes(2, 6, 3)
-    batch = [b] if batch is None else batch
-    return sequences(draw, batch, t_q, t_k, d_k, d_v, **how) | {"block": block}
+    d = draw.size(4, 6)
+    return sequences(draw, batch, t_q, t_k, d, d, **how) | {"block": block}
 
 
 def causal_tiles(draw, earlier, **how):
     """The same, causal, with so many keys more than queries."""
     block, t_q, _ = uneven(draw)
-    b, d_k, d_v = draw.sizes(2, 6, 3)
-    inputs = sequences(draw, [b], t_q, t_q + earlier, d_k, d_v, **how)
-    return inputs | {"block": block, "causal": True}
+    return heads(draw, t_q, t_q + earlier, **how) | {"block": block, "causal": True}
 
 
 def seen_with_gradients(flash_attention, inputs):
@@ -91,7 +99,7 @@ class Held(TorchDispatchMode):
 def seen_with_memory(flash_attention, inputs):
     """How many numbers are held at once, in words, and what comes out."""
     inputs = wanting_gradients(inputs)
-    few = inputs["query"].size(0) * inputs["key"].size(0)
+    few = inputs["query"].size(-2) * inputs["key"].size(-2)
 
     def word(numbers):
         return "fewer than T_q × T_k" if numbers < few else "as many as T_q × T_k, or more"
@@ -120,8 +128,7 @@ def seen_with_memory(flash_attention, inputs):
 @pytest.fixture
 def one_tile(draw):
     """All keys and queries fit into one tile."""
-    b, t_q, t_k, d_k, d_v = draw.sizes(2, 8, 5)
-    return sequences(draw, [b], t_q, t_k, d_k, d_v) | {"block": draw.size(9, 20)}
+    return heads(draw, *draw.sizes(2, 8, 2)) | {"block": draw.size(9, 20)}
 
 
 @pytest.fixture
@@ -129,28 +136,55 @@ def whole_blocks(draw):
     """Lengths that are multiples of the block."""
     block = draw.size(2, 4)
     t_q, t_k = (block * blocks for blocks in draw.sizes(2, 4, 2))
+    return heads(draw, t_q, t_k) | {"block": block}
+
+
+@pytest.fixture
+def inputs(draw):
+    """Lengths of which neither is a multiple of the block."""
+    block, t_q, t_k = uneven(draw)
+    return heads(draw, t_q, t_k) | {"block": block}
+
+
+@pytest.fixture
+def all_rests(draw):
+    """Blocks of 4 and lengths that leave over 0, 1, 2 or 3."""
+    lengths = [(8, 9), (9, 11), (10, 8), (11, 10)]
+    return [sequences(draw, [2, 1], *two, 3, 3) | {"block": 4} for two in lengths]
+
+
+@pytest.fixture
+def all_causal_rests(draw):
+    """The same, causal, as many queries as keys."""
+    causal = {"block": 4, "causal": True}
+    return [sequences(draw, [2, 1], t, t, 3, 3) | causal for t in (8, 9, 10, 11)]
+
+
+@pytest.fixture
+def all_causal_chunks(draw):
+    """Causal, with 4, 5, 6 or 7 keys more than queries."""
+    causal = {"block": 4, "causal": True}
+    return [sequences(draw, [2, 1], 9, 9 + more, 3, 3) | causal for more in (4, 5, 6, 7)]
+
+
+@pytest.fixture
+def other_width(draw):
+    """Values wider than the keys, or narrower."""
+    block, t_q, t_k = uneven(draw)
     b, d_k, d_v = draw.sizes(2, 6, 3)
     return sequences(draw, [b], t_q, t_k, d_k, d_v) | {"block": block}
 
 
 @pytest.fixture
-def inputs(draw):
-    """A batch of sequences whose sizes are all different."""
-    return tiles(draw)
-
-
-@pytest.fixture
 def usual_block(draw):
     """More queries and keys than the usual block has."""
-    t_q, t_k = draw.sizes(66, 90, 2)
-    b, d_k, d_v = draw.sizes(2, 6, 3)
-    return sequences(draw, [b], t_q, t_k, d_k, d_v)
+    return heads(draw, *draw.sizes(66, 90, 2))
 
 
 @pytest.fixture
 def inputs_of_rank(draw, leading):
     """No batch at all, or several leading axes: the heads are only one more of them."""
-    return tiles(draw, draw.sizes(2, 4, leading))
+    return tiles(draw, draw.sizes(1, 3, leading))
 
 
 @pytest.fixture
@@ -168,10 +202,10 @@ def gently_in_order(draw, order):
 def ladder(draw, order, height):
     """Keys two by two on the same rung, so that several count."""
     block, t_q, t_k = uneven(draw)
-    b, d_v = draw.sizes(2, 6, 2)
-    inputs = sequences(draw, [b], t_q, t_k, 2, d_v)
+    b, h = draw.sizes(2, 4, 2)
+    inputs = sequences(draw, [b, h], t_q, t_k, 2, 2)
     rungs = torch.arange(t_k).to(inputs["key"].dtype).div(2, rounding_mode="floor")
-    inputs["query"][..., 0] = draw.uniform(1.0, 2.0, b, t_q)
+    inputs["query"][..., 0] = draw.uniform(1.0, 2.0, b, h, t_q)
     inputs["key"][..., 0] = height / rungs[-1] * (rungs if order == "rising" else rungs.flip(0))
     return inputs | {"block": block}
 
@@ -179,17 +213,17 @@ def ladder(draw, order, height):
 @pytest.fixture
 def large_scores(draw):
     """Scores of about ±1e4, near each other at the top."""
-    inputs = tiles(draw)
+    block, t_q, t_k = uneven(draw)
+    inputs = heads(draw, t_q, t_k) | {"block": block}
     return inputs | {"query": inputs["query"] * 100, "key": inputs["key"] * 100}
 
 
 @pytest.fixture
 def low_scores(draw):
-    """Every score is below minus a thousand, and they are near each other."""
+    """Every score is below minus ten thousand, and they are near each other."""
     block, t_q, t_k = uneven(draw)
-    b, d_v = draw.sizes(2, 6, 2)
-    inputs = sequences(draw, [b], t_q, t_k, 2, d_v)
-    inputs["query"][..., 0], inputs["key"][..., 0] = 50.0, -50.0
+    inputs = sequences(draw, draw.sizes(2, 4, 2), t_q, t_k, 2, 2)
+    inputs["query"][..., 0], inputs["key"][..., 0] = 150.0, -150.0
     return inputs | {"block": block}
 
 
@@ -204,16 +238,14 @@ def causal_chunk(draw):
     """Fewer queries than keys, and the difference is no multiple of the block."""
     block, t_q, _ = uneven(draw)
     earlier = block * draw.size(1, 2) + draw.size(1, block - 1)
-    b, d_k, d_v = draw.sizes(2, 6, 3)
-    inputs = sequences(draw, [b], t_q, t_q + earlier, d_k, d_v)
-    return inputs | {"block": block, "causal": True}
+    return heads(draw, t_q, t_q + earlier) | {"block": block, "causal": True}
 
 
 @pytest.fixture
 def loud_and_late(draw):
     """Causal, and the later keys would win every softmax, by far."""
     inputs = causal_tiles(draw, 0)
-    t = inputs["key"].size(1)
+    t = inputs["key"].size(-2)
     direction = draw.normal(inputs["key"].size(-1))
     direction = direction / direction.norm()
     loudness = 10.0 * torch.arange(t).to(direction.dtype).unsqueeze(-1)
@@ -226,8 +258,8 @@ def loud_and_late(draw):
 def two_calls(draw):
     """Two calls of the same sizes."""
     block, t_q, t_k = uneven(draw)
-    b, d_k, d_v = draw.sizes(2, 6, 3)
-    return [sequences(draw, [b], t_q, t_k, d_k, d_v) | {"block": block} for _ in range(2)]
+    b, h, d = draw.sizes(2, 6, 3)
+    return [sequences(draw, [b, h], t_q, t_k, d, d) | {"block": block} for _ in range(2)]
 
 
 @pytest.fixture
@@ -235,13 +267,16 @@ def long(draw):
     """Sequences of a dozen blocks, and a bit."""
     block = draw.size(16, 18)
     t_q, t_k = (12 * block + extra for extra in draw.sizes(1, 15, 2))
-    return sequences(draw, [], t_q, t_k, *draw.sizes(2, 3, 2)) | {"block": block}
+    d = draw.size(2, 3)
+    return sequences(draw, [1, 1], t_q, t_k, d, d) | {"block": block}
 
 
 @pytest.fixture
 def long_and_causal(long):
-    """The same, causal."""
-    return long | {"causal": True}
+    """The same, causal, with as many keys as queries."""
+    t = min(long["query"].size(-2), long["key"].size(-2))
+    cut = {name: long[name][..., :t, :].clone() for name in ("query", "key", "value")}
+    return long | cut | {"causal": True}
 
 
 @pytest.fixture
@@ -257,7 +292,9 @@ def at_the_edge(draw, edge):
 @pytest.fixture
 def split_from_heads(draw):
     """Four axes that lie in memory as (B, T, h, d), as after a split into heads; keys by columns."""
-    inputs = tiles(draw, draw.sizes(2, 4, 2))
+    block, t_q, t_k = uneven(draw)
+    b, h, d_k, d_v = draw.sizes(2, 6, 4)
+    inputs = sequences(draw, [b, h], t_q, t_k, d_k, d_v) | {"block": block}
     axes = {"query": (1, 2), "key": (2, 3), "value": (1, 2)}
     return inputs | {
         name: inputs[name].transpose(*two).contiguous().transpose(*two)
@@ -287,8 +324,8 @@ def without(draw, missing):
 def of_dtype(draw, dtype):
     """Everything of one dtype, causal; √d_k is no whole number."""
     block, t_q, _ = uneven(draw)
-    b, d_v = draw.sizes(2, 6, 2)
-    inputs = sequences(draw, [b], t_q, t_q + 2, draw.choice([3, 5, 6, 7]), d_v, dtype=dtype)
+    d = draw.choice([3, 5, 6, 7])
+    inputs = sequences(draw, draw.sizes(1, 4, 2), t_q, t_q, d, d, dtype=dtype)
     return inputs | {"block": block, "causal": True}
 
 
@@ -303,6 +340,15 @@ def wide_halves(draw):
     key = common + draw.normal(b, t_k, 256, scale=0.02)
     halves = {"query": query, "key": key, "value": draw.normal(b, t_k, d_v, mean=0.5)}
     return {name: x.to(torch.float16) for name, x in halves.items()} | {"block": block}
+
+
+@pytest.fixture
+def large_values(draw):
+    """Values of about a thousand, so many that their sum passes 65504 where their mean does not."""
+    t_q, d_k, d_v = draw.sizes(2, 5, 3)
+    inputs = sequences(draw, [], t_q, draw.size(120, 150), d_k, d_v, scale=0.2)
+    inputs["value"] = 1000 + 100 * inputs["value"]
+    return {name: x.to(torch.float16) for name, x in inputs.items()} | {"block": 40}
 
 
 @pytest.fixture
@@ -347,12 +393,35 @@ def test_any_length(answer, inputs):
     return {"output": answer.flash_attention(**inputs)}
 
 
+def test_every_rest(answer, all_rests):
+    """Whatever is left over when the lengths are divided by the block counts as well."""
+    return {
+        f"output of {inputs['query'].size(-2)} queries and {inputs['key'].size(-2)} keys": (
+            answer.flash_attention(**inputs)
+        )
+        for inputs in all_rests
+    }
+
+
 def test_usual_block(answer, usual_block):
     """Without a word about it the block is 64."""
     return {"output": answer.flash_attention(**usual_block)}
 
 
-@pytest.mark.parametrize("leading", [0, 2, 3])
+@pytest.mark.watertight(WIDTHS)
+def test_other_width_of_values(answer, other_width):
+    """Values may be wider than queries and keys, or narrower, and have gradients of their own width."""
+    wanting = wanting_gradients(other_width)
+    output = answer.flash_attention(**wanting)
+    backward(output)
+    return {"output": output, "gradients": gradients(wanting)}
+
+
+@pytest.mark.parametrize(
+    "leading",
+    [pytest.param(axes, marks=pytest.mark.watertight(AXES)) for axes in (0, 1)]
+    + [2, pytest.param(3, marks=pytest.mark.watertight(AXES))],
+)
 def test_leading_dimensions(answer, inputs_of_rank, leading):
     """No batch, or several leading axes, such as batch and heads."""
     return {"output": answer.flash_attention(**inputs_of_rank)}
@@ -370,7 +439,7 @@ def test_large_scores(answer, large_scores):
 
 
 def test_low_scores(answer, low_scores):
-    """Where all scores are below minus a thousand they are weighed against each other as ever."""
+    """Where all scores are below minus ten thousand they are weighed against each other as ever."""
     return {"output": answer.flash_attention(**low_scores)}
 
 
@@ -389,9 +458,27 @@ def test_causal(answer, as_many):
     return {"output": answer.flash_attention(**as_many)}
 
 
+def test_causal_and_every_rest(answer, all_causal_rests):
+    """So it is whatever is left over when the length is divided by the block."""
+    return {
+        f"output of {inputs['key'].size(-2)} tokens": answer.flash_attention(**inputs)
+        for inputs in all_causal_rests
+    }
+
+
+@pytest.mark.watertight(CHUNK)
 def test_causal_chunk(answer, causal_chunk):
     """Where there are more keys than queries, the last query belongs to the last key."""
     return {"output": answer.flash_attention(**causal_chunk)}
+
+
+@pytest.mark.watertight(CHUNK)
+def test_every_causal_chunk(answer, all_causal_chunks):
+    """So it is wherever the border runs through the tiles."""
+    return {
+        f"output of 9 queries and {inputs['key'].size(-2)} keys": answer.flash_attention(**inputs)
+        for inputs in all_causal_chunks
+    }
 
 
 def test_loud_and_late(answer, loud_and_late):
@@ -412,8 +499,14 @@ def test_gradients(answer, inputs):
     return seen_with_gradients(answer.flash_attention, inputs)
 
 
-def test_gradients_causal(answer, causal_chunk):
+def test_gradients_causal(answer, as_many):
     """Gradients reach the keys that a query sees, and no later ones."""
+    return seen_with_gradients(answer.flash_attention, as_many)
+
+
+@pytest.mark.watertight(CHUNK)
+def test_gradients_of_a_causal_chunk(answer, causal_chunk):
+    """So it is where there are more keys than queries."""
     return seen_with_gradients(answer.flash_attention, causal_chunk)
 
 
@@ -440,11 +533,10 @@ def test_memory(answer, long):
     return seen_with_memory(answer.flash_attention, long)
 
 
-@pytest.mark.constant(WHEN[0], FIGURES)
+@pytest.mark.constant(*WHEN, FIGURES)
 def test_memory_causal(answer, long_and_causal):
-    """Nor is there a mask of T_q × T_k."""
-    seen = seen_with_memory(answer.flash_attention, long_and_causal)
-    return seen | {"numbers held": {"in one tensor": seen["numbers held"]["in one tensor"]}}
+    """Nor is there a mask of T_q × T_k, in one tensor or in several together."""
+    return seen_with_memory(answer.flash_attention, long_and_causal)
 
 
 # --- Extremes -------------------------------------------------------------------------------------
@@ -474,7 +566,9 @@ def test_memory_layout(answer, split_from_heads):
     """Tensors that were transposed, and lie in memory otherwise, give the same, and their gradients."""
     wanting = wanting_gradients(split_from_heads)
     output = answer.flash_attention(**wanting)
-    backward(output)
+    backward(
+        output.transpose(1, 2).flatten(2)
+    )  # the heads joined: so the gradient is transposed, too
     return {"output": output, "gradients": gradients(wanting)}
 
 
@@ -494,9 +588,12 @@ def test_gradients_of_dtype(answer, of_dtype, dtype):
 
 
 @pytest.mark.watertight("a score that overflows in float16 is infinite, and the next step is NaN")
-def test_halves_do_not_overflow(answer, wide_halves):
-    """Scores that pass 65504 before they are scaled are no trouble in float16."""
-    return {"output": answer.flash_attention(**wide_halves)}
+def test_halves_do_not_overflow(answer, wide_halves, large_values):
+    """Scores or sums of values that pass 65504 before they are divided are no trouble in float16."""
+    return {
+        "output": answer.flash_attention(**wide_halves),
+        "output of large values": answer.flash_attention(**large_values),
+    }
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -7,10 +7,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course.checks.authoring import DTYPES, FLOAT64, HALVES, backward, gradients, wanting_gradients
 from implementation import attention, subsequent_mask
 
+WIDTHS = "no publication has values of another width than its keys"
+AXES = "publications take a batch of heads: two leading axes"
+ALIKE = "a mask that is kept is handed out to several, and one of them may write into it"
 SINGLE = "a batch, a sequence or a width of one is where squeezed and broadcast axes go astray"
 EMPTY = "an empty prompt, or an empty memory, must not turn into NaN"
 FAR = "float32's elu(x) + 1 is 0 from −17.4 on, and the quotient of two zeros is NaN"
+ABOVE = (
+    "where both sides of a choice are computed, an infinity in the other one makes gradients NaN"
+)
 SUMS = "a sum of thousands of features is beyond what half precision can hold or count"
+RANKS = tuple(pytest.param(axes, marks=pytest.mark.watertight(AXES)) for axes in (0, 1))
+BEYOND = pytest.param(3, marks=pytest.mark.watertight(AXES))
 STATES = "a state for every token takes d times the memory of all keys and values together"
 
 
@@ -25,15 +33,15 @@ def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
 
 def short(draw, **how):
     """As many queries as keys, a few of them, no two sizes alike."""
-    b, t, d_k, d_v = draw.sizes(2, 8, 4)
-    return sequences(draw, [b], t, t, d_k, d_v, **how)
+    b, h, t, d = draw.sizes(2, 8, 4)
+    return sequences(draw, [b, h], t, t, d, d, **how)
 
 
 def long(draw, **how):
     """So many tokens that any chunks are several, and the last one is not full."""
     t = 2 * draw.size(40, 90) + 1
-    b, d_k, d_v = draw.sizes(2, 5, 3)
-    return sequences(draw, [b], t, t, d_k, d_v, **how)
+    b, h, d = draw.sizes(2, 5, 3)
+    return sequences(draw, [b, h], t, t, d, d, **how)
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -41,23 +49,31 @@ def long(draw, **how):
 
 @pytest.fixture
 def inputs(draw):
-    """A batch of sequences whose sizes are all different."""
-    b, t_q, t_k, d_k, d_v = draw.sizes(2, 8, 5)
-    return sequences(draw, [b], t_q, t_k, d_k, d_v)
+    """A batch of heads whose sizes are all different."""
+    b, h, t_q, t_k, d = draw.sizes(2, 8, 5)
+    return sequences(draw, [b, h], t_q, t_k, d, d)
+
+
+@pytest.fixture
+def other_width(draw):
+    """Values wider than the keys, or narrower, in more than one chunk."""
+    t = 2 * draw.size(40, 90) + 1
+    b, d_k, d_v = draw.sizes(2, 5, 3)
+    return sequences(draw, [b], t, t, d_k, d_v)
 
 
 @pytest.fixture
 def inputs_of_rank(draw, leading):
     """No batch at all, or several leading axes."""
-    t, d_k, d_v = draw.sizes(3, 8, 3)
-    return sequences(draw, draw.sizes(2, 4, leading), t, t, d_k, d_v)
+    t, d = draw.sizes(3, 8, 2)
+    return sequences(draw, draw.sizes(2, 4, leading), t, t, d, d)
 
 
 @pytest.fixture
 def square(draw):
     """Every size that can be mixed up with another is equal to it."""
     size = draw.size(4, 6)
-    return sequences(draw, [size], size, size, size, size)
+    return sequences(draw, [size, size], size, size, size, size)
 
 
 @pytest.fixture
@@ -75,19 +91,19 @@ def many_tokens(draw):
 @pytest.fixture
 def whole_chunks(draw):
     """A power of two tokens: for most sizes of a chunk, none is left over."""
-    b, d_k, d_v = draw.sizes(2, 5, 3)
+    b, h, d = draw.sizes(2, 5, 3)
     t = draw.choice([64, 128, 256])
-    return sequences(draw, [b], t, t, d_k, d_v)
+    return sequences(draw, [b, h], t, t, d, d)
 
 
 @pytest.fixture
 def changed(draw, many_tokens):
     """A place in the sequence, and other tokens from there on."""
-    t = many_tokens["key"].size(1)
+    b, h, t, d = many_tokens["key"].shape
     place = draw.size(t // 2, t - 2)
     later = {name: x.clone() for name, x in many_tokens.items()}
     for x in later.values():
-        x[:, place:] = draw.normal(x.size(0), t - place, x.size(2))
+        x[:, :, place:] = draw.normal(b, h, t - place, d)
     return {"place": place, "inputs": later}
 
 
@@ -144,8 +160,17 @@ def split_from_heads(draw):
 def far_below_zero(draw, dtype):
     """All features of some queries, and all keys of one sequence, lie about −20."""
     inputs = short(draw, dtype=dtype)
-    inputs["query"][0, 1:] -= 20
+    inputs["query"][0, :, 1:] -= 20
     inputs["key"][1] -= 20
+    return inputs
+
+
+@pytest.fixture
+def far_above_zero(draw):
+    """Some features of queries and keys lie about 100."""
+    inputs = short(draw)
+    inputs["query"][..., 0] += 100
+    inputs["key"][..., 0] += 100
     return inputs
 
 
@@ -166,8 +191,8 @@ def long_sums(draw, dtype):
 @pytest.fixture
 def very_long(draw):
     """Narrow features of many tokens: T × T is far more than anything else."""
-    t, d_k, d_v = draw.size(520, 640), draw.size(2, 4), draw.size(5, 7)
-    return sequences(draw, [], t, t, d_k, d_v)
+    t, d = draw.size(1040, 1280), draw.size(3, 6)
+    return sequences(draw, [1, 1], t, t, d, d)
 
 
 @pytest.fixture
@@ -283,7 +308,7 @@ def test_linear_attention(answer, inputs):
     return {"output": answer.linear_attention(**inputs)}
 
 
-@pytest.mark.parametrize("leading", [0, 2, 3])
+@pytest.mark.parametrize("leading", [*RANKS, 2, BEYOND])
 def test_leading_dimensions(answer, inputs_of_rank, leading):
     """No batch, or several leading axes, such as batch and heads."""
     return {"output": answer.linear_attention(**inputs_of_rank)}
@@ -302,7 +327,7 @@ def test_causal(answer, few_tokens):
     return {"causal output": answer.linear_attention(**few_tokens, causal=True)}
 
 
-@pytest.mark.parametrize("leading", [0, 2])
+@pytest.mark.parametrize("leading", [*RANKS, 2])
 def test_causal_leading_dimensions(answer, inputs_of_rank, leading):
     """So it is without a batch, or with several leading axes."""
     return {"causal output": answer.linear_attention(**inputs_of_rank, causal=True)}
@@ -321,20 +346,20 @@ def test_causal_and_whole_chunks(answer, whole_chunks):
 def test_later_tokens_are_invisible(answer, changed):
     """Other tokens later on leave the causal outputs before them alone."""
     output = answer.linear_attention(**changed["inputs"], causal=True)
-    return {"causal output before": output[:, : changed["place"]]}
+    return {"causal output before": output[:, :, : changed["place"]]}
 
 
 # --- Memory ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.constant("the largest tensor", "it has fewer numbers than half of T × T")
+@pytest.mark.constant("the largest tensor", "it has fewer numbers than a quarter of T × T")
 @pytest.mark.parametrize("causal", [False, True])
 def test_no_table_of_scores(answer, very_long, causal):
-    """No tensor has T × T numbers, in a text of some hundred tokens."""
+    """No tensor has T × T numbers, or a share of them, in a text of a thousand tokens."""
     with Largest() as largest:
         output = answer.linear_attention(**very_long, causal=causal)
-    t = very_long["key"].size(0)
-    few = largest.numbers < t * t // 2
+    t = very_long["key"].size(-2)
+    few = largest.numbers < t * t // 4
     return {
         "output": output,
         "the largest tensor": "has far fewer than T × T numbers"
@@ -396,6 +421,16 @@ def test_one_token(answer, single_token):
     }
 
 
+@pytest.mark.watertight(WIDTHS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_other_width_of_values(answer, other_width, causal):
+    """Values may be wider than queries and keys, or narrower, and have gradients of their own width."""
+    inputs = wanting_gradients(other_width)
+    output = answer.linear_attention(**inputs, causal=causal)
+    backward(output)
+    return {"output": output, "gradients": gradients(inputs)}
+
+
 @pytest.mark.watertight(EMPTY)
 def test_no_keys(answer, no_keys):
     """Where there are no keys, the output is 0, and so is the query's gradient."""
@@ -444,6 +479,15 @@ def test_far_below_zero(answer, far_below_zero, dtype):
         "output": answer.linear_attention(**far_below_zero),
         "causal output": answer.linear_attention(**far_below_zero, causal=True),
     }
+
+
+@pytest.mark.watertight(ABOVE)
+def test_far_above_zero(answer, far_above_zero):
+    """Features of about 100 are numbers like any other, and so are their gradients."""
+    inputs = wanting_gradients(far_above_zero)
+    output = answer.linear_attention(**inputs)
+    backward(output)
+    return {"output": output, "gradients": gradients(inputs)}
 
 
 @pytest.mark.watertight(SUMS)
@@ -507,6 +551,21 @@ def test_wide_window(answer, to_the_end):
 def test_many_global_tokens(answer, mostly_global):
     """Where all tokens are global, or more than there are, all see all."""
     return {name: answer.sliding_window_mask(**sizes) for name, sizes in mostly_global.items()}
+
+
+@pytest.mark.watertight(ALIKE)
+def test_mask_once_more(answer, with_global_tokens, local):
+    """What is written into a mask shows in no other, of the same size or not."""
+    first = answer.sliding_window_mask(**with_global_tokens)
+    before = first.clone()
+    first.fill_(False)
+    wider = {**with_global_tokens, "window": with_global_tokens["window"] + 2}
+    return {
+        "mask": before,
+        "mask once more": answer.sliding_window_mask(**with_global_tokens),
+        "mask of a wider window": answer.sliding_window_mask(**wider),
+        "mask without global tokens": answer.sliding_window_mask(**local),
+    }
 
 
 @pytest.mark.constant("no tokens", "it is empty")

@@ -11,6 +11,11 @@ from course.checks.authoring import DTYPES, HALVES, backward, gradients, wanting
 AXES = "a router never looks at more than one token, so axes in front of it cannot matter"
 EMPTY = "an empty batch is a shape like any other"
 LAYOUT = "a transposed tensor lies in memory in another order, and `view` refuses it"
+DROPPED = "Mixtral drops nothing, and those who do drop by rules of their own"
+STARTS = "where the weights start decides what the first steps of training are like"
+DECIDED = "half precision has one number for scores that float32 tells apart"
+AGAIN = "what was computed with the weights of one step is wrong at the next"
+MODES = "what is dropped in training has to be dropped in use, or the layer is another one there"
 SAVED = "a model saved after a call has to load into a new one, key by key"
 ALONE = "an expert that is asked for one token at a time gives the same, many times slower"
 GIVEN = "tokens given to each expert"
@@ -97,6 +102,13 @@ def choices(draw, *batch, n_experts, k, **how):
     return {"probs": probs, "experts": torch.tensor(rows).view(*batch, k)}
 
 
+def start_of(weight):
+    """How a matrix starts, in words: as `nn.Linear` makes it, uniform between ±1/√in, or otherwise."""
+    bound = weight.size(-1) ** -0.5
+    largest, mean = float(weight.abs().max()) / bound, float(weight.abs().mean()) / bound
+    return "uniform" if 0.95 < largest < 1.0001 and 0.45 < mean < 0.55 else "otherwise"
+
+
 def in_shape(draw, tokens, leading):
     """Some of 30 tokens, with as many axes in front."""
     shape = {0: (), 1: (draw.size(2, 9),), 3: draw.sizes(1, 4, 3)}[leading]
@@ -145,6 +157,27 @@ def tokens_of_dtype(draw, dtype):
     sizes = some_sizes(draw)
     sizes.pop("d_ff")
     return routed(draw, sizes.pop("B"), sizes.pop("T"), dtype=dtype, **sizes)
+
+
+@pytest.fixture
+def close_scores(draw, dtype):
+    """Scores between 8 and 9 that lie some thousandths apart."""
+    n_experts, k = draw.size(5, 7), 2
+    router = draw.normal(n_experts, 5, dtype=dtype)
+    router[:, 0] = 1.0
+    tokens = draw.normal(600, 5, scale=0.002, dtype=dtype)
+    tokens[:, 0] = 8.5
+    scores = (tokens.double() @ router.double().T).sort(dim=-1, descending=True).values
+    clear = (scores[:, :k] - scores[:, 1 : k + 1]).amin(-1) > 1e-4
+    return {"x": tokens[clear][:50], "router": router, "n_experts": n_experts, "k": k}
+
+
+@pytest.fixture
+def roomy(draw):
+    """Sizes of a router and of a mixture whose matrices are large enough to know how they start."""
+    d_model, d_ff = draw.sizes(60, 70, 2)
+    n_experts = draw.size(40, 50)
+    return {"router": (d_model, n_experts, 2), "mixture": (d_model, d_ff, 3, 2)}
 
 
 @pytest.fixture
@@ -382,6 +415,22 @@ def test_router_dtype(answer, build, tokens_of_dtype, dtype):
     )
 
 
+@pytest.mark.watertight(DECIDED)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_router_decides_in_float32(answer, build, close_scores, dtype):
+    """Scores that half precision would round to the same number are still told apart."""
+    router = router_of(build, answer.TopKRouter, close_scores, dtype=dtype)
+    return {"experts": router(close_scores["x"])[1]}
+
+
+@pytest.mark.watertight(STARTS)
+@pytest.mark.constant("start of w_r", "it is that of `nn.Linear`")
+def test_router_start(answer, roomy):
+    """The router starts as `nn.Linear` starts."""
+    router = answer.TopKRouter(*roomy["router"])
+    return {"start of w_r": start_of(router.w_r.weight), "size": router.w_r.weight.numel()}
+
+
 # --- load_balancing_loss --------------------------------------------------------------------------
 
 
@@ -534,32 +583,38 @@ def test_experts_are_called_once(answer, build, given):
 # --- Capacity -------------------------------------------------------------------------------------
 
 
+@pytest.mark.watertight(DROPPED)
 def test_capacity_of_one_choice(answer, build, too_many_of_one_choice):
     """With k = 1 a token that finds its expert full gets 0."""
     given = too_many_of_one_choice
     return {"output": layer_of(build, answer.MixtureOfExperts, given)(given["x"])}
 
 
+@pytest.mark.watertight(DROPPED)
 def test_capacity(answer, build, too_many):
     """An expert takes the first tokens that chose it, as first choice or second, until it is full."""
     return {"output": layer_of(build, answer.MixtureOfExperts, too_many)(too_many["x"])}
 
 
+@pytest.mark.watertight(DROPPED)
 def test_capacity_without_rounding(answer, build, exact_room):
     """A capacity that is a whole number stays what it is."""
     return {"output": layer_of(build, answer.MixtureOfExperts, exact_room)(exact_room["x"])}
 
 
+@pytest.mark.watertight(DROPPED)
 def test_capacity_of_one_token(answer, build, room_for_one):
     """However small the capacity factor is, every expert takes its first token."""
     return {"output": layer_of(build, answer.MixtureOfExperts, room_for_one)(room_for_one["x"])}
 
 
+@pytest.mark.watertight(DROPPED)
 def test_capacity_for_all(answer, build, room_for_all):
     """Where there is room for all, a capacity changes nothing."""
     return {"output": layer_of(build, answer.MixtureOfExperts, room_for_all)(room_for_all["x"])}
 
 
+@pytest.mark.watertight(DROPPED)
 def test_capacity_and_what_is_kept_for_the_loss(answer, build, too_many):
     """`probs` and `chosen` are what the router said, choices included that were then dropped."""
     layer = layer_of(build, answer.MixtureOfExperts, too_many)
@@ -567,6 +622,7 @@ def test_capacity_and_what_is_kept_for_the_loss(answer, build, too_many):
     return {"probs": layer.probs, "chosen": layer.chosen}
 
 
+@pytest.mark.watertight(DROPPED)
 def test_capacity_saves_work(answer, build, too_many):
     """An expert is not asked about tokens that it has no room for."""
     layer = layer_of(build, answer.MixtureOfExperts, too_many)
@@ -575,6 +631,7 @@ def test_capacity_saves_work(answer, build, too_many):
     return {GIVEN: output.new_tensor(rows), "output": output}
 
 
+@pytest.mark.watertight(DROPPED)
 def test_gradients_with_capacity(answer, build, too_many):
     """What was dropped sends nothing back; what was not, as much as ever."""
     layer = layer_of(build, answer.MixtureOfExperts, too_many)
@@ -620,6 +677,39 @@ def test_state_dict(answer, build, given):
     layer = layer_of(build, answer.MixtureOfExperts, given)
     layer(given["x"])
     return dict(layer.state_dict())
+
+
+@pytest.mark.watertight(STARTS)
+@pytest.mark.constant("matrices that start otherwise", "none")
+def test_start(answer, roomy):
+    """Router and experts start as they start by themselves, and no two experts alike."""
+    layer = answer.MixtureOfExperts(*roomy["mixture"])
+    parameters = dict(layer.named_parameters())
+    other = [name for name, one in parameters.items() if start_of(one) != "uniform"]
+    first, *others = [sum(float(one.sum()) for one in e.parameters()) for e in layer.experts]
+    alike = ["experts"] if first in others else []
+    sizes = sum(one.numel() for one in parameters.values())
+    return {"matrices that start otherwise": ", ".join(other + alike) or "none", "size": sizes}
+
+
+@pytest.mark.watertight(AGAIN)
+def test_after_an_update(answer, build, given):
+    """After its weights have changed, the layer computes with the new ones."""
+    layer = layer_of(build, answer.MixtureOfExperts, given)
+    before = layer(given["x"]).detach()
+    with torch.no_grad():
+        for parameter in layer.experts.parameters():
+            parameter.mul_(0.9)
+    after = layer(given["x"].flip(0))
+    return {"output before": before, "output after": after, "probs": layer.probs}
+
+
+@pytest.mark.watertight(MODES)
+def test_mode(answer, build, too_many):
+    """In evaluation mode, too, an expert takes no more tokens than its capacity."""
+    layer = layer_of(build, answer.MixtureOfExperts, too_many).eval()
+    output = layer(too_many["x"])
+    return {"output in evaluation mode": output, "probs": layer.probs, "chosen": layer.chosen}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

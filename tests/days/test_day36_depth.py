@@ -10,6 +10,9 @@ from variants.gpt import Block, CausalSelfAttention, FeedForward
 EMPTY = "a prompt may be empty, and what comes out is then empty too, not an error"
 LOADED = "weights saved after a call must load into a new model, key by key"
 ONES = "a batch, a text or a head of one is where squeezed axes go astray"
+AGAIN = "what was computed with the weights of one step is wrong at the next"
+MODES = "a choice that is made otherwise in use than in training is another model"
+STARTS = "where the weights start decides what the first steps of training are like"
 SHORT = "the first tokens that a model writes are a text shorter than 1/capacity"
 TIES = "equal tokens score the same, and in half precision so do others"
 APART = "published code often drops the sum instead"
@@ -21,6 +24,15 @@ LENGTHS = (
     (7, 0.75),
     (11, 0.75),
 )  # the share is a whole number and a quarter
+
+
+def start_of(parameter):
+    """How a parameter starts, in words: as `nn.Linear` makes its matrix, or 1, or otherwise."""
+    if parameter.dim() == 1:
+        return "1" if bool((parameter == 1).all()) else "otherwise"
+    bound = parameter.size(-1) ** -0.5
+    largest, mean = float(parameter.abs().max()) / bound, float(parameter.abs().mean()) / bound
+    return "uniform" if 0.95 < largest < 1.0001 and 0.45 < mean < 0.55 else "otherwise"
 
 
 # --- ParallelBlock: inputs ------------------------------------------------------------------------
@@ -57,6 +69,12 @@ def many(draw):
     """Very many tokens, the same for all, each alone in its text."""
     given = block_inputs(draw, 1, 1, 1, draw.size(4, 6))
     return given | {"x": given["x"].expand(3000, 1, -1).clone()}
+
+
+@pytest.fixture
+def roomy(draw):
+    """Sizes of a block whose matrices are large enough to know how they start."""
+    return {"d_model": 8 * draw.size(8, 10), "n_heads": 4, "d_ff": draw.size(90, 120)}
 
 
 @pytest.fixture
@@ -147,6 +165,39 @@ def test_parallel_without_tokens(answer, build, block_of_no_tokens):
     return {
         "output": block_of(build, answer.ParallelBlock, block_of_no_tokens)(block_of_no_tokens["x"])
     }
+
+
+@pytest.mark.watertight(LOADED)
+def test_parallel_state_dict(answer, build, given):
+    """After a call as before, the state dict holds norm, attention and network, and nothing else."""
+    block = block_of(build, answer.ParallelBlock, given)
+    block(given["x"])
+    return dict(block.state_dict())
+
+
+@pytest.mark.watertight(STARTS)
+@pytest.mark.constant("what starts otherwise", "nothing")
+def test_parallel_start(answer, roomy):
+    """All matrices start as `nn.Linear` starts them, and the norm's scale at 1."""
+    parameters = dict(answer.ParallelBlock(**roomy).named_parameters())
+    other = [
+        name
+        for name, one in parameters.items()
+        if start_of(one) == "otherwise" and (one.dim() == 2 or name == "norm.gain")
+    ]
+    sizes = sum(one.numel() for one in parameters.values())
+    return {"what starts otherwise": ", ".join(other) or "nothing", "size": sizes}
+
+
+@pytest.mark.watertight(AGAIN)
+def test_parallel_after_an_update(answer, build, given):
+    """After its weights have changed, the block computes with the new ones."""
+    block = block_of(build, answer.ParallelBlock, given)
+    before = block(given["x"]).detach()
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter.mul_(0.9)
+    return {"output before": before, "output after": block(given["x"])}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
@@ -273,6 +324,12 @@ def depths_at_the_edge(draw, edge):
 
 
 @pytest.fixture
+def wide(draw):
+    """A width of which a single row of weights tells how it starts."""
+    return draw.size(2000, 2100)
+
+
+@pytest.fixture
 def depths_of_no_tokens(draw):
     """Texts of length 0."""
     return tokens(draw, draw.size(2, 4), 0, 0.5)
@@ -345,10 +402,15 @@ def test_capacity_of_one(answer, build, all_pass):
 
 
 def test_second_call(answer, build, mixed, again):
-    """At a second call, with a longer text, the share is of its length."""
+    """At a second call the choice is among the tokens of that call, and the share is of their number."""
     layer = layer_of(build, answer.MixtureOfDepths, mixed)
     layer(mixed["x"])
-    return {"how many": layer.choose(again)[1].size(1), "weights": layer.choose(again)[0]}
+    other = mixed["x"].flip(1)
+    return {
+        "how many": layer.choose(again)[1].size(1),
+        "weights": layer.choose(again)[0],
+        "places in another text": layer.choose(other)[1],
+    }
 
 
 def test_gradients(answer, build, mixed):
@@ -410,6 +472,22 @@ def test_depths_state_dict(answer, build, mixed):
     layer = layer_of(build, answer.MixtureOfDepths, mixed, Mixing())
     layer(mixed["x"])
     return dict(layer.state_dict())
+
+
+@pytest.mark.watertight(MODES)
+def test_depths_mode(answer, build, mixed):
+    """In evaluation mode as many tokens go through the block as in training, and the same ones."""
+    layer = layer_of(build, answer.MixtureOfDepths, mixed).eval()
+    weights, places = layer.choose(mixed["x"])
+    return {"places": places, "weights": weights, "output": layer(mixed["x"])}
+
+
+@pytest.mark.watertight(STARTS)
+@pytest.mark.constant("start of the router", "it is that of `nn.Linear`")
+def test_router_start(answer, wide):
+    """The router starts as `nn.Linear` starts."""
+    router = answer.MixtureOfDepths(nn.Identity(), wide, 0.5).router
+    return {"start of the router": start_of(router.weight), "size": router.weight.numel()}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 import torch.nn.functional as F
 
 from course.checks.authoring import (
@@ -17,11 +18,16 @@ from course.checks.authoring import (
 )
 from variants.mamba import MambaConfig, MambaState
 
+CHUNKS = "published code reads a prompt at once, and then single tokens alone"
 EDGES = "a batch, a text, a channel or a state of one is where squeezed axes go astray"
 EMPTY = "a prompt may be empty, and so may the last piece of a text that is read in pieces"
+AGAIN = "what was computed with the weights of one step is wrong at the next"
+FAST = "published models start at A = −1 to −16, and a state forgets within a few tokens"
+OWN = "beams that begin alike share a state, until one of them reads on"
 FORGOTTEN = "a trained model forgets at once where a new text begins, and must go on after it"
 HISTORY = "without it each step of decoding would keep the graph of all steps before it"
 LOADED = "a model saved after a call has to load into a new one, key by key"
+STARTS = "where the weights start decides what the first steps of training are like"
 WIDE = "a state that is rounded to three digits at each token soon takes in nothing any more"
 
 
@@ -83,6 +89,13 @@ def forgetting(draw):
     for t in (2, 3, 6):
         made["delta"][:, t] = draw.uniform(700.0, 900.0, *made["delta"][:, t].shape)
     return made
+
+
+@pytest.fixture
+def fast(draw, dtype):
+    """A = −1 to −16 over so many ordinary steps that no product of all decays is a number."""
+    made = scanned(draw, dtype=dtype, T=draw.size(60, 70))
+    return made | {"a": -draw.uniform(1.0, 16.0, *made["a"].shape, dtype=dtype)}
 
 
 @pytest.fixture
@@ -168,7 +181,7 @@ def in_chunks(draw, config):
 def two_texts(draw, config):
     """Two texts in as many chunks, which are read by turns."""
     b = draw.size(2, 4)
-    return [[draw.normal(b, n, config.d_model) for n in (3, 1, 2)] for _ in range(2)]
+    return [[draw.normal(b, n, config.d_model) for n in (3, 1, 1)] for _ in range(2)]
 
 
 @pytest.fixture
@@ -202,6 +215,13 @@ def roomy(draw):
     return MambaConfig(
         d_model=draw.size(500, 520), d_state=d_state, d_conv=draw.size(3, 5), expand=2, dt_rank=rank
     )
+
+
+@pytest.fixture
+def middling(draw):
+    """Matrices of some thousand numbers."""
+    d_model, d_state = draw.sizes(40, 50, 2)
+    return MambaConfig(d_model=d_model, d_state=d_state, d_conv=8, expand=2, dt_rank=30)
 
 
 def fresh(config, x):
@@ -253,6 +273,16 @@ def test_gradients_of_the_scan(answer, given):
 def test_a_forgotten_past(answer, forgetting):
     """Where exp(Δ A) is 0 the past is gone, and what comes after it is right, gradients too."""
     inputs = wanting_gradients(forgetting)
+    y = answer.selective_scan(**inputs)
+    backward(y)
+    return {"y": y, "gradients": gradients(inputs)}
+
+
+@pytest.mark.watertight(FAST)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_fast_decay(answer, fast, dtype):
+    """With A = −1 to −16 the present is as right as ever, gradients too."""
+    inputs = wanting_gradients(fast)
     y = answer.selective_scan(**inputs)
     backward(y)
     return {"y": y, "gradients": gradients(inputs)}
@@ -326,6 +356,24 @@ def fault(name, parameter, config):
     return ""
 
 
+def start_of(parameter):
+    """How what torch starts by itself starts, in words: uniform between ±1/√in, or otherwise."""
+    bound = float(parameter[0].numel()) ** -0.5
+    largest, mean = float(parameter.abs().max()) / bound, float(parameter.abs().mean()) / bound
+    return "" if 0.95 < largest < 1.0001 and 0.45 < mean < 0.55 else "otherwise"
+
+
+@pytest.mark.watertight(STARTS)
+@pytest.mark.constant("matrices that start otherwise", "none")
+def test_start_of_the_projections(answer, middling):
+    """What has no start of its own starts as torch starts it."""
+    parameters = dict(named_parameters(answer.Mamba(middling)))
+    others = ("in_proj.weight", "conv1d.weight", "x_proj.weight", "out_proj.weight")
+    wrong = [name for name in others if name in parameters and start_of(parameters[name])]
+    sizes = sum(p.numel() for p in parameters.values())
+    return {"matrices that start otherwise": ", ".join(wrong) or "none", "parameters": sizes}
+
+
 # --- The layer: a whole text ----------------------------------------------------------------------
 
 
@@ -368,6 +416,7 @@ def test_token_by_token(answer, build, config, token_by_token):
     return read(build(answer.Mamba, config), config, token_by_token)
 
 
+@pytest.mark.watertight(CHUNKS)
 def test_in_chunks(answer, build, config, in_chunks):
     """So have the tokens of a chunk, shorter than the window or longer."""
     return read(build(answer.Mamba, config), config, in_chunks)
@@ -411,6 +460,30 @@ def test_no_history(answer, build, config, in_chunks):
     layer(first["an earlier chunk"], state)
     backward(layer(in_chunks[2], state))
     return {"gradients": gradients(layer) | gradients(first)}
+
+
+@pytest.mark.watertight(OWN)
+@pytest.mark.constant("written over", "neither tensor is")
+def test_the_state_is_new(answer, build, config, x):
+    """New tensors stand in the state; the old ones, which others may hold, are left as they were."""
+    layer, state = build(answer.Mamba, config), fresh(config, x)
+    layer(x, state)
+    before = {"window": state.window, "h": state.h}
+    kept = {name: one.clone() for name, one in before.items()}
+    layer(x.flip(1), state)
+    changed = [f"{name} before" for name, one in before.items() if not one.equal(kept[name])]
+    return {"window": state.window, "h": state.h, "written over": ", ".join(changed) or "none"}
+
+
+@pytest.mark.watertight(AGAIN)
+def test_after_an_update(answer, build, config, x):
+    """After its weights have changed, the layer computes with the new ones."""
+    layer = build(answer.Mamba, config)
+    before = layer(x).detach()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.mul_(0.9)
+    return {"output before": before, "output after": layer(x)}
 
 
 @pytest.mark.watertight(LOADED)

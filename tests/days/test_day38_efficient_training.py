@@ -265,6 +265,12 @@ def small(draw, dtype):
 
 
 @pytest.fixture
+def halves_among_them(draw, dtype):
+    """One of the gradients in another dtype."""
+    return {"bias": some_pieces(draw, dtype=dtype)["bias"]}
+
+
+@pytest.fixture
 def start(draw):
     """Where parameters start."""
     return some_pieces(draw)
@@ -292,6 +298,12 @@ def a_loss(draw):
 def a_half(draw):
     """A loss in float16."""
     return draw.normal(mean=3.0, dtype="float16")
+
+
+@pytest.fixture
+def a_loss_of_dtype(draw, dtype):
+    """A loss of one dtype."""
+    return draw.normal(mean=3.0, dtype=dtype)
 
 
 @pytest.fixture
@@ -520,6 +532,34 @@ def test_small_halves(answer, small, little, dtype):
     return {"norm": answer.clip_gradients(list(holding(small).values()), little)}
 
 
+@pytest.mark.watertight("a model of which some parts are kept in another precision")
+@pytest.mark.parametrize("dtype", ["float16"])
+def test_mixed_gradients(answer, pieces, halves_among_them, little, dtype):
+    """Of gradients in different dtypes the norm is in float32, and each keeps its own."""
+    parameters = holding(pieces | halves_among_them)
+    norm = answer.clip_gradients(list(parameters.values()), little)
+    return {"norm": norm, "gradients": gradients(parameters)}
+
+
+@pytest.mark.watertight("a model of which some parts are kept in another precision")
+@pytest.mark.constant("dtype of the norm", "it is float64")
+def test_norm_of_mixed_gradients(answer, pieces, plenty):
+    """Where one gradient is in float64 the norm is, too."""
+    parameters = holding(pieces | {"bias": pieces["bias"].double()})
+    norm = answer.clip_gradients(list(parameters.values()), plenty)
+    return {"dtype of the norm": str(norm.dtype).removeprefix("torch."), "norm": norm.float()}
+
+
+@pytest.mark.watertight("a limit of 0, which is easily taken for no limit")
+@pytest.mark.constant("largest gradient", "nothing is left")
+def test_nothing_allowed(answer, pieces):
+    """With a `max_norm` of 0 no gradient is left, and the norm is what it was."""
+    parameters = holding(pieces)
+    norm = answer.clip_gradients(list(parameters.values()), 0.0)
+    largest = max(float(one.abs().max()) for one in gradients(parameters).values())
+    return {"norm": norm, "largest gradient": largest}
+
+
 @pytest.mark.watertight("a model in which nothing has a gradient yet")
 @pytest.mark.constant("norm", "there is nothing to measure")
 def test_nothing_to_clip(answer, start, little):
@@ -559,6 +599,23 @@ def test_scaled_gradients(answer, start, slopes, init):
 def test_half_a_loss(answer, a_half):
     """A loss in half precision is widened before it is scaled."""
     return {"scaled loss": answer.LossScaler().scale(a_half)}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64])
+def test_loss_of_dtype(answer, a_loss_of_dtype, init, dtype):
+    """A loss in float64 is scaled in float64."""
+    return {"scaled loss": answer.LossScaler(init).scale(a_loss_of_dtype)}
+
+
+@pytest.mark.watertight("a gradient that is looked at after a step that was skipped")
+def test_unscale_what_is_not_finite(answer, start, bad, init):
+    """Gradients are divided also where some of them are infinite."""
+    parameters = asking(start)
+    scaler = answer.LossScaler(init)
+    loss = sum((parameters[name] * one).sum() for name, one in bad[1].items())
+    scaler.scale(loss).backward()
+    scaler.unscale_(apart(parameters))
+    return {"gradients": gradients(parameters)}
 
 
 def test_unscale(answer, start, slopes, init):
@@ -637,6 +694,18 @@ def test_growth_in_every_step(answer, start, slopes, init):
     return {"scales": [go(scaler, parameters, optimizer, slope) for slope in slopes[:3]]}
 
 
+@pytest.mark.watertight("scales below 1 and above the first one")
+@pytest.mark.constant(*(f"scales[{n}]" for n in range(4)), "the scale has no bounds")
+def test_no_bounds(answer, start, slopes, bad):
+    """The scale is halved below 1, too, and doubled beyond 65536."""
+    low, high = answer.LossScaler(1.0), answer.LossScaler(growth_interval=1)
+    parameters = asking(start)
+    optimizer = apart(parameters)
+    scales = [go(low, parameters, optimizer, bad[1]), go(low, parameters, optimizer, bad[1])]
+    scales += [go(high, parameters, optimizer, slope) for slope in slopes[:2]]
+    return {"scales": scales, "parameters": numbers(parameters)}
+
+
 @pytest.mark.watertight("gradients that somebody mends after they were unscaled")
 def test_what_unscale_has_seen(answer, start, bad, init):
     """A step is judged by what `unscale_` has seen, whatever becomes of the gradients afterwards."""
@@ -696,6 +765,16 @@ def test_calls(answer, build, sizes, x):
 def test_nothing_is_kept(answer, build, sizes, x):
     """Of what the function computed nothing waits for the backward pass: only its inputs do."""
     part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
+    with Saving(x, *part.parameters()) as saving:
+        output = answer.checkpoint(part, x)
+    return {"numbers kept beside the inputs": saving.count, "output": output}
+
+
+@pytest.mark.watertight("the first layer of a model, whose inputs are data")
+@pytest.mark.constant("numbers kept beside the inputs", "none")
+def test_nothing_is_kept_of_data(answer, build, sizes, x):
+    """Nothing is kept either where no input asks for a gradient."""
+    part = build(Part, sizes["d"], sizes["hidden"])
     with Saving(x, *part.parameters()) as saving:
         output = answer.checkpoint(part, x)
     return {"numbers kept beside the inputs": saving.count, "output": output}
@@ -816,6 +895,17 @@ def test_the_same_input_twice(answer, two):
     x = wanting_gradients(two["x"])
     backward(answer.checkpoint(lambda one, other: one.sin() * other.exp(), x, x))
     return {"gradient of x": x.grad}
+
+
+@pytest.mark.watertight("a graph that is kept for a second backward pass")
+@pytest.mark.constant("calls", "one for each pass")
+def test_second_backward(answer, build, sizes, x):
+    """A second backward pass through the same graph computes once more, and adds the same again."""
+    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
+    total = answer.checkpoint(part, x).square().sum()
+    total.backward(retain_graph=True)
+    total.backward()
+    return {"calls": part.calls, "gradients": {"x": x.grad} | gradients(part)}
 
 
 @pytest.mark.watertight("a checkpoint within a checkpoint")
@@ -955,6 +1045,34 @@ def test_with_your_own_scaler(answer, build, widths, broken, plenty, init):
         "parameters": numbers(dict(model.named_parameters())),
         "scale afterwards": scaler.get_scale(),
     }
+
+
+@pytest.mark.watertight("a step that was skipped, which shows in the norm alone")
+@pytest.mark.constant("the norm is finite", "the scaler's calls", "it is not, and all are made")
+def test_norm_of_a_skipped_step(answer, build, widths, broken, plenty, factor):
+    """The norm of a step that is skipped is infinite or NaN, and the scaler is asked as ever."""
+    model, scaler = build(Speaker, *widths), FixedScale(factor, refuses=True)
+    _, norm = answer.train_step(model, broken, summed, plain(model), scaler, plenty)
+    return {
+        "the norm is finite": math.isfinite(norm),
+        "the scaler's calls": ", ".join(scaler.order),
+        "parameters": numbers(dict(model.named_parameters())),
+    }
+
+
+@pytest.mark.watertight("a loss within autocast, where its own products would be in half precision")
+@pytest.mark.constant("autocast within the loss", "there is none")
+def test_loss_outside_autocast(answer, build, widths, group, plenty, factor, device):
+    """The loss is computed outside autocast, which is for the model alone."""
+    model, within = build(Speaker, *widths), []
+
+    def loss(logits, targets):
+        within.append(torch.is_autocast_enabled(device))
+        return summed(logits, targets)
+
+    scaler = FixedScale(factor)
+    result = answer.train_step(model, group, loss, plain(model), scaler, plenty, torch.bfloat16)
+    return {"autocast within the loss": any(within), **told(result, model)}
 
 
 @pytest.mark.watertight("a batch of the group without a single target")

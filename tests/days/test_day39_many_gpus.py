@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import torch
 
 from course.checks.authoring import (
     DTYPES,
@@ -16,6 +17,9 @@ from variants.parallelism import simulate
 
 FEW = "fewer elements than processes leave some of them with nothing"
 EDGES = "a scalar, an empty tensor and a process alone are the ends of every loop"
+HISTORY = "what hangs on the history of a tensor keeps all of that in memory"
+PARAMETER = "in published code the piece is itself a parameter"
+OWN = "whoever gets a result may write into it"
 LAYOUT = "a transposed tensor does not lie in memory as it is read"
 SAME = "this is 0 whatever goes in"
 PADDING = "nothing is left for it but zeros"
@@ -140,6 +144,7 @@ def at_the_edge(draw, edge):
         "scalar": (3, ()),
         "fewer": (draw.size(4, 6), (draw.size(2, 3),)),
         "one more": (4, (5,)),
+        "one row": (3, (1, draw.size(4, 7))),
     }[edge]
     return summands(draw, size, *shape)
 
@@ -180,6 +185,12 @@ def pair(draw):
 
 
 @pytest.fixture
+def other_pair(draw, pair):
+    """Another batch for each of them."""
+    return summands(draw, 2, *pair[0].shape)
+
+
+@pytest.fixture
 def batches(draw):
     """A batch for each of four processes."""
     return summands(draw, 4, *draw.sizes(3, 7, 2))
@@ -216,9 +227,9 @@ def batches_of_dtype(draw, dtype):
 
 @pytest.fixture
 def even(draw):
-    """A number of processes, and a matrix that it divides."""
-    size, columns = draw.sizes(2, 5, 2)
-    return {"size": size, "parameter": draw.normal(size * draw.size(1, 2), columns)}
+    """A number of processes, and a matrix of which it divides the rows and the columns."""
+    size = draw.size(2, 4)
+    return {"size": size, "parameter": draw.normal(size * draw.size(1, 2), 3 * size)}
 
 
 @pytest.fixture
@@ -312,6 +323,7 @@ def edge_of_gather(draw, edge):
         "scalar": (3, ()),
         "empty": (3, (0, draw.size(2, 5))),
         "fewer": (draw.size(5, 6), (draw.size(2, 4),)),
+        "one row": (3, (1, draw.size(4, 7))),
     }[edge]
     return {"pieces": cut(draw, size, math.prod(shape)), "shape": shape}
 
@@ -375,7 +387,7 @@ def test_layout(answer, transposed):
 
 
 @pytest.mark.watertight(EDGES)
-@pytest.mark.parametrize("edge", ["alone", "scalar", "fewer", "one more"])
+@pytest.mark.parametrize("edge", ["alone", "scalar", "fewer", "one more", "one row"])
 def test_at_the_edge(answer, at_the_edge, edge):
     """One process, one number, or a number of elements that leaves some processes nothing or one more."""
     return results(all_reduced(answer.ring_all_reduce, at_the_edge))
@@ -385,6 +397,25 @@ def test_at_the_edge(answer, at_the_edge, edge):
 def test_empty(answer, nothing):
     """The sum of empty tensors is as empty."""
     return results(all_reduced(answer.ring_all_reduce, nothing))
+
+
+@pytest.mark.watertight(HISTORY)
+@pytest.mark.constant("results that need a gradient", SAME)
+def test_no_history_of_the_sum(answer, several):
+    """The sum needs no gradient, whatever the tensors need."""
+    seen = all_reduced(answer.ring_all_reduce, wanting_gradients(several))
+    needing = sum(result.requires_grad for result, _ in seen)
+    return results(seen) | {"results that need a gradient": needing}
+
+
+@pytest.mark.watertight(OWN)
+@pytest.mark.parametrize("processes", [1, 3])
+def test_what_is_written_into_the_sum(answer, several, processes):
+    """The sum has memory of its own: what is written into it shows in no process's tensor."""
+    tensors = [one.clone() for one in several[:processes]]
+    for result, _ in all_reduced(answer.ring_all_reduce, tensors):
+        result.zero_()
+    return {f"tensor of process {rank}": tensor for rank, tensor in enumerate(tensors)}
 
 
 @pytest.mark.watertight("counts are added up as gradients are")
@@ -415,6 +446,9 @@ def test_mean_of_several(answer, build, batches):
 def test_weights_are_left_alone(answer, build, pair):
     """The parameters' values stay as they are: the step is the optimiser's."""
     models = replicas(build, pair)
+    with torch.no_grad():
+        for parameter in models[1].parameters():
+            parameter.mul_(2.0)  # so that a mean would show
     seen = averaged(answer.average_gradients, models)
     return {"parameters": dict(named_parameters(models[1])), "gradients": seen["process 1"]}
 
@@ -459,6 +493,17 @@ def test_large_halves(answer, build, large):
     }
 
 
+@pytest.mark.watertight("a step is followed by another one")
+def test_two_steps(answer, build, pair, other_pair):
+    """At the next step the mean is that of the next gradients."""
+    models = replicas(build, pair)
+    averaged(answer.average_gradients, models)
+    for model, x in zip(models, other_pair, strict=True):
+        model.zero_grad()
+        backward(model(x))
+    return averaged(answer.average_gradients, models)
+
+
 @pytest.mark.watertight(EDGES)
 def test_alone(answer, build, lone):
     """A process alone keeps its gradients."""
@@ -495,6 +540,7 @@ def test_memory(answer, odd):
     return held | pieces
 
 
+@pytest.mark.watertight(PARAMETER)
 @pytest.mark.constant("pieces that need a gradient", SAME)
 def test_no_history(answer, odd):
     """The piece of a parameter needs no gradient, and keeps nothing of the whole's history."""
@@ -580,10 +626,19 @@ def test_share_of_gather(answer, many_pieces):
 
 
 @pytest.mark.watertight(EDGES)
-@pytest.mark.parametrize("edge", ["alone", "scalar", "fewer", "empty"])
+@pytest.mark.parametrize("edge", ["alone", "scalar", "fewer", "empty", "one row"])
 def test_few_to_gather(answer, edge_of_gather, edge):
     """One process, a scalar, fewer numbers than processes, or none."""
     return results(gathered(answer.gather, **edge_of_gather))
+
+
+@pytest.mark.watertight(OWN)
+def test_what_is_written_into_the_whole(answer, kept_alone):
+    """The whole has memory of its own, in a process alone, too: the piece stays as it is."""
+    piece = kept_alone["parameter"].flatten().clone()
+    [(whole, _)] = gathered(answer.gather, [piece], kept_alone["parameter"].shape)
+    whole.zero_()
+    return {"piece": piece}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

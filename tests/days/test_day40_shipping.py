@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from course.checks.authoring import (
     DTYPES,
@@ -15,6 +16,9 @@ from course.checks.authoring import (
 )
 
 PRUNED = "a row that was pruned is all zeros, and 0/0 would be NaN"
+FAINT = "below the smallest normal number a scale has no digits left"
+HALVED = "a model is often turned into half precision after it was quantised"
+WRITTEN = "whoever asks for the matrix may write into it"
 TIES = "halfway between two integers there are two nearest ones, and one of them has to be chosen"
 SINGLE = "an axis of one is where squeezed and broadcast axes go astray"
 NOTHING = "an empty batch, or a matrix without rows, is a shape like any other"
@@ -26,6 +30,9 @@ ROOM = (
     "sums over integers are larger than the outputs by 1 over the scale, and float16 ends at 65504"
 )
 MIXED = "scales are often kept in another dtype than the inputs have"
+
+
+REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
 def clear_of_ties(weight):
@@ -65,7 +72,12 @@ def large(module, size):
     """The names of the tensors of real numbers, as large as that, that a module holds in any way."""
     held = dict(module.named_parameters()) | dict(module.named_buffers())
     for part in module.modules():
-        held |= {name: one for name, one in vars(part).items() if isinstance(one, torch.Tensor)}
+        own = {name: one for name, one in vars(part).items() if name not in REGISTERED}
+        for name, leaf in ((name, leaf) for name, one in own.items() for leaf in tree_leaves(one)):
+            if isinstance(leaf, nn.Module):
+                held |= {f"{name}.{inner}": one for inner, one in leaf.named_parameters()}
+            elif isinstance(leaf, torch.Tensor):
+                held[name] = leaf
     return sorted(
         name for name, one in held.items() if one.is_floating_point() and one.numel() >= size
     )
@@ -227,6 +239,21 @@ def test_a_row_of_zeros(answer, weight, pruned):
     return named(answer.quantize_int8(weight), "quantized", "scale", first="scale")
 
 
+@pytest.mark.watertight(FAINT)
+@pytest.mark.constant("scale of the faint row", "it is 1")
+def test_a_faint_row(answer, weight, pruned):
+    """A row whose scale would be below the smallest normal number is one of zeros; a small one is not."""
+    faint, small = weight.clone(), weight.clone()
+    faint[pruned] = 1e-37
+    small[pruned] *= 1e-30
+    quantized, scale = answer.quantize_int8(faint)
+    return {
+        "scale of the faint row": str(scale[pruned].item()),
+        "quantized": quantized,
+        "with a small row": named(answer.quantize_int8(small), "quantized", "scale", first="scale"),
+    }
+
+
 @pytest.mark.watertight(TIES)
 def test_ties(answer, halfway):
     """Of two steps that are equally near, the even one is taken, as `torch.round` does."""
@@ -333,8 +360,9 @@ def test_it_loads(answer, build, given, other):
     """The state dict loads into another layer of these sizes, which then computes the same."""
     module = answer.QuantizedLinear(linear_of(build, given))
     loaded = answer.QuantizedLinear(linear_of(build, other))
+    before = loaded(given["x"])
     loaded.load_state_dict(module.state_dict())
-    return {"output": loaded(given["x"])}
+    return {"output": loaded(given["x"]), "output before": before}
 
 
 def test_nothing_large_is_kept(answer, build, given):
@@ -386,6 +414,23 @@ def test_the_linear_layer_goes_its_own_way(answer, build, given):
         linear.weight.zero_()
         linear.bias.zero_()
     return {"the layer's weight": left, "output": module(given["x"])}
+
+
+@pytest.mark.watertight(HALVED)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_after_half(answer, build, given, of_dtype, dtype):
+    """After `module.half()` it takes inputs in half precision, and its integers are what they were."""
+    module = answer.QuantizedLinear(linear_of(build, given)).half()
+    x = given["x"].to(of_dtype["x"].dtype)
+    return {"output": module(x), "quantized": module.quantized, "weight": module.weight}
+
+
+@pytest.mark.watertight(WRITTEN)
+def test_weight_is_made_anew(answer, build, given):
+    """What is written into `weight` shows neither in the output nor where it is asked for again."""
+    module = answer.QuantizedLinear(linear_of(build, given))
+    module.weight.zero_()
+    return {"weight": module.weight, "output": module(given["x"])}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

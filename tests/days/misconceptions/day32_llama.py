@@ -5,6 +5,44 @@ from course.judging.misconceptions import of
 MISCONCEPTIONS = of(
     "LLaMA",
     {
+        "probabilities_in_evaluation": (
+            "In evaluation mode you return probabilities. The mode changes nothing here: logits are returned in training and in use.",
+            {"return _": "logits = _\nreturn logits if self.training else logits.softmax(dim=-1)"},
+        ),
+        "probabilities_with_a_cache": (
+            "With a cache you return probabilities. What samples from the model divides the logits by a temperature first, so logits are returned there, too.",
+            {"return _": "logits = _\nreturn logits if cache is None else logits.softmax(dim=-1)"},
+        ),
+        "head_unused": (
+            "You have a head, and you multiply by the embedding matrix instead of it, as GPT-2 does. The logits are those of `head`.",
+            {"self.head(_)": "nn.functional.linear(_, self.embed.weight)"},
+        ),
+        "head_copied_at_the_first_call": (
+            "You keep a copy of the head's weights from the first call. After an optimizer's step, or after weights were loaded, it is out of date.",
+            {
+                "return self.head(self.norm(x))": "if not hasattr(self, 'kept'):\n    self.kept = [self.head.weight.detach().clone()]\nreturn nn.functional.linear(self.norm(x), self.kept[0])"
+            },
+        ),
+        "angles_in_half_precision": (
+            "You round the angles to the weights' dtype. From position 256 on bfloat16 has no number between n and n + 2: neighbors are rotated by the same angle. Angles stay in float32 at least.",
+            {"2: x = _": "block.self_attn.angles = block.self_attn.angles.to(x.dtype)\nx = _"},
+        ),
+        "angles_in_bfloat16": (
+            "Your angles are in bfloat16, in a float32 model too. It keeps three digits: from position 256 on neighbors are rotated by the same angle.",
+            {"angles = _": "angles = _\nangles = angles.bfloat16()"},
+        ),
+        "angles_in_float32": (
+            "Your angles are in float32, in a float64 model too, and its logits have only seven digits. `rope_angles` returns what float64 needs.",
+            {"angles = _": "angles = _\nangles = angles.float()"},
+        ),
+        "dropout_after_the_embedding": (
+            "You drop features of the embeddings in training. LLaMA has no dropout.",
+            {"self.embed(tokens)": "nn.functional.dropout(self.embed(tokens), 0.1, self.training)"},
+        ),
+        "embedding_not_started": (
+            "Your embedding starts as torch makes it, N(0, 1), fifty times too wide: only the linear layers are started. Every matrix is initialized, the embedding too.",
+            {"self.parameters()": "[*self.blocks.parameters(), *self.head.parameters()]"},
+        ),
         # --- the cache
         "layer_not_named": (
             "You do not tell a block which one it is, and a block that is not told takes itself for the first. So all of them write their keys and values into "
@@ -241,7 +279,7 @@ MISCONCEPTIONS = of(
             {"std=0.02": "std=0.02**2"},
         ),
         "starts_by_xavier": (
-            "Your matrices start as day 14's did, by Xavier. Here every one of them starts at N(0, 0.02²), whatever its shape.",
+            "Your matrices start several times too wide, as they do by Xavier's rule (day 14) or with a deviation of 1/√d_model. Here every one of them starts at N(0, 0.02²), whatever its shape.",
             {"nn.init.normal_": "nn.init.xavier_uniform_", "std=0.02": ""},
         ),
         "residuals_made_smaller": (

@@ -5,6 +5,56 @@ from course.judging.misconceptions import of
 MISCONCEPTIONS = of(
     "flash_attention",
     {
+        "padded_with_zeros": (
+            "You fill up the last block of keys with zeros and do not mask them. Their score is 0, and exp(0) is a weight like any other: give them −∞, or let the last tile be smaller.",
+            {
+                "flat = _": "missing = -t_k % block\nkey, value = (torch.cat([one, one.new_zeros(*batch, missing, one.size(-1))], dim=-2) for one in (key, value))\nflat = _",
+                "seen = ...": "seen = min(rows.stop + t_k - t_q, t_k + -t_k % block) if causal else t_k + -t_k % block",
+            },
+        ),
+        "mean_without_keys": (
+            "A query that may attend to nothing gets the mean of some values: a large negative score in place of −∞ makes all of its weights equal. Its output is to be 0.",
+            {"-math.inf": "-1e9"},
+        ),
+        "mean_of_all_without_keys": (
+            "A query that may attend to nothing gets the mean of all values: a large negative score in place of −∞ makes all of its weights equal. Its output is to be 0.",
+            {"-math.inf": "torch.finfo(scores.dtype).min", "seen = ...": "seen = t_k"},
+        ),
+        "one_key_left_out": (
+            "Where a single key is left over for the last tile, you leave it out. A tile of one key counts like any other.",
+            {
+                "range(0, length, block)": "range(0, length - (length % block == 1), block)",
+                "value.new_empty": "value.new_zeros",
+                "query.new_empty": "query.new_zeros",
+            },
+        ),
+        "one_causal_key_left_out": (
+            "In a causal text you leave out the last tile where it has a single key. A tile of one key counts like any other.",
+            {"seen = ...": "seen = min(rows.stop + t_k - t_q, t_k) if causal else t_k\nif causal and seen % block == 1:\n    seen -= 1"},
+        ),
+        "small_number_in_the_denominator": (
+            "You add a small number to the total before you divide. The total is at least 1, or exactly 0 where no key was seen: only that needs care.",
+            {"mixed / ...": "mixed / (total + 1e-6)"},
+        ),
+        "maximum_begins_too_high": (
+            "Your highest score begins at −10,000. Where all scores lie far below that, each exponential is 0, and so is the total. Begin at the lowest number that there is.",
+            {"torch.finfo(wide).min": "-1e4"},
+        ),
+        "divided_in_halves": (
+            "You divide in half precision: the sum over the values is infinite in float16 from 65504 on, though the mean is not. Divide first, then go back to the inputs' dtype.",
+            {"mixed / ...": "mixed.to(value.dtype) / total.clamp(min=1).to(value.dtype)"},
+        ),
+        "gradients_for_equal_widths": (
+            "Your gradients take for granted that values are as wide as keys. dV has the width of V, d_v.",
+            {"grad_query, grad_key, grad_value = _": "grad_query, grad_key, grad_value = _\ngrad_value = torch.zeros_like(key, dtype=wide)"},
+        ),
+        "causal_only_if_square": (
+            "You hide later keys only where there are as many keys as queries. With more keys than queries the last query belongs to the last key.",
+            {
+                "causal and columns.stop - 1 > last": "causal and t_q == t_k and columns.stop - 1 > last",
+                "seen = ...": "seen = min(rows.stop + t_k - t_q, t_k) if causal and t_q == t_k else t_k",
+            },
+        ),
         # --- memory: right numbers, and too many of them
         "recorded_by_autograd": (
             "Your tiles are right, and every one of them is kept for the backward pass, by autograd or by you: together they are the matrix that you meant to "

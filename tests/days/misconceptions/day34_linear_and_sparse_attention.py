@@ -46,10 +46,89 @@ CHUNKS_IN_A_LIST = with_features(f"""{ALL_KEYS}
     mixed, total = sums[..., :-1], sums[..., -1:]
 """)
 WINDOW_OF_ONE_SIDE_OPEN = "Your window has a border on one side only: the difference of positions needs its absolute value."
+
+PUBLISHED_TABLE = """
+def linear_attention(query, key, value, causal=False):
+    query, key = F.elu(query) + 1, F.elu(key) + 1
+    weights = query @ key.transpose(-2, -1)
+    if causal:
+        weights = weights.tril()
+    return weights / (weights.sum(-1, keepdim=True) + 1e-6) @ value
+"""
+PUBLISHED_CAUSAL_TABLE = """
+def linear_attention(query, key, value, causal=False):
+    query, key = F.elu(query) + 1, F.elu(key) + 1
+    if not causal:
+        total = query @ key.sum(-2).unsqueeze(-1)
+        return query @ (key.transpose(-2, -1) @ value) / (total + 1e-6)
+    weights = (query @ key.transpose(-2, -1)).tril()
+    return weights @ value / (weights.sum(-1, keepdim=True) + 1e-6)
+"""
+PUBLISHED_STATES = """
+def linear_attention(query, key, value, causal=False):
+    query, key = F.elu(query) + 1, F.elu(key) + 1
+    if not causal:
+        total = query @ key.sum(-2).unsqueeze(-1)
+        return query @ (key.transpose(-2, -1) @ value) / (total + 1e-6)
+    states = (key.unsqueeze(-1) * value.unsqueeze(-2)).cumsum(-3)
+    total = (query * key.cumsum(-2)).sum(-1, keepdim=True)
+    return (query.unsqueeze(-2) @ states).squeeze(-2) / (total + 1e-6)
+"""
+CAUSAL_TABLE = with_features(f"""{ALL_KEYS}
+    weights = (query @ key.transpose(-2, -1)).tril()
+    mixed, total = weights @ value, weights.sum(-1, keepdim=True)
+""")
+KEPT_MASK = """
+def sliding_window_mask(size, window, global_tokens=0):
+    kept = sliding_window_mask.__dict__.setdefault("kept", {{}})
+    if {key} not in kept:
+        position = torch.arange(size)
+        near = (position.unsqueeze(1) - position).abs() <= window
+        first = position < global_tokens
+        kept[{key}] = (near | first | first.unsqueeze(1)).unsqueeze(0)
+    return kept[{key}]
+"""
+
 MISCONCEPTIONS = [
     *of(
         "linear_attention",
         {
+            "published_table_of_scores": (
+                "You multiply every query with every key: that is the T × T table again. Add up the products of keys and values first; where it is causal, let only the queries and keys of one chunk meet.",
+                PUBLISHED_TABLE,
+            ),
+            "published_table_where_causal": (
+                "Where it is causal you multiply every query with every key: that is the T × T table again. Go by chunks: inside a chunk queries meet keys, and of the chunks before they read one sum.",
+                PUBLISHED_CAUSAL_TABLE,
+            ),
+            "table_of_scores_where_causal": (
+                "Where it is causal you multiply every query with every key: that is the T × T table again. Go by chunks: inside a chunk queries meet keys, and of the chunks before they read one sum.",
+                CAUSAL_TABLE,
+            ),
+            "published_state_for_each_token": (
+                "Where it is causal there is a d_k × d_v state for every single token, and all of them are kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
+                PUBLISHED_STATES,
+            ),
+            "chunks_grow_with_the_text": (
+                "Your chunks grow with the text, and with them the table inside a chunk: it is a fixed share of T × T. The size of a chunk is a fixed number, such as 64.",
+                {"size = 64": "size = max(1, t_k // 4)"},
+            ),
+            "scaled_queries_and_keys": (
+                "You divide queries and keys by √d_k. That belongs to the softmax. Here it changes the features themselves, and the formula does not have it.",
+                {"query = _": "query, key = query / query.size(-1) ** 0.5, key / key.size(-1) ** 0.5\nquery = _"},
+            ),
+            "smallest_denominator": (
+                "You let the denominator be at least a small number. A query or a key far below 0 has small weights, and their sum may be smaller than that. Only a sum of exactly 0 needs care.",
+                {"mixed / ...": "mixed / total.clamp(min=1e-6)"},
+            ),
+            "infinite_beside_the_choice": (
+                "For features above 88 the exponential that you do not use is infinite, and its gradient, 0 times infinity, is NaN. Keep what goes into it at 0 or below.",
+                {"query.clamp(max=0).exp()": "query.exp()", "key.clamp(max=0).exp()": "key.exp()"},
+            ),
+            "widths_taken_for_equal": (
+                "You take for granted that values are as wide as queries and keys. They have a width of their own, d_v, and so has the output.",
+                {"return _": "return _[..., : query.size(-1)]"},
+            ),
             # --- memory: right numbers, in a way that the day is there to avoid
             "table_of_scores": (
                 "Your numbers are right, but you multiply every query with every key: that is T × T numbers again. Add up the products of keys and values first; "
@@ -204,6 +283,18 @@ MISCONCEPTIONS = [
     *of(
         "sliding_window_mask",
         {
+            "mask_kept_by_size": (
+                "You keep a mask for each size and return it again, whatever the window is. A mask depends on all three arguments.",
+                KEPT_MASK.format(key="size"),
+            ),
+            "mask_handed_out_again": (
+                "You keep the masks that you have made and return the same tensor again. Whoever writes into one, as `&=` does, changes all. Make each anew, or return a copy.",
+                KEPT_MASK.format(key="(size, window, global_tokens)"),
+            ),
+            "numbers_to_be_added": (
+                "You return numbers to be added to scores, 0 and −∞. Masks are boolean here, True = may attend: & and `attention` expect it.",
+                {"return _": "return torch.zeros(1, size, size).masked_fill(~_, float('-inf'))"},
+            ),
             # --- the window
             "window_of_both_sides": (
                 "You take `window` for both sides together, as Longformer's w is. Here it is the largest distance to either side: w = 2 · window.",

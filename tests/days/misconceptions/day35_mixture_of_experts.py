@@ -6,6 +6,18 @@ MISCONCEPTIONS = [
     *of(
         "TopKRouter",
         {
+            "scores_in_halves": (
+                "Your scores are rounded to half precision before the softmax. Two experts that float32 tells apart then have the same score, and rounding decides who is chosen: compute the scores in float32.",
+                {"scores = ...": "scores = self.w_r(x).to(wide)"},
+            ),
+            "routed_in_halves": (
+                "You route in half precision. Two experts that float32 tells apart then have the same probability, and rounding decides who is chosen: compute scores and softmax in float32.",
+                {"scores = ...": "scores = self.w_r(x)"},
+            ),
+            "router_starts_narrower": (
+                "Your router does not start as `nn.Linear` starts. Nothing is initialized by hand here.",
+                {"self.w_r = _": "self.w_r = _\nnn.init.normal_(self.w_r.weight, std=0.02)"},
+            ),
             # --- the router: probabilities
             "softmax_over_tokens": (
                 "Your softmax runs over the tokens, so that they compete for an expert. Experts compete for a token: each token's probabilities sum to 1.",
@@ -156,6 +168,33 @@ MISCONCEPTIONS = [
     *of(
         "MixtureOfExperts",
         {
+            "capacity_in_training_only": (
+                "In evaluation mode you drop nothing. The mode does not matter here: what was trained with a capacity is used with it.",
+                {"self.capacity_factor is not None": "self.capacity_factor is not None and self.training"},
+            ),
+            "probabilities_of_training_only": (
+                "In evaluation mode you keep nothing for the loss. `probs` and `chosen` are those of the last call, in either mode.",
+                {"tokens = _": "tokens = _\nif not self.training:\n    self.probs, self.chosen = None, None"},
+            ),
+            "probabilities_averaged_over_calls": (
+                "You average the probabilities over calls. `probs` is what the router said at the last call.",
+                {
+                    "weights, self.chosen, self.probs = _": "before = self.probs\nweights, self.chosen, self.probs = _\nif before is not None and before.shape == self.probs.shape:\n    self.probs = (before.detach() + self.probs) / 2"
+                },
+            ),
+            "weights_gathered_at_the_first_call": (
+                "You keep a copy of the experts' weights from the first call. After an optimizer's step it is out of date, and no gradient reaches the experts.",
+                {
+                    "output = torch.zeros_like(tokens)": "if not hasattr(self, 'kept'):\n    import copy\n    self.kept = [copy.deepcopy(expert) for expert in self.experts]\noutput = torch.zeros_like(tokens)",
+                    "expert(...)": "(expert(tokens.index_select(0, rows)) * 0 + self.kept[number](tokens.index_select(0, rows)))",
+                },
+            ),
+            "experts_start_equal": (
+                "All your experts start with the same weights: they were copied after they had been drawn. They would get different gradients only by the router's choice. Make each by itself.",
+                {
+                    "self.experts = ...": "import copy\nexpert = SwiGLU(d_model, d_ff)\nself.experts = nn.ModuleList(copy.deepcopy(expert) for _ in range(n_experts))"
+                },
+            ),
             # --- the mixture: who computes for whom
             "every_expert_for_every_token": (
                 "Your numbers are right, but every expert computes for every token, and what was not chosen is then multiplied by 0. That costs as much as if all "
@@ -242,7 +281,7 @@ MISCONCEPTIONS = [
                 {"math.ceil": "int"},
             ),
             "capacity_rounded_down_and_one_more": (
-                "You round the capacity down and add 1. Where it is a whole number that is one too many.",
+                "Where the capacity comes out as a whole number, yours is one more, as if you rounded down and added 1. Rounded up, a whole number stays what it is.",
                 {"math.ceil(_)": "int(_) + 1"},
             ),
             "capacity_rounded_choice_by_choice": (

@@ -6,6 +6,41 @@ MISCONCEPTIONS = [
     *of(
         "ParallelBlock",
         {
+            "drops_in_evaluation": (
+                "You drop in evaluation mode, too. `F.dropout` drops unless it is told otherwise (`training=self.training`); an `nn.Dropout` knows its mode.",
+                {
+                    "attended = self.dropout(_)": "attended = nn.functional.dropout(_, self.dropout.p)",
+                    "thought = self.dropout(_)": "thought = nn.functional.dropout(_, self.dropout.p)",
+                },
+            ),
+            "torchs_own_norm": (
+                "Your norm is torch's. It computes the same, but calls its parameters `weight` and `bias`: here it is day 11's, and weights find their places by name.",
+                {"LayerNorm(d_model)": "nn.LayerNorm(d_model)"},
+            ),
+            "starts_by_hand": (
+                "You initialize the weights yourself. The three parts start as they start by themselves.",
+                {
+                    "self.dropout = _": "self.dropout = _\nfor parameter in self.parameters():\n    if parameter.dim() == 2:\n        nn.init.normal_(parameter, std=0.02)"
+                },
+            ),
+            "output_starts_at_zero": (
+                "Attention's last projection starts at 0 in your block. The three parts start as they start by themselves.",
+                {"self.dropout = _": "self.dropout = _\nnn.init.zeros_(self.self_attn.w_o.weight)"},
+            ),
+            "tokens_in_the_state_dict": (
+                "You keep the last tokens in a buffer, which is saved with the weights. The state dict holds norm, attention and network, and nothing else.",
+                {"1: normed = _": "normed = _\nself.register_buffer('last', normed.detach())"},
+            ),
+            "projection_kept": (
+                "You keep a copy of the network from the first call. After an optimizer's step it is out of date.",
+                {
+                    "self.feed_forward(normed)": "self.__dict__.setdefault('kept', [__import__('copy').deepcopy(self.feed_forward)])[0](normed) + 0 * self.feed_forward(normed)"
+                },
+            ),
+            "normed_tokens_dropped": (
+                "You drop features of the normed tokens, before the two parts read them. Dropped are attention weights, and what the two parts return.",
+                {"self.norm(x)": "self.dropout(self.norm(x))"},
+            ),
             # --- ParallelBlock: who reads what
             "network_waits_for_attention": (
                 "Your network reads the sum of the block's input and what attention found. That is the serial block of day 23 with one norm for both; here the "
@@ -117,7 +152,7 @@ MISCONCEPTIONS = [
                 {"attended = self.dropout(_)": "attended = _", "thought = self.dropout(_)": "thought = _", "return _": "return self.dropout(_)"},
             ),
             "dropped_together": (
-                "You add the two outputs first and then drop features of their sum: both are dropped in the same places. Each is dropped by itself.",
+                "Attention's output and the network's are dropped in the same places, as when their sum is dropped. Each is dropped by itself.",
                 {
                     "attended = self.dropout(_)": "attended = _",
                     "thought = self.dropout(_)": "thought = _",
@@ -133,6 +168,36 @@ MISCONCEPTIONS = [
     *of(
         "MixtureOfDepths",
         {
+            "sigmoid_and_the_whole_output": (
+                "You multiply the block's whole output by the sigmoid of the score, and add that to the token. The block has its own residual connections, so the token is there twice; and r is the score itself. Only the gain is weighted, by r.",
+                {"gain = ...": "gain = weights.sigmoid().unsqueeze(-1) * self.block(chosen)"},
+            ),
+            "sigmoid_between_token_and_output": (
+                "You mix the token and the block's output by the sigmoid of the score. Here r is the score itself, of either sign: it multiplies what the token gains.",
+                {
+                    "gain = ...": "share = weights.sigmoid().unsqueeze(-1)\ngain = share * self.block(chosen) + (1 - share) * chosen - chosen + 0 * weights.unsqueeze(-1)"
+                },
+            ),
+            "sigmoid_where_it_multiplies": (
+                "`choose` returns the scores, but what multiplies the gain is their sigmoid. Here, as in the paper, r is the projection itself, of either sign.",
+                {"weights.unsqueeze(-1)": "weights.sigmoid().unsqueeze(-1)"},
+            ),
+            "softmax_where_it_multiplies": (
+                "`choose` returns the scores, but what multiplies the gain is their softmax over the chosen tokens. Here, as in the paper, r is the projection itself, of either sign.",
+                {"weights.unsqueeze(-1)": "weights.softmax(-1).unsqueeze(-1)"},
+            ),
+            "all_pass_in_evaluation": (
+                "In evaluation mode all tokens go through your block. The mode does not matter here: k is the same.",
+                {"k = _": "k = _ if self.training else t"},
+            ),
+            "choice_kept": (
+                "You keep the places of the first call and use them again for texts of the same size. Each call chooses among its own tokens.",
+                {"places = _": "places = _\nkept = self.__dict__.setdefault('kept', {})\nplaces = kept.setdefault(places.shape, places)"},
+            ),
+            "router_starts_at_zero": (
+                "Your router starts at 0, so all tokens score the same. It starts as torch starts it.",
+                {"self.router = _": "self.router = _\nnn.init.zeros_(self.router.weight)"},
+            ),
             # --- MixtureOfDepths: who is chosen
             "weights_in_another_order": (
                 "You put the places back in order, and left the weights in the order of their size. Each token then gets another one's weight. Sort both alike, or "

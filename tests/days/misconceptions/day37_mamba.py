@@ -23,10 +23,33 @@ def selective_scan(u, delta, a, b, c, d):
         y[:, t] = (h @ c[:, t].unsqueeze(-1)).squeeze() + d * x[:, t]
     return y.to(u.dtype)
 """
+
+CLAMPED = """
+def selective_scan(u, delta, a, b, c, d):
+    wide = torch.promote_types(u.dtype, torch.float32)
+    x, delta, a, b, c, d = (one.to(wide) for one in (u, delta, a, b, c, d))
+    decay = (delta.cumsum(dim=1).unsqueeze(-1) * a).exp()
+    written = (delta * x).unsqueeze(-1) * b.unsqueeze(2)
+    h = decay * (written / decay.clamp(min=1e-12)).cumsum(dim=1)
+    return ((h * c.unsqueeze(2)).sum(dim=-1) + d * x).to(u.dtype)
+"""
+
 MISCONCEPTIONS = [
     *of(
         "selective_scan",
         {
+            "divided_by_a_smallest_product": (
+                "You divide by the product of all decays so far, and where it vanishes, by a small number instead. Then the states are wrong as soon as the product is smaller. A product may be multiplied by, and never divided by.",
+                CLAMPED,
+            ),
+            "decay_cut_off": (
+                "You cut the exponent of the decay off from below. A past that is to be forgotten at once then leaves a trace: exp(Δ A) may be 0.",
+                {"(step * a).exp()": "(step * a).clamp(min=-10).exp()"},
+            ),
+            "history_cut_into_pieces": (
+                "You cut the state off from its history every few tokens: gradients reach no further back. They pass through every token that the state remembers.",
+                {"y = _": "if t % 8 == 7:\n    h = h.detach()\ny = _"},
+            ),
             # --- the scan: from continuous to discrete
             "zero_order_hold_for_b": (
                 "You discretise B as the paper prints it (eq. 4). Its published code does not: it takes Δ B, which is the same to first order. Published weights "
@@ -184,6 +207,21 @@ MISCONCEPTIONS = [
     *of(
         "Mamba",
         {
+            "state_written_over": (
+                "You write the new state into the old tensors. Others may still hold them, such as a beam that began alike: put new tensors in their place.",
+                {
+                    "state.window = ...": "state.window = state.window.to(x)\nkept = seen[:, x.size(1) :].detach().clone()",
+                    "return _": "state.window.copy_(kept)\nreturn _",
+                },
+            ),
+            "decay_kept": (
+                "You keep A from the first call. After an optimizer's step it is out of date, and `a_log` has no gradient.",
+                {"-self.a_log.exp()": "self.__dict__.setdefault('kept', [-self.a_log.detach().exp()])[0]"},
+            ),
+            "projections_start_by_hand": (
+                "You initialize the projections yourself. Only `a_log`, `d` and `dt_proj` have a start of their own; all else starts as torch starts it.",
+                {"self.d = _": "self.d = _\nfor layer in (self.in_proj, self.x_proj, self.out_proj):\n    nn.init.normal_(layer.weight, std=0.02)"},
+            ),
             # --- the layer: what it is made of
             "in_proj_with_a_bias": (
                 "Your `in_proj` has a bias, as `nn.Linear` has one unless it is told otherwise. Only the convolution and `dt_proj` have biases here.",
@@ -258,7 +296,7 @@ MISCONCEPTIONS = [
                 {"steps.expm1().log()": "steps"},
             ),
             "steps_uniform": (
-                "Your steps start uniform between 0.001 and 0.1, so that nine in ten are above 0.01. It is their logarithm that is uniform: some channels are to "
+                "Your steps start between 0.001 and 0.1, but not uniform in their logarithm. (Drawn uniform themselves, nine in ten are above 0.01.) Some channels are to "
                 "remember long.",
                 {"steps = ...": "steps = torch.empty(d_inner).uniform_(1e-3, 0.1)"},
             ),

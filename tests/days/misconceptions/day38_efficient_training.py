@@ -53,6 +53,21 @@ MISCONCEPTIONS = [
     *of(
         "clip_gradients",
         {
+            "zero_for_no_limit": (
+                "You take a `max_norm` of 0 for no limit, as `if max_norm:` does. It leaves nothing of the gradient; `math.inf` is the one that only measures.",
+                {"factor = _": "factor = _ if max_norm else torch.ones(())"},
+            ),
+            "dtype_of_the_first_gradient": (
+                "You take the dtype of the first gradient for that of all. Where any of them is in float64 the norm is, too.",
+                {
+                    "widest = ...": "widest = torch.promote_types(gradients[0].dtype, torch.float32)",
+                    "torch.linalg.vector_norm(one, dtype=widest)": "torch.linalg.vector_norm(one.to(widest))",
+                },
+            ),
+            "gradients_widened": (
+                "Your clipped gradients are in the dtype that you computed in. Each keeps its own.",
+                {"one.copy_(...)": "one.data = one.to(widest) * factor"},
+            ),
             # --- clipping: the norm of what
             "each_parameter_by_itself": (
                 "You clip each parameter's gradient by its own norm. Then some are shortened and others are not, and the step points somewhere else. All of them "
@@ -165,6 +180,20 @@ MISCONCEPTIONS = [
     *of(
         "LossScaler",
         {
+            "bad_gradients_left_scaled": (
+                "Where a gradient is infinite or NaN you leave all of them scaled. They are divided also then: whoever looks at them afterwards expects the true ones.",
+                {"for one in gradients:\n    _": "if all(one.isfinite().all() for one in gradients):\n    for one in gradients:\n        _"},
+            ),
+            "loss_always_float32": ("You make float32 of every loss, of one in float64 too, which loses half of its digits.", {"loss.to(...)": "loss.float()"}),
+            "never_below_1": (
+                "You do not let the scale fall below 1. After a step that was skipped it is halved, wherever it is.",
+                {"self.current /= 2": "self.current = max(1.0, self.current / 2)"},
+            ),
+            "never_above_the_usual": (
+                "You do not let the scale grow beyond 65536. After enough good steps it is doubled, wherever it is.",
+                {"self.current *= 2": "self.current = min(2.0**16, self.current * 2)"},
+            ),
+            "a_quarter": ("After a skipped step you divide the scale by more than 2. It is halved.", {"self.current /= 2": "self.current /= 4"}),
             # --- scaling: when to step
             "steps_all_the_same": (
                 "You halve the scale after an infinite gradient, but let the optimiser step along it. One such step, and all weights are NaN.",
@@ -301,6 +330,26 @@ MISCONCEPTIONS = [
     *of(
         "checkpoint",
         {
+            "computed_again_only_once": (
+                "You keep what the second call has found. It is memory that nobody gets back, and a second backward pass through the same graph does not call the function again, as it should.",
+                {"found.pop(number)": "found[number]"},
+            ),
+            "kept_where_no_input_asks": (
+                "Where no input asks for a gradient you simply call the function, and autograd keeps everything: the parameters have their gradients, but in the first layer of a model no memory is saved.",
+                {
+                    "with _:\n    return ...": "if not any(isinstance(one, Tensor) and one.requires_grad for one in inputs):\n    return function(*inputs)\nwith _:\n    return function(*inputs)"
+                },
+            ),
+            "second_call_in_evaluation_mode": (
+                "You put the function into evaluation mode for the second call, so it drops nothing. It must do the same both times.",
+                by_function(
+                    {
+                        "                outputs = function(*again)": "                if isinstance(function, nn.Module):\n"
+                        "                    function.eval()\n"
+                        "                outputs = function(*again)"
+                    }
+                ),
+            ),
             # --- checkpoints: gradients that are lost
             "parameters_forgotten": (
                 "You differentiate with respect to the inputs alone. The function has parameters as well, which is what is trained: call `backward` on what was "
@@ -430,6 +479,26 @@ def checkpoint(function, *inputs):
     *of(
         "train_step",
         {
+            "loss_within_autocast": (
+                "Your loss is computed within autocast, which may narrow its products. Autocast is for the model's forward pass alone.",
+                {"summed = _": "with torch.autocast(inputs.device.type, dtype, enabled=dtype is not None):\n    summed = _"},
+            ),
+            "norm_made_0": (
+                "Where the norm is not finite you return 0. An infinite norm, or NaN, is what tells the caller that the step was skipped.",
+                {"return _, norm.item()": "return _, norm.item() if norm.isfinite() else 0.0"},
+            ),
+            "bad_step_decided_here": (
+                "You do not call `scaler.step` where the norm is not finite. Whether there is a step is the scaler's decision, in every step.",
+                {"scaler.step(optimizer)": "if norm.isfinite():\n    scaler.step(optimizer)"},
+            ),
+            "training_mode_and_back": (
+                "You put the model into training mode for the step, and back afterwards. Its mode is the caller's business.",
+                {"group = _": "group = _\nmode = model.training\nmodel.train()", "return _": "model.train(mode)\nreturn _"},
+            ),
+            "norm_told_after_clipping": (
+                "The norm that you return is the one after clipping. Before clipping is asked for: only that shows a spike.",
+                {"return _, norm.item()": "return _, min(norm.item(), max_norm)"},
+            ),
             # --- the step: what is averaged
             "mean_of_means": (
                 "You average the batches' means. A batch with three targets then counts as much as one with three hundred. Divide each sum by the targets of the "

@@ -94,6 +94,19 @@ MISCONCEPTIONS = [
     *of(
         "ring_all_reduce",
         {
+            "sum_with_history": (
+                "Your sum needs a gradient where the tensors do: it keeps their history in memory. Detach what you add up.",
+                {"tensor.detach()": "tensor"},
+            ),
+            "itself_when_alone": (
+                "A process alone returns the very tensor that it was given. Whoever writes into the result then changes the input: return a copy.",
+                {"after, before = _": "after, before = _\nif size == 1:\n    return tensor.detach()"},
+            ),
+            "axes_of_one_lost": ("You drop the axes of length 1. The sum has the shape of the tensor.", {"return _": "return _.squeeze()"}),
+            "own_numbers_twice": (
+                "You add your own numbers twice to what comes. Each process's numbers count once.",
+                {"chunks[arriving] + _": "chunks[arriving] + chunks[arriving] + _"},
+            ),
             # --- the ring: too much is sent
             "whole_tensor_around_the_ring": (
                 "Your sums are right, but the whole tensor goes around, at once or in pieces: each process sends it n − 1 times, and with more processes more and "
@@ -221,6 +234,18 @@ MISCONCEPTIONS = [
     *of(
         "average_gradients",
         {
+            "none_stays_none": (
+                "Where a process has no gradient you take part in the sum and keep none. The mean is every process's gradient: there, too.",
+                {"parameter.grad = _": "mean = _\nif parameter.grad is not None:\n    parameter.grad = mean"},
+            ),
+            "first_mean_kept": (
+                "You keep the first mean, and put it in place of every later one. Each step has gradients of its own.",
+                {"parameter.grad = _": "parameter.__dict__.setdefault('mean', _)\nparameter.grad = parameter.mean"},
+            ),
+            "parameters_averaged_too": (
+                "You average the parameters, too. They stay as they are: the step is the optimizer's.",
+                {"parameter.grad = _": "parameter.grad = _\nparameter.data = ring_all_reduce(parameter.data / group.size, group)"},
+            ),
             # --- the mean
             "sum_for_mean": (
                 "Your gradients are sums over the processes: n times too large, as if the learning rate were. Divide by n.",
@@ -267,6 +292,22 @@ MISCONCEPTIONS = [
     *of(
         "shard",
         {
+            "rest_to_the_last": (
+                "Your last process keeps what the division leaves over, so its piece is longer. All pieces are of one length: round it up, and fill up the end with zeros.",
+                {
+                    "return ...": "length = flat.numel() // group.size\nend = (group.rank + 1) * length if group.rank < group.size - 1 else None\nreturn flat[group.rank * length : end].clone()"
+                },
+            ),
+            "columns_where_they_divide": (
+                "You cut a matrix by its columns. The piece is a stretch of the flat parameter, which goes row by row.",
+                {
+                    "padded = _": "if parameter.dim() == 2 and parameter.size(1) % group.size == 0:\n    return parameter.detach().chunk(group.size, dim=1)[group.rank].flatten().clone()\npadded = _"
+                },
+            ),
+            "padded_with_its_own_elements": (
+                "You fill up the end with the first elements. It is filled up with zeros.",
+                {"F.pad(flat, _)": "torch.cat([flat, *[flat[:1]] * (length * group.size - flat.numel())])"},
+            ),
             # --- pieces
             "view_of_the_whole": (
                 "Your pieces are right, and views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
@@ -274,7 +315,7 @@ MISCONCEPTIONS = [
                 {"_.clone()": "_"},
             ),
             "with_history": (
-                "Your piece still hangs on the whole by its history: it needs a gradient, which would flow into the parameter that is to be let go of.",
+                "Your piece needs a gradient. If it hangs on the whole by its history, the gradient would flow into the parameter that is to be let go of, and keep it in memory. Detach it.",
                 {"parameter.detach()": "parameter"},
             ),
             "pieces_not_padded": (
@@ -324,6 +365,11 @@ MISCONCEPTIONS = [
     *of(
         "gather",
         {
+            "axes_of_one_lost_again": ("You drop the axes of length 1. The whole has the shape that was asked for.", {"return _": "return _.squeeze()"}),
+            "piece_itself_when_alone": (
+                "A process alone returns a view of its piece. Whoever writes into the whole then changes the piece: return a copy.",
+                {"pieces = _": "pieces = _\nif size == 1:\n    return piece.detach()[: math.prod(shape)].view(shape)"},
+            ),
             # --- the whole
             "in_order_of_arrival": (
                 "You join the pieces as they come: your own, then that of the process before you, and so on. Each process then has the whole in another order. "

@@ -6,6 +6,34 @@ MISCONCEPTIONS = [
     *of(
         "quantize_int8",
         {
+            "one_scale_and_no_axis": (
+                "You have one scale for the whole matrix, a single number. One large weight somewhere then makes the steps wide for all rows. Each row has a scale of its own, `(out, 1)`.",
+                {"wide.abs().amax(dim=1, keepdim=True)": "wide.abs().max()"},
+            ),
+            "one_scale_of_one_row": (
+                "You have one scale for the whole matrix, `(1, 1)`. One large weight somewhere then makes the steps wide for all rows. Each row has a scale of its own, `(out, 1)`.",
+                {"wide.abs().amax(dim=1, keepdim=True)": "wide.abs().amax().view(1, 1)"},
+            ),
+            "only_exact_zeros": (
+                "You look for scales that are exactly 0. Below the smallest normal number a scale has hardly any digits left: such a row counts as one of zeros.",
+                {"scale < ...": "scale == 0"},
+            ),
+            "smallest_scale": (
+                "You let no scale be below a small number. A row of zeros is to have scale 1; and rows of very small weights are rounded by steps that are too wide for them.",
+                {"scale = scale.masked_fill(..., 1.0)": "scale = scale.clamp(min=1e-8)"},
+            ),
+            "small_number_added": (
+                "You add a small number to every scale, so that none is 0. Then all steps are a little too wide; only a row of zeros needs care.",
+                {"scale = scale.masked_fill(..., 1.0)": "scale = scale + 1e-8"},
+            ),
+            "small_rows_taken_for_zeros": (
+                "You take rows of small weights for rows of zeros. Only below the smallest normal number, 10⁻³⁸ in float32, does a scale become 1.",
+                {"scale < ...": "scale < 1e-8"},
+            ),
+            "scale_through_halves": (
+                "Your scale is float32, but it was computed in half precision and has only its digits. Widen the weights first.",
+                {"scale = _ / 127": "scale = (_ / 127).to(weight.dtype).to(wide.dtype)"},
+            ),
             # --- whose scale it is
             "scale_of_the_whole_matrix": (
                 "You have one scale for the whole matrix. One large weight somewhere then makes the steps wide for all rows. Each row has a scale of its own.",
@@ -153,6 +181,31 @@ MISCONCEPTIONS = [
     *of(
         "QuantizedLinear",
         {
+            "bias_handed_over_as_it_is": (
+                "You hand the bias to the product in its own dtype, and torch refuses another one than that of the sums. After `module.half()`, or for inputs in half precision, the two differ: take the sums' dtype.",
+                {"sums = ...": "sums = F.linear(x.to(wide), self.weight.to(wide), self.bias)", "sums * ...": "sums", "if self.bias is not None:\n    _": ""},
+            ),
+            "weight_kept": (
+                "You keep the dequantized matrix once `weight` was asked for. It takes four times the memory of the integers, goes out of date when others are loaded, and whoever writes into it changes it. Make it anew each time.",
+                {"weight(): return _": "if 'kept' not in self.__dict__:\n    self.__dict__['kept'] = [_]\nreturn self.kept[0]"},
+            ),
+            "integers_widened_once": (
+                "You keep the integers as floating-point numbers from the first call on. That is the memory that was to be saved, and when other weights are loaded the old ones are still used.",
+                {
+                    "sums = _": "if 'kept' not in self.__dict__:\n    self.__dict__['kept'] = [self.quantized.to(wide)]\nsums = F.linear(x.to(wide), self.kept[0])"
+                },
+            ),
+            "integers_stored_as_floats": (
+                "You store the integers as floating-point numbers, four bytes each. The buffer is int8; widen it in each call.",
+                {
+                    "self.register_buffer('quantized', quantized)": "self.register_buffer('quantized', quantized.float())",
+                    "weight(): self.quantized": "self.quantized.to(torch.int8)",
+                },
+            ),
+            "linear_kept_in_a_list": (
+                "You keep the linear layer, out of sight of `nn.Module`: its weights are in no state dict, but they are still in memory. Keep the integers, the scale, and a copy of the bias.",
+                {"bias = _": "bias = _\nself.__dict__['source'] = [linear]"},
+            ),
             # --- what a layer keeps
             "linear_kept": (
                 "You keep the linear layer itself, with all its weights: now there are five bytes a weight instead of four. Keep the integers, the scale, and a "
@@ -181,7 +234,7 @@ MISCONCEPTIONS = [
                 {"self.register_buffer('bias', bias)": "self.bias = bias"},
             ),
             "scale_a_parameter": (
-                "Your scale is a parameter, so an optimiser would change it, and weight decay shrink all weights with it. Register it as a buffer.",
+                "Your scale is a parameter. Whatever goes through the parameters, as an optimizer or a count does, takes it for one of the numbers to be trained. Register it as a buffer.",
                 {"self.register_buffer('scale', scale)": "self.scale = nn.Parameter(scale)"},
             ),
             "bias_a_parameter": (

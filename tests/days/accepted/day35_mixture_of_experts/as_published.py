@@ -15,9 +15,9 @@ class TopKRouter(nn.Module):
         self.w_r = nn.Linear(d_model, n_experts, bias=False)
 
     def forward(self, x):
-        logits = self.w_r(x)
-        exact = logits.dtype if logits.dtype == torch.float64 else torch.float
-        routing_weights = torch.softmax(logits, dim=-1, dtype=exact)
+        exact = x.dtype if x.dtype == torch.float64 else torch.float
+        logits = nn.functional.linear(x.to(exact), self.w_r.weight.to(exact))
+        routing_weights = torch.softmax(logits, dim=-1)
         top, selected = routing_weights.topk(self.top_k, dim=-1)
         top = top / top.sum(dim=-1, keepdim=True)
         return top.to(x.dtype), selected, routing_weights.to(x.dtype)

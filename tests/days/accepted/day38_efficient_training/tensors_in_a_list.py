@@ -67,28 +67,30 @@ def checkpoint(function, *inputs):
     state = torch.cuda.get_rng_state() if cuda else torch.get_rng_state()
     cpu_state = torch.get_rng_state()
     enabled, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
-    rest, handed_out = [], []
+    rest, handed_out = {}, []
 
     def pack(tensor):
         handed_out.append(None)
         return len(handed_out) - 1
 
     def unpack(index):
-        if not rest:
+        if index not in rest:
+            again = []
             before_cpu = torch.get_rng_state()
             before = torch.cuda.get_rng_state() if cuda else None
             torch.set_rng_state(cpu_state)
             if cuda:
                 torch.cuda.set_rng_state(state)
             hooks = torch.autograd.graph.saved_tensors_hooks(
-                lambda tensor: rest.append(tensor.detach()), lambda _: None
+                lambda tensor: again.append(tensor.detach()), lambda _: None
             )
             with torch.enable_grad(), torch.autocast(kind, dtype=dtype, enabled=enabled), hooks:
                 function(*inputs)
             torch.set_rng_state(before_cpu)
             if cuda:
                 torch.cuda.set_rng_state(before)
-        return rest[index]
+            rest.update(enumerate(again))
+        return rest.pop(index)
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         return function(*inputs)

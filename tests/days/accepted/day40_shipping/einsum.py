@@ -10,7 +10,7 @@ def quantize_int8(weight):
         wide = wide.float()
     low, high = wide.aminmax(dim=-1, keepdim=True)
     largest = torch.maximum(-low, high)
-    empty = largest == 0
+    empty = largest / 127 < torch.finfo(wide.dtype).smallest_normal
     steps = torch.where(empty, torch.zeros_like(largest), 127 / largest)
     quantized = torch.clamp(torch.round(wide * steps), -127, 127).to(torch.int8)
     return quantized, torch.where(empty, torch.ones_like(largest), largest / 127)

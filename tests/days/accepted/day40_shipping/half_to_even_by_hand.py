@@ -16,7 +16,7 @@ def quantize_int8(weight):
     with torch.no_grad():
         wide = weight.to(torch.result_type(weight, torch.zeros(1, dtype=torch.float32)))
         scale = torch.linalg.vector_norm(wide, torch.inf, dim=1).div(127)
-        scale[scale == 0] = 1.0
+        scale[scale < torch.finfo(scale.dtype).tiny] = 1.0
         return nearest(wide / scale[:, None]).char(), scale[:, None]
 
 

@@ -11,7 +11,9 @@ def quantize_int8(weight):
     integers, scales = [], []
     for row in wide:
         largest = row.abs().max()
-        scale = largest / 127 if largest > 0 else torch.ones_like(largest)
+        scale = largest / 127
+        if scale < torch.finfo(scale.dtype).tiny:
+            scale = torch.ones_like(scale)
         integers.append(torch.round(row / scale).to(torch.int8))
         scales.append(scale)
     if not integers:

@@ -9,7 +9,7 @@ def quantize_int8(weight: Tensor):
     if columns.element_size() < 4:
         columns = columns.to(torch.float32)
     step = columns.abs().max(dim=0).values.true_divide(127)
-    step = step + (step == 0).to(step.dtype)
+    step[step < torch.finfo(step.dtype).tiny] = 1
     return columns.div(step).round_().to(torch.int8).T.contiguous(), step.unsqueeze(-1)
 
 
