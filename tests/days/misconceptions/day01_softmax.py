@@ -15,22 +15,21 @@ MISCONCEPTIONS = [
     # --- Both: the axis ----------------------------------------------------------------------------
     *in_both(
         "axis_ignored",
-        "Your scores always compete along the last axis: `axis` was passed in, but decides nothing. Whoever asks for another axis gets an array of the "
-        "right shape with the wrong numbers in it.",
+        "Your scores always compete along the last axis: `axis` is ignored. For any other axis the result has the right shape and the wrong numbers.",
         {"1: axis=axis": "axis=-1", "3: axis=axis": "axis=-1"},
         {"1: axis=axis": "axis=-1", "2: axis=axis": "axis=-1"},
     ),
     *in_both(
         "axis_zero",
         "Your scores always compete along axis 0, down the columns, whichever axis is asked for. That is right for a single row of scores, which has no "
-        "other axis, and so it is easily missed.",
+        "other axis, so the mistake is easily missed.",
         {"1: axis=axis": "axis=0", "3: axis=axis": "axis=0"},
         {"1: axis=axis": "axis=0", "2: axis=axis": "axis=0"},
     ),
     *in_both(
         "axis_one",
         "Your scores always compete along axis 1. A matrix ends there, but a single row has no axis 1, and an array with more axes does not end there; "
-        "`axis` says which one is meant.",
+        "`axis` says which axis to use.",
         {"1: axis=axis": "axis=1", "3: axis=axis": "axis=1"},
         {"1: axis=axis": "axis=1", "2: axis=axis": "axis=1"},
     ),
@@ -57,8 +56,8 @@ MISCONCEPTIONS = [
     ),
     *in_both(
         "keepdims_forgotten",
-        "Your result is right for a single row and for nothing else: taking the largest, or the sum, along an axis removes that axis, and what is left "
-        "lines up with the wrong one. In a square array NumPy does not even complain.",
+        "Your result is right only for a single row. Taking the largest score or the sum along an axis removes that axis, and the result then lines up with "
+        "the wrong axis. In a square array no error is raised.",
         {"1: keepdims=True": "", "3: keepdims=True": ""},
         {"1: keepdims=True": "", "2: keepdims=True": ""},
     ),
@@ -93,7 +92,7 @@ MISCONCEPTIONS = [
         "softmax",
         {
             "another_default": (
-                "Your default is axis 0. Whoever names no axis means the last one, `axis=-1`: that is where the scores of one query lie, whatever stands before it.",
+                "Your default is axis 0. The default is the last axis, −1: the scores of one query are along the last axis, however many axes come before it.",
                 {"axis=-1": "axis=0"},
             ),
             "axis_not_moved_back": (
@@ -102,23 +101,23 @@ MISCONCEPTIONS = [
             ),
             # --- softmax: the shift ------------------------------------------------------------------------
             "overflows": (
-                "Your weights are right for small scores, and NaN for large ones: no float64 holds e^710, no float32 holds e^89, and ∞ / ∞ is no number. A shift "
-                "of all scores cancels in the fraction, so you may choose one after which nothing is large.",
+                "Your weights are right for small scores, and NaN for large ones: no float64 holds e^710, no float32 holds e^89, and ∞ / ∞ is not a number. "
+                "A shift of all scores cancels in the fraction, so you may choose one after which nothing is large.",
                 {"shifted = ...": "shifted = x"},
             ),
             "overflows_over_everything": (
-                "Your weights share out a single 1 over the whole array, where each row should have a 1 of its own along `axis`. And they become NaN for large "
-                "scores: e^710 is no float64, and ∞ / ∞ is no number.",
+                "Your weights share out a single 1 over the whole array, where each row should have a 1 of its own along `axis`. And they become NaN for "
+                "large scores: e^710 is no float64, and ∞ / ∞ is not a number.",
                 {"shifted = ...": "shifted = x", "3: axis=axis": "", "3: keepdims=True": ""},
             ),
             "overflows_axis_zero": (
-                "Your weights always sum to 1 along axis 0, whichever axis is asked for. And they become NaN for large scores: e^710 is no float64, and ∞ / ∞ is "
-                "no number.",
+                "Your weights always sum to 1 along axis 0, whichever axis is asked for. And they become NaN for large scores: e^710 is no float64, and ∞ / "
+                "∞ is not a number.",
                 {"shifted = ...": "shifted = x", "3: axis=axis": "axis=0"},
             ),
             "overflows_axis_ignored": (
-                "Your weights always sum to 1 along the last axis, whichever is asked for. And they become NaN for large scores: e^710 is no float64, and ∞ / ∞ is "
-                "no number.",
+                "Your weights always sum to 1 along the last axis, whichever is asked for. And they become NaN for large scores: e^710 is no float64, and ∞ "
+                "/ ∞ is not a number.",
                 {"shifted = ...": "shifted = x", "3: axis=axis": "axis=-1"},
             ),
             "largest_absolute_value": (
@@ -184,7 +183,7 @@ MISCONCEPTIONS = [
                 {"exponentials.sum": "np.exp(x).sum"},
             ),
             "promoted_to_float64": (
-                "Your weights are float64 for float32 scores. Nothing here needs more precision, and one such array makes float64 of all that it meets later.",
+                "Your weights are float64 for float32 scores. Nothing here needs more precision, and a float64 array makes every later result float64.",
                 {"shifted = x - _": "shifted = x.astype(float) - _"},
             ),
             "always_float32": (
@@ -192,8 +191,8 @@ MISCONCEPTIONS = [
                 {"return _": "return _.astype(np.float32)"},
             ),
             "in_place": (
-                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. `x -= …` "
-                "writes into x, and whoever called you still needs it.",
+                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. An in-"
+                "place subtraction changes x, and the caller may still need it.",
                 {"shifted = x - _": "x -= _\nshifted = x"},
             ),
         },
@@ -203,8 +202,8 @@ MISCONCEPTIONS = [
         {
             # --- log_softmax -------------------------------------------------------------------------------
             "log_of_zero": (
-                "Your log-weights are logarithms of finished weights. A weight far below the largest has already become 0, and the logarithm of 0 is −∞: what was "
-                "lost cannot be brought back. Simplify log(e^a / b) on paper first.",
+                "Your log-weights are logarithms of finished weights. A weight far below the largest has already become 0, and the logarithm of 0 is −∞: no "
+                "logarithm can recover the lost number. Simplify log(e^a / b) on paper first.",
                 {"shifted - ...": "np.log(softmax(x, axis))"},
             ),
             "log_of_weight_plus_1e-8": (
@@ -328,7 +327,7 @@ MISCONCEPTIONS = [
                 {"np.log(_)": "np.log(_ + 1e-8)"},
             ),
             "log_default_axis": (
-                "Your default is axis 0. Whoever names no axis means the last one, `axis=-1`, as in `softmax`.",
+                "Your default is axis 0. The default is the last axis, −1, as in `softmax`.",
                 {"axis=-1": "axis=0"},
             ),
             "axis_not_passed_on": (
@@ -337,12 +336,12 @@ MISCONCEPTIONS = [
                 {"shifted - ...": "np.log(softmax(x))"},
             ),
             "log_promoted_to_float64": (
-                "Your log-weights are float64 for float32 scores. Nothing here needs more precision, and one such array makes float64 of all that it meets later.",
+                "Your log-weights are float64 for float32 scores. Nothing here needs more precision, and a float64 array makes every later result float64.",
                 {"shifted = x - _": "shifted = x.astype(float) - _"},
             ),
             "log_in_place": (
-                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. `x -= …` "
-                "writes into x, and whoever called you still needs it.",
+                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. An in-"
+                "place subtraction changes x, and the caller may still need it.",
                 {"shifted = x - _": "x -= _\nshifted = x"},
             ),
         },

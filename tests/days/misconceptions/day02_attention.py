@@ -6,18 +6,18 @@ MISCONCEPTIONS = of(
     "attention",
     {
         "not_scaled": (
-            "Your weights are exactly those you get when the scores are not divided by √d_k. A dot product of two vectors of d_k random numbers has a "
-            "deviation of √d_k: undivided, the softmax saturates as vectors widen.",
+            "Your weights are exactly those you get when the scores are not divided by √d_k. The dot product of two vectors of d_k random numbers has a "
+            "standard deviation of √d_k: without the division, the softmax saturates as the vectors get wider.",
             {"_ / math.sqrt(query.shape[-1])": "_"},
         ),
         "scaled_by_d_k": (
-            "Your scores are divided by d_k itself. Its square root is meant (eq. 1): that is the deviation of a dot product of d_k terms, and dividing by "
-            "more makes all weights alike.",
+            "Your scores are divided by d_k itself. Eq. 1 divides by its square root: that is the standard deviation of a dot product of d_k terms, and "
+            "dividing by more makes all weights alike.",
             {"math.sqrt(_)": "_"},
         ),
         "root_in_float32": (
-            "Your √d_k is a float32 number, so it is right to 7 digits, and your result with it, where the inputs have 16. `math.sqrt` of a plain number has "
-            "no such dtype.",
+            "Your √d_k is a float32 number, so your result is accurate to only about 7 digits, although the inputs have 16. Use a square root that returns a"
+            " plain Python number.",
             {"math.sqrt(_)": "np.sqrt(np.float32(_))"},
         ),
         "scaled_by_time": (
@@ -76,7 +76,7 @@ MISCONCEPTIONS = of(
             {"4: mask is not None": "True"},
         ),
         "mask_ignored": (
-            "Your result is what attention gives without the mask: the mask was taken, but changes nothing.",
+            "Your result is what attention gives without the mask: the mask has no effect.",
             {"2: scores = ...": "scores = scores", "np.where(mask, weights, 0)": "weights"},
         ),
         "mask_inverted": (
@@ -84,18 +84,18 @@ MISCONCEPTIONS = of(
             {"np.where(mask, scores, _)": "np.where(~mask, scores, _)", "np.where(mask, weights, 0)": "np.where(~mask, weights, 0)"},
         ),
         "mask_after_softmax": (
-            "Your mask sets weights to 0 after the softmax, so what is left no longer sums to 1: the hidden keys took their share first. Hide the scores "
-            "before the softmax.",
+            "Your mask sets weights to 0 after the softmax, so the remaining weights no longer sum to 1: the hidden keys took part in the softmax. Hide the "
+            "scores before the softmax.",
             {"2: scores = ...": "scores = scores"},
         ),
         "mask_score_of_zero": (
-            "A forbidden key has the score 0 in your answer, whether it was set or multiplied to it, and a score of 0 still has a weight: exp(0) = 1. Only a "
-            "score far below all others gets the weight 0.",
+            "In your answer a forbidden key has the score 0, whether you set it or multiplied by the mask. A score of 0 still gets a weight, because exp(0) "
+            "= 1. Only a score far below all others gets the weight 0.",
             {"np.finfo(scores.dtype).min": "0", "np.where(mask, weights, 0)": "weights"},
         ),
         "mask_multiplied": (
-            "A forbidden key has the score 0 when your softmax begins, whether it was set or multiplied to it, and takes a share with it: exp(0) = 1. You set "
-            "its weight to 0 afterwards, but what is left no longer sums to 1.",
+            "In your softmax a forbidden key has the score 0, so it takes a share, because exp(0) = 1. You set its weight to 0 afterwards, but the other "
+            "weights no longer sum to 1.",
             {"2: scores = ...": "scores = scores * mask"},
         ),
         "mask_too_weak": (
@@ -104,19 +104,19 @@ MISCONCEPTIONS = of(
             {"np.finfo(scores.dtype).min": "-1e3", "np.where(mask, weights, 0)": "weights"},
         ),
         "minus_1e4": (
-            "You give a forbidden key the score −10 000. Scores can be lower than that, and where all visible ones are, the hidden key wins. And a query that "
-            "may attend to nothing attends to everything equally; it should get weights and output of exactly 0.",
+            "You give a forbidden key the score −10 000. Scores can be lower than that. If all visible scores are, the hidden key wins. And a query that may"
+            " attend to nothing attends to everything equally; it should get weights and output of exactly 0.",
             {"np.finfo(scores.dtype).min": "-1e4", "np.where(mask, weights, 0)": "weights"},
         ),
         "minus_1e4_with_care": (
-            "You give a forbidden key the score −10 000. Scores can be lower than that, and where all visible ones are, the hidden key takes the weight: you "
-            "set it to 0 afterwards, but what is left no longer sums to 1. Take the lowest number of the dtype.",
+            "You give a forbidden key the score −10 000. Scores can be lower than that. If all visible scores are, the hidden key takes the weight: you set "
+            "it to 0 afterwards, but the other weights no longer sum to 1. Take the lowest number of the dtype.",
             {"np.finfo(scores.dtype).min": "-1e4"},
         ),
         "minus_1e9_added_in_float64": (
-            "You add −1e9 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. And a query that may attend to "
-            "nothing attends to its hidden keys as if they were visible, for what is added to all scores of a row changes nothing. It should get weights and "
-            "output of exactly 0.",
+            "You add −1e9 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. And a query that may attend to"
+            " nothing attends to its hidden keys as if they were visible, because adding the same number to all scores of a row changes nothing. It should "
+            "get weights and output of exactly 0.",
             {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9)", "np.where(mask, weights, 0)": "weights"},
         ),
         "minus_1e4_added_in_float64": (
@@ -126,8 +126,9 @@ MISCONCEPTIONS = of(
             {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e4)", "np.where(mask, weights, 0)": "weights"},
         ),
         "minus_1e9_added": (
-            "You add −1e9 to forbidden scores. Where some key is left that does it; a query that may attend to nothing attends to its hidden keys as if they "
-            "were visible, for what is added to all scores of a row changes nothing. It should get weights and output of exactly 0.",
+            "You add −1e9 to forbidden scores. That works while at least one key is visible. But a query that may attend to nothing attends to its hidden "
+            "keys as if they were visible, because adding the same number to all scores of a row changes nothing. It should get weights and output of "
+            "exactly 0.",
             {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9).astype(scores.dtype)", "np.where(mask, weights, 0)": "weights"},
         ),
         "minus_1e4_added": (
@@ -141,8 +142,8 @@ MISCONCEPTIONS = of(
             {"np.where(mask, weights, 0)": "weights"},
         ),
         "empty_row_nan": (
-            "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. It should get weights and output "
-            "of exactly 0.",
+            "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is not a number. It should get weights and "
+            "output of exactly 0.",
             {"np.finfo(scores.dtype).min": "-np.inf", "np.where(mask, weights, 0)": "weights"},
         ),
         "promoted_to_float64": (
@@ -159,7 +160,7 @@ MISCONCEPTIONS = of(
             {"return _, weights": "return _"},
         ),
         "all_axes_transposed": (
-            "`.T` reverses all axes, the batch too. Only the last two are to be swapped: `np.swapaxes(key, -2, -1)`.",
+            "`.T` reverses all axes, including the batch. Swap only the last two axes of the key.",
             {"np.swapaxes(key, -2, -1)": "key.T"},
         ),
         "key_not_transposed": (

@@ -13,12 +13,12 @@ MISCONCEPTIONS = [
                 {"tokens != pad": "tokens == pad"},
             ),
             "pad_hard_wired": (
-                "Your padding is always id 0: `pad` was passed in, but decides nothing. With another `pad`, real tokens with id 0 vanish and the padding is read.",
+                "Your padding is always id 0: `pad` is ignored. With a different `pad`, real tokens with id 0 vanish and the padding is read.",
                 {"tokens != pad": "tokens != 0"},
             ),
             "only_ids_above_pad": (
-                "Your mask shows only ids greater than `pad`. Ids are names and not amounts: one below the padding's is as real as one above. While padding is 0 "
-                "nobody notices.",
+                "Your mask shows only ids greater than `pad`. Ids are names, not quantities: an id below that of the padding is as real as one above it. "
+                "While padding is 0 you will not notice.",
                 {"tokens != pad": "tokens > pad"},
             ),
             "queries_hidden": (
@@ -47,12 +47,13 @@ MISCONCEPTIONS = [
                 {"return _": "return np.repeat(_, tokens.shape[1], axis=1)"},
             ),
             "padding_against_padding": (
-                "Your padding mask has shape (B, T, T), and is True where query *and* key are real. A padding mask hides keys only: a padded query may look, for "
-                "nobody reads its answer.",
+                "Your padding mask has shape (B, T, T), and is True where query *and* key are real. A padding mask hides keys only: a padded query may "
+                "attend to real tokens, because its output is never read.",
                 {"return _": "return _ & (tokens != pad)[:, :, np.newaxis]"},
             ),
             "ends_at_the_first_pad": (
-                "Your mask hides everything from the first padding on. Padding may stand in front or in between, and a real token after it is still a real token.",
+                "Your mask hides everything from the first padding on. Padding may also be in front or in between, and a real token after it is still a real"
+                " token.",
                 {"tokens != pad": "np.logical_and.accumulate(tokens != pad, axis=1)"},
             ),
             "one_verdict_for_all": (
@@ -60,8 +61,8 @@ MISCONCEPTIONS = [
                 {"_[:, np.newaxis, :]": "_.all(axis=1)[:, np.newaxis, np.newaxis]"},
             ),
             "if_of_an_array": (
-                "Your `if` asks one question of the whole array. A comparison of an array with a number answers it entry by entry, and those answers are already "
-                "the mask: no `if` and no loop is needed.",
+                "Your `if` needs one truth value for the entire array. Comparing an array with a number gives one truth value per entry, and that array is "
+                "already the mask: you need no `if` and no loop.",
                 {"_[:, np.newaxis, :]": "np.array([[[True]]]) if _ else np.array([[[False]]])"},
             ),
             "padding_as_integers": (
@@ -78,7 +79,7 @@ MISCONCEPTIONS = [
                 {"tokens != pad": "np.where(tokens != pad, 0.0, -np.inf)"},
             ),
             "default_pad_of_one": (
-                "Your default for `pad` is 1. Some vocabularies do it so; here padding is id 0 unless something else is said.",
+                "Your default for `pad` is 1. Some vocabularies do it so; here padding has the id 0 by default.",
                 {"pad=0": "pad=1"},
             ),
         },
@@ -88,8 +89,8 @@ MISCONCEPTIONS = [
         {
             # --- subsequent_mask ---------------------------------------------------------------------------
             "diagonal_hidden": (
-                "Your diagonal is False: no position sees itself, and the first one sees nothing at all. Position i may use itself; what it must predict is the "
-                "token at i + 1, for the decoder's input was shifted by one.",
+                "Your diagonal is False: no position sees itself, and the first position sees nothing. Position i may use itself; what it must predict is "
+                "the token at i + 1, for the decoder's input was shifted by one.",
                 {"np.tril(_)": "np.tril(_, -1)"},
             ),
             "upper_triangle": (
@@ -98,8 +99,8 @@ MISCONCEPTIONS = [
                 {"np.tril": "np.triu"},
             ),
             "future_shown": (
-                "Your mask is True exactly at the future, the opposite of what is asked for. That is the mask of what to hide; True means *may be attended to* "
-                "here.",
+                "Your mask is True exactly at the future, which is the opposite of the causal mask. That is the mask of what to hide; True means *may be "
+                "attended to* here.",
                 {"np.tril(_)": "np.triu(_, 1)"},
             ),
             "one_step_ahead": (
@@ -126,12 +127,12 @@ MISCONCEPTIONS = [
                 {"(1, size, size)": "(1, 1, size, size)"},
             ),
             "batch_axis_at_the_end": (
-                "Your subsequent mask has shape (T, T, 1): the axis of length 1 stands at the end, where the keys should be. It is the batch's, and the batch "
+                "Your subsequent mask has shape (T, T, 1): the axis of length 1 is at the end, where the keys should be. It is the batch's, and the batch "
                 "comes first.",
                 {"np.tril(...)": "np.tril(np.ones((size, size), dtype=bool))[:, :, np.newaxis]"},
             ),
             "subsequent_as_floats": (
-                "Your subsequent mask holds floats, which is what NumPy makes unless it is told otherwise. A mask is boolean here: it is a condition, not a factor.",
+                "Your subsequent mask holds floats, which is NumPy's default. A mask is boolean here: it is a condition, not a factor.",
                 {"dtype=bool": ""},
             ),
             "subsequent_as_integers": (
@@ -156,8 +157,8 @@ MISCONCEPTIONS = [
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) | _"},
             ),
             "python_and": (
-                "Your target mask joins two arrays with Python's `and`, which asks whether a whole array is true. NumPy refuses to answer that; entry by entry, "
-                "the operator is another one.",
+                "Your target mask joins two arrays with Python's `and`, which needs a single truth value for an entire array. NumPy refuses; use the "
+                "operator that works entry by entry.",
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) and _"},
             ),
             "one_but_not_both": (
@@ -170,12 +171,12 @@ MISCONCEPTIONS = [
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) == _"},
             ),
             "pad_not_passed_on": (
-                "Your target mask asks for the padding mask without saying what `pad` is, and so hides id 0. While padding is 0 nobody notices.",
+                "Your target mask asks for the padding mask without saying what `pad` is, and so hides id 0. While padding is 0 you will not notice.",
                 {"padding_mask(tokens, pad)": "padding_mask(tokens)"},
             ),
             "padded_queries_hidden_too": (
-                "Your target mask hides padded queries as well as padded keys. That leaves rows without any key, and gains nothing: nobody reads what a padded "
-                "query finds.",
+                "Your target mask hides padded queries as well as padded keys. That leaves rows without any key and gains nothing, because the output of a "
+                "padded query is never read.",
                 {"return _ & ...": "return _ & np.swapaxes(_, 1, 2) & subsequent_mask(tokens.shape[1])"},
             ),
             "only_queries_hidden": (
@@ -233,11 +234,11 @@ MISCONCEPTIONS = [
                 {"return _": "return _[:, np.newaxis]"},
             ),
             "target_as_integers": (
-                "Your target mask holds integers, 1 and 0. The two conditions are boolean, and so is what comes of joining them, unless you convert it.",
+                "Your target mask holds integers, 1 and 0. Both conditions are boolean, and so is their combination, unless you convert it.",
                 {"return _": "return _.astype(int)"},
             ),
             "target_as_floats": (
-                "Your target mask holds floats, 1.0 and 0.0. The two conditions are boolean, and so is what comes of joining them, unless you convert it.",
+                "Your target mask holds floats, 1.0 and 0.0. Both conditions are boolean, and so is their combination, unless you convert it.",
                 {"return _": "return _.astype(float)"},
             ),
             "target_ends_at_the_first_pad": (

@@ -8,9 +8,9 @@ MISCONCEPTIONS = [
         {
             # --- split_heads
             "split_reshaped_in_one_go": (
-                "You reshape straight to (B, h, T, d_k). The shape is right and the numbers are not where they belong: a reshape never moves a number, it only "
-                "draws the borders anew in the same order, so a head gets whole stretches of some tokens and nothing of others. Cut only the last axis, then swap "
-                "two axes.",
+                "You reshape straight to (B, h, T, d_k). The shape is right and the numbers are not where they belong: a reshape never moves a number, it "
+                "only changes the boundaries and keeps the order, so a head gets whole stretches of some tokens and nothing of others. Cut only the last "
+                "axis, then swap two axes.",
                 {"x.reshape(batch, time, h, _)": "x.reshape(batch, h, time, _)", "pieces.swapaxes(1, 2)": "pieces"},
             ),
             "split_interleaved": (
@@ -59,8 +59,8 @@ MISCONCEPTIONS = [
                 {"return ...": "return pieces"},
             ),
             "join_averages": (
-                "You average the heads, or add them up, into one vector of width d_k. Then what one head alone has found can no longer be told from what the "
-                "others have. The heads are laid side by side, all h · d_k numbers of them.",
+                "You average the heads, or add them up, into one vector of width d_k. Then the result of one head can no longer be separated from those of "
+                "the others. The heads are laid side by side, all h · d_k numbers of them.",
                 {"return ...": "return pieces.mean(axis=2)"},
             ),
             "join_heads_reversed": (
@@ -74,13 +74,13 @@ MISCONCEPTIONS = [
         {
             # --- multi_head_attention: the scale
             "scaled_by_d_model": (
-                "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the deviation of its dot products; by dividing √h times "
-                "too much your heads look at everything more evenly.",
+                "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the standard deviation of its dot products; by "
+                "dividing √h times too much your heads look at everything more evenly.",
                 {"k = _": "q = q / h**0.5\nk = _"},
             ),
             "scaled_by_d_model_too": (
-                "Your scores are divided by √d_model, and then by √d_k as well. `attention` divides by √d_k already, which is all that is wanted: inside a head a "
-                "query is d_k wide.",
+                "Your scores are divided by √d_model, and then by √d_k as well. `attention` divides by √d_k already, and no other division is needed: inside"
+                " a head a query is d_k wide.",
                 {"k = _": "q = q / query.shape[-1] ** 0.5\nk = _"},
             ),
             "scaled_twice": (
@@ -176,11 +176,11 @@ MISCONCEPTIONS = [
                 {"_ @ params['w_o']": "_"},
             ),
             "biases_forgotten": (
-                "Your result is what one gets without any bias. The paper's formula has none, but `params` does: every projection here is x @ w + b.",
+                "Your result is that of projections without biases. The paper's formula has no biases, but `params` does: every projection here adds its bias.",
                 {"_ + params['b_q']": "_", "_ + params['b_v']": "_", "_ + params['b_o']": "_"},
             ),
             "input_biases_forgotten": (
-                "Your output has its bias, but the projections into the heads lack theirs. All four are x @ w + b.",
+                "Your output has its bias, but the projections into the heads lack theirs. All four projections add a bias.",
                 {"_ + params['b_q']": "_", "_ + params['b_v']": "_"},
             ),
             "query_bias_forgotten": (
@@ -197,7 +197,7 @@ MISCONCEPTIONS = [
                 {"_ + params['b_o']": "_"},
             ),
             "biases_before_product": (
-                "Your biases are added before the matrix product instead of after it. x @ w + b, with b in the space that w leads to.",
+                "Your biases are added before the matrix product instead of after it. A bias belongs to the output of its matrix.",
                 {
                     "query @ _ + params['b_q']": "(query + params['b_q']) @ _",
                     "value @ _ + params['b_v']": "(value + params['b_v']) @ _",
@@ -205,21 +205,21 @@ MISCONCEPTIONS = [
                 },
             ),
             "matrices_turned": (
-                "Your projections use every matrix turned, as x @ w.T. That is how `torch.nn.Linear` stores its weight; here the rows of w belong to what goes in "
-                "and the columns to what comes out: x @ w.",
+                "Your projections use the transpose of every matrix. PyTorch's linear layers store their weights that way; here the rows of w are input "
+                "features and the columns are output features, so no transpose is needed.",
                 {"query @ _": "query @ _.T", "params['w_k']": "params['w_k'].T", "value @ _": "value @ _.T", "params['w_o']": "params['w_o'].T"},
             ),
             "input_matrices_turned": (
-                "You use w_q, w_k and w_v turned: your head i takes its rows of a matrix, not its columns. x @ w, and head i owns columns i·d_k to (i+1)·d_k − 1.",
+                "You use w_q, w_k and w_v transposed: your head i takes rows of a matrix, not columns. Head i owns columns i·d_k to (i+1)·d_k − 1.",
                 {"query @ _": "query @ _.T", "params['w_k']": "params['w_k'].T", "value @ _": "value @ _.T"},
             ),
             "output_matrix_turned": (
-                "You use w_o turned. The rows of a matrix belong to what goes in, here the joined heads: x @ w, no transpose.",
+                "You use w_o transposed. The rows of a matrix are its input features, here the joined heads.",
                 {"params['w_o']": "params['w_o'].T"},
             ),
             "one_matrix_for_all": (
-                "Query, key and value are all projected by w_q. What a token looks for, is found by and hands over are three things: that is why there are three "
-                "matrices.",
+                "Query, key and value are all projected by w_q. What a token looks for, how it can be found, and what it passes on are three things, so "
+                "there are three matrices.",
                 {"params['w_k']": "params['w_q']", "params['w_v']": "params['w_q']", "params['b_v']": "params['b_q']"},
             ),
             "key_by_w_q": (
@@ -247,8 +247,8 @@ MISCONCEPTIONS = [
                 {"value @ _": "query @ _"},
             ),
             "all_from_query": (
-                "Your keys and values are made from the query: this is self-attention whatever the caller passes. `key` and `value` are arguments of their own, "
-                "since a decoder asks a sequence that is not its own.",
+                "Your keys and values are made from the query: this is self-attention whatever the caller passes. `key` and `value` are arguments of their "
+                "own, since a decoder also attends to the source sequence.",
                 {"key @ params['w_k']": "query @ params['w_k']", "value @ _": "query @ _"},
             ),
             "roles_not_projected": (
@@ -262,7 +262,7 @@ MISCONCEPTIONS = [
             ),
             # --- the mask
             "mask_ignored": (
-                "Your result is what comes out without the mask: it is taken, but changes nothing.",
+                "Your result is the same as without the mask: the mask has no effect.",
                 {"attention(q, k, v, mask)": "attention(q, k, v)"},
             ),
             "mask_inverted": (
@@ -275,8 +275,8 @@ MISCONCEPTIONS = [
                 {"mask[:, np.newaxis]": "mask"},
             ),
             "mask_axis_after_queries": (
-                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are dealt out to the heads. A padding mask has one row and survives "
-                "that, a causal one does not. Heads are the second axis.",
+                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are dealt out to the heads. A padding mask has only one row "
+                "and still works; a causal mask does not. Heads are the second axis.",
                 {"mask[:, np.newaxis]": "mask[:, :, np.newaxis]"},
             ),
             "mask_tiled": (
@@ -301,8 +301,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "empty_row_nan": (
-                "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. Its heads should give 0, as "
-                "`attention` of day 2 does.",
+                "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is not a number. Its heads should give 0,"
+                " as `attention` of day 2 does.",
                 {
                     "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
                     "scores = scores if mask is None else np.where(mask, scores, -np.inf)\n"
@@ -310,18 +310,18 @@ MISCONCEPTIONS = [
                 },
             ),
             "empty_row_zero": (
-                "Where a query may attend to nothing your output is 0. The heads give 0 there, and after that comes the output projection as everywhere: what is "
-                "left is its bias b_o.",
+                "Where a query may attend to nothing your output is 0. The heads give 0 there, and the output projection follows as everywhere, so the "
+                "output is its bias b_o.",
                 {"return _": "out = _\nreturn out if mask is None else out * mask[:, 0].any(axis=-1, keepdims=True)"},
             ),
             # --- the result
             "promoted_to_float64": (
-                "Your output is float64 for float32 inputs. One float64 on the way is enough: NumPy's own `np.sqrt` of an int is one, and so is an array from "
-                "`np.zeros` that was not told its dtype.",
+                "Your output is float64 for float32 inputs. One float64 on the way is enough: NumPy's square root of an int is one, and so is an array that "
+                "was made without a dtype.",
                 {"attention(q, k, v, mask)": "attention(q * np.sqrt(1), k, v, mask)"},
             ),
             "returns_weights_too": (
-                "You return a pair, the output and the weights. Here only the output is wanted: `encoder_layer` of day 6 will add it to something.",
+                "You return a pair, the output and the weights. Return only the output: `encoder_layer` of day 6 will add it to its input.",
                 {"heads, _ = _": "heads, weights = _", "return _": "return _, weights"},
             ),
         },

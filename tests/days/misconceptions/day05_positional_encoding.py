@@ -45,7 +45,7 @@ MISCONCEPTIONS = of(
             },
         ),
         "sine_and_cosine_swapped": (
-            "Your cosines are in the even columns and your sines in the odd ones: it is the other way round. Position 0 tells: its row is 0, 1, 0, 1 …, for "
+            "Your cosines are in the even columns and your sines in the odd ones: exchange them. Position 0 shows it: its row must be 0, 1, 0, 1 …, because "
             "sin 0 = 0 comes first.",
             {"table[:, 0::2] = np.sin(angles)\ntable[:, 1::2] = np.cos(_)": "table[:, 0::2] = np.cos(angles)\ntable[:, 1::2] = np.sin(_)"},
         ),
@@ -79,7 +79,7 @@ MISCONCEPTIONS = of(
             {"angles[_]": "(position / 10000 ** ((even + 1) / d_model))[_]"},
         ),
         "cosine_one_pair_further": (
-            "Your cosines have the wavelength of the next pair, as if 2i + 2 stood in their exponent. Sine and cosine of a pair share one angle.",
+            "Your cosines have the wavelength of the next pair, as if their exponent contained 2i + 2. Sine and cosine of a pair share one angle.",
             {"angles[_]": "(position / 10000 ** ((even + 2) / d_model))[_]"},
         ),
         "exponent_over_floored_half": (
@@ -115,13 +115,13 @@ MISCONCEPTIONS = of(
             {"10000 ** (even / d_model)": "10000.0**even / d_model"},
         ),
         "integer_power_without_parentheses": (
-            "`10000 ** a / b` is (10000 ** a) / b in Python: your power has the exponent 2i alone, and d_model divides the outcome. The fraction 2i / d_model "
-            "as a whole is the exponent. (A power of whole numbers that large also overflows, without a word.)",
+            "`10000 ** a / b` is (10000 ** a) / b in Python: your power has the exponent 2i alone, and d_model divides the outcome. The fraction 2i / "
+            "d_model as a whole is the exponent. (Such a large power of integers also overflows, without a warning.)",
             {"position / ...": "position / 10000**even / d_model"},
         ),
         "integer_power_over_d_model": (
-            "You divide the position by (10000 ** 2i) / d_model: a power binds tighter than a division. The fraction 2i / d_model as a whole is the exponent. "
-            "(A power of whole numbers that large also overflows, without a word.)",
+            "You divide the position by (10000 ** 2i) / d_model: a power binds tighter than a division. The fraction 2i / d_model as a whole is the "
+            "exponent. (Such a large power of integers also overflows, without a warning.)",
             {"10000 ** (even / d_model)": "10000**even / d_model"},
         ),
         "integer_power_without_d_model": (
@@ -134,7 +134,7 @@ MISCONCEPTIONS = of(
             {"10000 ** (even / d_model)": "10000.0**even"},
         ),
         "multiplied": (
-            "Your angle is the position times 10000^(2i / d_model); the position is to be divided by it. Multiplied, neighbouring positions lie many turns "
+            "Your angle is the position times 10000^(2i / d_model); the position must be divided by it. Multiplied, neighbouring positions lie many turns "
             "apart, and their sines look random.",
             {"position / 10000 ** _": "position * 10000.0 ** _"},
         ),
@@ -185,7 +185,7 @@ MISCONCEPTIONS = of(
             {"return table": "table[0] = 0\nreturn table"},
         ),
         "position_as_a_fraction": (
-            "Your positions are divided by max_len. They are whole numbers: what stands at position 3 must not change because the table has become longer.",
+            "Your positions are divided by max_len. Positions are integers: the row of position 3 must not change when the table gets longer.",
             {"np.arange(max_len)": "np.arange(max_len) / max_len"},
         ),
         "full_turns": (
@@ -227,8 +227,8 @@ def positional_encoding(max_len, d_model):
             {"np.empty": "np.zeros", "table[:, 0::2] = np.sin(angles)": "table[:, 0 : d_model - 1 : 2] = np.sin(angles[:, : d_model // 2])"},
         ),
         "float32_table": (
-            "Your table is float32, which keeps seven digits. A float64 table is asked for: whoever needs less can convert it afterwards, but nobody can get "
-            "the lost digits back.",
+            "Your table is float32, which keeps seven digits. The table should be float64: the caller can convert it to float32, but cannot recover lost "
+            "digits.",
             {"np.empty(_)": "np.empty(_, dtype=np.float32)"},
         ),
         "float32_angles": (

@@ -8,8 +8,8 @@ MISCONCEPTIONS = [
         {
             # --- layer_norm: which numbers
             "norm_over_time": (
-                "Your mean and variance run over the tokens, the last axis but one. Each vector is normed by itself, over its own features: what stands elsewhere "
-                "in the sentence does not matter.",
+                "Your mean and variance run over the tokens, the last axis but one. Each vector is normalized separately, over its own features: the other "
+                "tokens of the sentence do not matter.",
                 {"1: axis=-1": "axis=-2", "2: axis=-1": "axis=-2"},
             ),
             "norm_over_axis_1": (
@@ -38,14 +38,14 @@ MISCONCEPTIONS = [
                 {"1: axis=-1": "axis=tuple(range(x.ndim - 1))", "2: axis=-1": "axis=tuple(range(x.ndim - 1))"},
             ),
             "keepdims_forgotten": (
-                "A mean or a variance of yours has lost the axis it was taken over, and so no longer lines up with x: a vector alone works, a batch does not. Keep "
-                "that axis, with length 1.",
+                "Your mean or variance has lost the axis over which it was computed, so it no longer lines up with x: a single vector works, a batch does "
+                "not. Keep that axis, with length 1.",
                 {"1: keepdims=True": "", "2: keepdims=True": ""},
             ),
             # --- layer_norm: the variance
             "unbiased_and_eps_outside": (
-                "Your deviation divides by n − 1, and ε is added to it after the root. Both are found in well-known code; here the variance divides by n and ε "
-                "stands inside the root, as in the docstring.",
+                "Your standard deviation divides by n − 1, and ε is added to it after the square root. Both are found in well-known code; here the variance "
+                "divides by n and ε stands inside the root, as in the docstring.",
                 {"variance = ...": "variance = x.var(axis=-1, keepdims=True, ddof=1)", "np.sqrt(variance + eps)": "np.sqrt(variance) + eps"},
             ),
             "unbiased": (
@@ -58,13 +58,13 @@ MISCONCEPTIONS = [
                 {"(centred**2).mean": "(centred**2).sum"},
             ),
             "variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 two numbers "
-                "near 1 000 000 should differ by 0.01, and float32 cannot hold that. Subtract the mean first, then square.",
+                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a standard deviation of 0.1"
+                " two numbers near 1 000 000 should differ by 0.01, and float32 cannot hold that. Subtract the mean first, then square.",
                 {"variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2"},
             ),
             "variance_by_difference_kept_positive": (
-                "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides the NaN, not the reason: at a mean "
-                "of 1000 and a deviation of 0.1 float32 has no room for the difference. Subtract the mean first, then square.",
+                "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides the NaN, not the reason: at a "
+                "mean of 1000 and a standard deviation of 0.1 float32 has no room for the difference. Subtract the mean first, then square.",
                 {"variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2\nvariance = np.maximum(variance, 0)"},
             ),
             "root_mean_square": (
@@ -78,11 +78,11 @@ MISCONCEPTIONS = [
                 {"centred**2": "x**2"},
             ),
             "not_divided": (
-                "You subtract the mean, but do not divide by the deviation. Every vector is to have variance 1 before gain and bias come to it.",
+                "You subtract the mean, but do not divide by the standard deviation. Every vector must have variance 1 before gain and bias are applied.",
                 {"_ / np.sqrt(variance + eps)": "_"},
             ),
             "divided_but_not_centred": (
-                "You divide by the deviation, but do not subtract the mean. What comes out should have mean 0 before the bias moves it.",
+                "You divide by the standard deviation, but do not subtract the mean. What comes out should have mean 0 before the bias moves it.",
                 {"gain * centred": "gain * x"},
             ),
             "divided_by_variance": (
@@ -91,13 +91,13 @@ MISCONCEPTIONS = [
                 {"np.sqrt(_)": "_"},
             ),
             "mean_absolute_deviation": (
-                "You divide by the mean distance from the mean, without squares. The deviation is the root of the mean square.",
+                "You divide by the mean distance from the mean, without squares. The standard deviation is the square root of the variance.",
                 {"np.sqrt(variance + eps)": "np.abs(centred).mean(axis=-1, keepdims=True) + eps"},
             ),
             # --- layer_norm: eps
             "eps_outside_the_root": (
-                "Your ε is added to the deviation, after the root. It belongs to the variance, under the root: the two differ a lot where the variance is itself "
-                "about as small as ε.",
+                "Your ε is added to the standard deviation, after the square root. It belongs to the variance, under the root: the two differ a lot where "
+                "the variance is itself about as small as ε.",
                 {"np.sqrt(variance + eps)": "np.sqrt(variance) + eps"},
             ),
             "eps_squared": (
@@ -109,7 +109,7 @@ MISCONCEPTIONS = [
                 {"variance + eps": "variance"},
             ),
             "eps_as_lower_bound": (
-                "Your ε only stands in where the variance is smaller. It is added to the variance, always, so that the result bends smoothly.",
+                "Your ε only replaces variances that are smaller. It is added to the variance, always, so that the result bends smoothly.",
                 {"variance + eps": "np.maximum(variance, eps)"},
             ),
             "eps_fixed": (
@@ -122,8 +122,8 @@ MISCONCEPTIONS = [
             ),
             # --- layer_norm: gain and bias
             "gain_before_norm": (
-                "You multiply by the gain before you norm. The norm then takes away most of what the gain did; it comes after the division, so that a feature can "
-                "be made louder for good.",
+                "You multiply by the gain before you normalize. The norm then removes most of its effect. The gain comes after the division, so that it can "
+                "scale a feature.",
                 {"centred = _": "x = gain * x\ncentred = _", "gain * centred": "centred"},
             ),
             "gain_forgotten": (
@@ -139,7 +139,7 @@ MISCONCEPTIONS = [
                 {"gain * centred / _ + bias": "gain * (centred / _ + bias)"},
             ),
             "gain_and_bias_swapped": (
-                "Gain and bias have changed places: you multiply by the bias and add the gain.",
+                "Gain and bias are exchanged: you multiply by the bias and add the gain.",
                 {"gain * centred / _ + bias": "bias * centred / _ + gain"},
             ),
             "gain_plus_one": (
@@ -152,8 +152,8 @@ MISCONCEPTIONS = [
                 {"centred = x - _": "x -= _\ncentred = x"},
             ),
             "promoted_to_float64": (
-                "Your result is float64 for float32 inputs. One float64 array on the way is enough: a mean that was asked for in float64, or an array from "
-                "`np.zeros` that was not told its dtype.",
+                "Your result is float64 for float32 inputs. One float64 array on the way is enough: a mean that was asked for in float64, or an array that "
+                "was made without a dtype.",
                 {"x.mean(axis=-1, keepdims=True)": "x.mean(axis=-1, keepdims=True, dtype=np.float64)"},
             ),
         },
@@ -163,7 +163,7 @@ MISCONCEPTIONS = [
         {
             # --- feed_forward
             "relu_missing": (
-                "Nothing is cut off between your two layers. Two matrix products in a row are one matrix product: without the ReLU the second layer adds nothing.",
+                "There is no ReLU between your two layers. Two matrix products in a row are equivalent to one: without the ReLU the second layer adds nothing.",
                 {"np.maximum(0, _)": "_"},
             ),
             "relu_at_the_end": (
@@ -176,16 +176,16 @@ MISCONCEPTIONS = [
                 {"return _": "return np.maximum(0, _)"},
             ),
             "largest_for_relu": (
-                "`np.max` looks for the largest number of *one* array, and takes what comes second for an axis. The ReLU compares every number of the hidden layer "
-                "with 0, by itself.",
+                "`np.max` returns the largest number of *one* array, and treats its second argument as an axis. The ReLU compares every number of the hidden"
+                " layer with 0.",
                 {"np.maximum": "np.max"},
             ),
             "relu_before_bias": (
-                "You cut off below 0 before adding b_1. The bias is there to say *where* each hidden unit begins, so it belongs under the ReLU.",
+                "You apply the ReLU before adding b_1. The bias determines *where* each hidden unit becomes active, so it is added before the ReLU.",
                 {"np.maximum(0, x @ w_1 + b_1)": "np.maximum(0, x @ w_1) + b_1"},
             ),
             "relu_on_input": (
-                "You cut off x before the first layer. The ReLU belongs to the hidden layer, after the first product and bias.",
+                "You apply the ReLU to x, before the first layer. The ReLU belongs to the hidden layer, after the first product and bias.",
                 {"np.maximum(0, x @ w_1 + b_1)": "np.maximum(0, x) @ w_1 + b_1"},
             ),
             "relu_keeps_negatives": (
@@ -193,15 +193,15 @@ MISCONCEPTIONS = [
                 {"np.maximum": "np.minimum"},
             ),
             "absolute_value": (
-                "You take the absolute value of the hidden layer. ReLU sets what is negative to 0, it does not turn it round.",
+                "You take the absolute value of the hidden layer. ReLU sets what is negative to 0, it does not change its sign.",
                 {"np.maximum(0, _)": "np.abs(_)"},
             ),
             "sigmoid": (
-                "Between your layers stands a sigmoid. The paper's network has ReLU, max(0, ·), which lets what is positive through as it is.",
+                "Between your layers you apply a sigmoid. The paper's network has ReLU, max(0, ·), which lets what is positive through as it is.",
                 {"np.maximum(0, _)": "1 / (1 + np.exp(-_))"},
             ),
             "gelu": (
-                "Between your layers stands GELU, as in BERT and GPT. The paper's network has ReLU: max(0, ·).",
+                "Between your layers you apply GELU, as in BERT and GPT. The paper's network has ReLU: max(0, ·).",
                 {"hidden = ...": "hidden = x @ w_1 + b_1\nhidden = 0.5 * hidden * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))"},
             ),
             "b_1_forgotten": (
@@ -217,8 +217,7 @@ MISCONCEPTIONS = [
                 {"x @ w_1 + b_1": "x @ w_1", "return _ + b_2": "return _"},
             ),
             "network_matrices_turned": (
-                "You use both matrices turned, as x @ w.T, which only fits where d_ff equals d_model. The rows of w_1 belong to what goes in: w_1 is (d_model, "
-                "d_ff), so x @ w_1.",
+                "You use both matrices transposed, which fits only if d_ff equals d_model. The rows of w_1 are the input features: w_1 is (d_model, d_ff).",
                 {"x @ w_1 + b_1": "x @ w_1.T + b_1", "hidden @ w_2": "hidden @ w_2.T"},
             ),
             "network_layers_swapped": (
@@ -226,7 +225,8 @@ MISCONCEPTIONS = [
                 {"x @ w_1 + b_1": "x @ w_2 + b_2", "hidden @ w_2 + b_2": "hidden @ w_1 + b_1"},
             ),
             "network_adds_x": (
-                "Your network adds x to its own output. The shortcut is the encoder layer's, around the network; inside it would be added twice.",
+                "Your network adds x to its own output. The residual connection belongs to the encoder layer, around the network; inside the network, x "
+                "would be added twice.",
                 {"return _": "return _ + x"},
             ),
         },
@@ -236,50 +236,50 @@ MISCONCEPTIONS = [
         {
             # --- encoder_layer: the shortcuts
             "no_shortcuts": (
-                "Neither of your parts has a shortcut around it: x is replaced by what attention and the network make of it. What came in is added to what they "
-                "found, both times.",
+                "Neither of your sublayers has a residual connection: x is replaced by the output of attention, and then by that of the feed-forward "
+                "network. Both times, the sublayer's input must be added to its output.",
                 {"x + attended": "attended", "x + transformed": "transformed"},
             ),
             "no_shortcut_around_attention": (
-                "You norm what attention found without adding x to it. A token then knows what the others told it, but not what it was itself.",
+                "You normalize the output of attention without adding x to it. A token then has information from the others, but loses its own.",
                 {"x + attended": "attended"},
             ),
             "no_shortcut_around_feed_forward": (
-                "You norm what the feed-forward network gives without adding what went into it. Both parts have a shortcut.",
+                "You normalize the output of the feed-forward network without adding its input. Both sublayers have a residual connection.",
                 {"x + transformed": "transformed"},
             ),
             "shortcut_from_the_input": (
-                "You add the feed-forward network's output to the x that the layer was given. It is added to what went into the network: the normed sum after "
-                "attention.",
+                "You add the feed-forward network's output to the x that the layer was given. It must be added to the network's input: the normalized sum "
+                "after attention.",
                 {"attended = _": "attended = _\nfirst = x", "x + transformed": "first + transformed"},
             ),
             "shortcut_around_the_norm": (
-                "You add the feed-forward network's output to the sum after attention as it was before its norm. In post-norm the shortcut starts after the norm: "
-                "what goes into the network is what is added.",
+                "You add the feed-forward network's output to the sum after attention as it was before its norm. In post-norm the second residual connection"
+                " begins after the norm: the network's input is added to its output.",
                 {"attended = _": "attended = _\ntotal = x + attended", "x + transformed": "total + transformed"},
             ),
             "network_sees_attention_only": (
-                "Your feed-forward network works on what attention found. It works on the normed sum, in which each token still has itself.",
+                "Your feed-forward network receives the output of attention alone. It must receive the normalized sum, which still contains the token itself.",
                 {"transformed = ...": "transformed = feed_forward(attended, params['w_1'], params['b_1'], params['w_2'], params['b_2'])"},
             ),
             "network_sees_the_unnormed_sum": (
-                "Your feed-forward network works on the sum as it was before the first norm. Norm first: what goes into the network is the normed sum, the same "
-                "that is added to its output.",
+                "Your feed-forward network works on the sum as it was before the first norm. Normalize first: the network's input is the normalized sum, and"
+                " the same sum is added to its output.",
                 {
                     "attended = _": "attended = _\ntotal = x + attended",
                     "transformed = ...": "transformed = feed_forward(total, params['w_1'], params['b_1'], params['w_2'], params['b_2'])",
                 },
             ),
             "network_sees_the_input": (
-                "Your feed-forward network works on the x that the layer was given, beside attention. It comes after attention, and thinks about what attention "
-                "brought.",
+                "Your feed-forward network works on the x that the layer was given, beside attention. It must come after attention and use the result of "
+                "attention.",
                 {
                     "attended = _": "attended = _\nfirst = x",
                     "transformed = ...": "transformed = feed_forward(first, params['w_1'], params['b_1'], params['w_2'], params['b_2'])",
                 },
             ),
             "feed_forward_first": (
-                "Your feed-forward network comes before attention. Look around first, then think.",
+                "Your feed-forward network comes before attention. In the paper's layer attention comes first, then the feed-forward network.",
                 {
                     "attended = ...": "attended = feed_forward(x, params['w_1'], params['b_1'], params['w_2'], params['b_2'])",
                     "transformed = ...": "transformed = multi_head_attention(x, x, x, params, h, mask)",
@@ -287,8 +287,8 @@ MISCONCEPTIONS = [
             ),
             # --- encoder_layer: the norms
             "pre_norm": (
-                "You norm what goes into each part, and add its output to x as it was: pre-norm, as later models have it (day 11 compares the two). The paper "
-                "norms after the addition, so that what leaves the layer is normed.",
+                "You normalize the input of each sublayer and add its output to the unnormalized x. This is pre-norm, which most later models use (day 11 "
+                "compares the two). The paper normalizes after the addition, so the layer's output is normalized.",
                 {
                     "attended = ...": "normed = layer_norm(x, params['gain_1'], params['bias_1'])",
                     "x = ...": "attended = multi_head_attention(normed, normed, normed, params, h, mask)",
@@ -299,45 +299,45 @@ MISCONCEPTIONS = [
                 },
             ),
             "norm_before_addition": (
-                "You norm what each part found and then add x, which stays as it was. Add first, then norm the sum.",
+                "You normalize the output of each sublayer and then add x. Add first, then normalize the sum.",
                 {
                     "layer_norm(x + attended, _, ...)": "x + layer_norm(attended, _, params['bias_1'])",
                     "return ...": "return x + layer_norm(transformed, params['gain_2'], params['bias_2'])",
                 },
             ),
             "no_norms": (
-                "Your shortcuts are right and the norms are missing, both of them. Every addition is followed by one.",
+                "Your residual connections are right, but both norms are missing. A norm follows every addition.",
                 {"x = ...": "x = x + attended", "return ...": "return x + transformed"},
             ),
             "no_first_norm": (
-                "The norm after attention is missing. The sum is normed before it goes into the feed-forward network.",
+                "The norm after attention is missing. The sum is normalized before it enters the feed-forward network.",
                 {"x = ...": "x = x + attended"},
             ),
             "no_last_norm": (
-                "The norm at the end is missing: after the feed-forward network, too, the sum is normed.",
+                "The norm at the end is missing: the sum after the feed-forward network is normalized too.",
                 {"return ...": "return x + transformed"},
             ),
             "first_norm_twice": (
-                "Both your norms use gain_1 and bias_1. The two are told apart by their numbers: each has its own.",
+                "Both your norms use gain_1 and bias_1. Each norm has its own gain and bias, distinguished by their number.",
                 {"'gain_2'": "'gain_1'", "'bias_2'": "'bias_1'"},
             ),
             "second_norm_twice": (
-                "Both your norms use gain_2 and bias_2. The two are told apart by their numbers: each has its own.",
+                "Both your norms use gain_2 and bias_2. Each norm has its own gain and bias, distinguished by their number.",
                 {"'gain_1'": "'gain_2'", "'bias_1'": "'bias_2'"},
             ),
             "norms_swapped": (
-                "Your norms have changed places: number 1 comes after attention, number 2 after the feed-forward network.",
+                "Your norms are exchanged: number 1 comes after attention, number 2 after the feed-forward network.",
                 {"'gain_1'": "'gain_2'", "'bias_1'": "'bias_2'", "return ...": "return layer_norm(x + transformed, params['gain_1'], params['bias_1'])"},
             ),
             "gain_and_bias_swapped_in_the_layer": (
-                "In your layer's norms gain and bias have changed places: each vector is multiplied by the bias, and the gain is added. The gain comes first.",
+                "In your layer's norms gain and bias are exchanged: each vector is multiplied by the bias, and the gain is added. The gain comes first.",
                 {
                     "layer_norm(x + attended, _, ...)": "layer_norm(x + attended, params['bias_1'], _)",
                     "return ...": "return layer_norm(x + transformed, params['bias_2'], params['gain_2'])",
                 },
             ),
             "normed_without_gain_and_bias": (
-                "Your norms work with a gain of 1 and a bias of 0. Both are in `params`, for each norm its own.",
+                "Your norms work with a gain of 1 and a bias of 0. Each norm has its own gain and bias in `params`.",
                 {
                     "params['gain_1']": "np.ones_like(params['gain_1'])",
                     "params['bias_1']": "np.zeros_like(params['bias_1'])",
@@ -359,7 +359,7 @@ MISCONCEPTIONS = [
                 {"h": "1"},
             ),
             "layer_changes_x": (
-                "Your output is right, but the caller's x was changed: `x += …` writes into it. A sum that is named anew, `x = x + …`, leaves it alone.",
+                "Your output is right, but the caller's x was changed: an in-place addition writes into it. Assign the sum to a new variable instead.",
                 {"attended = _": "attended = _\nx += attended", "x + attended": "x"},
             ),
         },
