@@ -7,13 +7,13 @@ MISCONCEPTIONS = of(
     {
         # --- the scores
         "not_scaled": (
-            "Your weights are those you get when the scores are not divided by √d_k. A dot product of two vectors of d_k random numbers has a deviation of "
-            "√d_k: undivided, the softmax saturates as vectors widen.",
+            "Your weights are those you get when the scores are not divided by √d_k. A dot product of two vectors of d_k random numbers has a standard "
+            "deviation of √d_k. Without the division, the softmax saturates as vectors get wider.",
             {"scores / ...": "scores"},
         ),
         "scaled_by_d_k": (
-            "Your scores are divided by d_k itself, or twice by its square root, which comes to the same. The root is meant, and once (eq. 1): it is the "
-            "deviation of a dot product of d_k terms, and dividing by more makes all weights alike.",
+            "Your scores are divided by d_k itself, or twice by its square root, which comes to the same. Divide by the square root, once (eq. 1): it is the "
+            "standard deviation of a dot product of d_k terms. Dividing by more makes all weights nearly equal.",
             {"math.sqrt(_)": "_"},
         ),
         "scaled_by_time": (
@@ -41,8 +41,8 @@ MISCONCEPTIONS = of(
             {"scores / ...": "scores", "3: weights = _": "weights = _ / math.sqrt(query.size(-1))"},
         ),
         "root_in_float32": (
-            "Your √d_k is a float32 tensor, so in float64 your result is right to 7 digits instead of 16. A Python number has no such dtype: it takes on that "
-            "of the tensor it meets.",
+            "Your √d_k is a float32 tensor, so a float64 result is accurate to 7 digits instead of 16. A Python number takes on the dtype of the tensor "
+            "that it is combined with.",
             {"math.sqrt(_)": "torch.sqrt(torch.tensor(float(_), dtype=torch.float32))"},
         ),
         "query_scaled_in_place": (
@@ -59,8 +59,8 @@ MISCONCEPTIONS = of(
             {"_.transpose(-2, -1)": "_.T"},
         ),
         "axes_one_and_two_swapped": (
-            "You swap axes 1 and 2 of the key. These are time and features with exactly one batch axis; with heads, axis 1 is the heads. Time and features are "
-            "always the last two: count from the end.",
+            "You swap axes 1 and 2 of the key. With exactly one batch axis these are time and features, but with heads axis 1 is the heads. Count from "
+            "the end: time and features are always the last two axes.",
             {"_.transpose(-2, -1)": "_.transpose(1, 2)"},
         ),
         "key_not_transposed": (
@@ -69,8 +69,8 @@ MISCONCEPTIONS = of(
             {"_.transpose(-2, -1)": "_"},
         ),
         "key_reshaped": (
-            "Your key has the right shape, (…, d_k, T_k), but not by a transposition: a view or reshape keeps the numbers in their order in memory and only "
-            "sets the brackets anew, so columns are filled with pieces of several keys.",
+            "Your key has the right shape, (…, d_k, T_k), but it was not transposed: a view or reshape keeps the entries in their order in memory, so "
+            "each column mixes parts of several keys.",
             {"_.transpose(-2, -1)": "_.reshape(*key.shape[:-2], key.size(-1), key.size(-2))"},
         ),
         "query_and_key_swapped": (
@@ -123,8 +123,8 @@ MISCONCEPTIONS = of(
             {"2: mask is not None": "mask"},
         ),
         "mask_gets_an_axis_here": (
-            "Your `attention` gives the mask an axis for heads. It knows of no heads: they are one of any number of leading axes, and whoever has made them "
-            "(day 9) sees to it that the mask fits.",
+            "Your function gives the mask an axis for heads. This function must not assume heads: they are just leading axes, and the caller (day 9) "
+            "makes the mask fit.",
             {"2: scores = _": "mask = mask.unsqueeze(1)\nscores = _"},
         ),
         "mask_as_an_index": (
@@ -133,8 +133,8 @@ MISCONCEPTIONS = of(
             {"2: scores = ...": "scores[~mask] = torch.finfo(wide).min"},
         ),
         "mask_ignored": (
-            "Your result is what attention gives without the mask: the mask was taken, but changes nothing. (Methods of a tensor return a new one, unless "
-            "their name ends in an underscore.)",
+            "Your result is that of attention without a mask: your function accepts the mask, but it has no effect. (Tensor methods return a new tensor, "
+            "unless their name ends in an underscore.)",
             {"2: scores = ...": "scores = scores", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "mask_inverted": (
@@ -162,8 +162,8 @@ MISCONCEPTIONS = of(
             },
         ),
         "mask_score_of_zero": (
-            "A forbidden key has the score 0 in your answer, whether it was set or multiplied to it, and a score of 0 still has a weight: exp(0) = 1. Only a "
-            "score far below all others gets the weight 0.",
+            "A masked key has the score 0 in your answer. A score of 0 still gets a weight, because exp(0) = 1. Only a score far below all others gets "
+            "the weight 0.",
             {"torch.finfo(wide).min": "0.0", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "mask_multiplied": (
@@ -228,9 +228,9 @@ MISCONCEPTIONS = of(
             {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e9_in_halves_and_softmax_in_float32": (
-            "You widen to float32 for the softmax only. Before it, halves are rounded and overflow, and float16 has no −1e9 (or less) to fill with: torch "
-            "refuses; and float64 is narrowed by it. And a query that may attend to nothing attends to everything equally, since all its scores are equally "
-            "low.",
+            "You upcast to float32 only for the softmax. In half precision the scores have been rounded or have overflowed by then, and float16 cannot "
+            "represent −1e9; float64 loses half of its digits. There is a second mistake: a fully masked query attends to all keys equally instead of "
+            "getting weights of 0.",
             {
                 "wide = ...": "wide = query.dtype",
                 "torch.finfo(wide).min": "-1e9",
@@ -239,14 +239,14 @@ MISCONCEPTIONS = of(
             },
         ),
         "mask_inverted_and_minus_1e9_in_halves": (
-            "Several things. Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. You "
-            "compute in the inputs' own dtype and fill with −1e9 (or less), which float16 does not have. And a query that may attend to nothing gets weights "
-            "all the same.",
+            "There are three mistakes. First, your mask is inverted: True means *may be attended to*, and `masked_fill` overwrites where its flags are "
+            "True. Second, you compute in the dtype of the inputs, and float16 cannot represent −1e9. Third, a fully masked query gets equal weights "
+            "instead of 0.",
             {"wide = ...": "wide = query.dtype", "2: ~mask": "mask", "torch.finfo(wide).min": "-1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e9_in_halves_scaled_after_softmax": (
-            "Several things. Your scale comes after the softmax: the *scores* are divided by √d_k, not the weights, which no longer sum to 1. You compute in "
-            "the inputs' own dtype and fill with −1e9 (or less), which float16 does not have. And a query that may attend to nothing gets weights all the same.",
+            "There are three mistakes. First, you divide the weights by √d_k, so they no longer sum to 1; divide the *scores*. Second, you compute in the "
+            "dtype of the inputs, and float16 cannot represent −1e9. Third, a fully masked query gets equal weights instead of 0.",
             {
                 "wide = ...": "wide = query.dtype",
                 "scores / ...": "scores",
@@ -256,19 +256,19 @@ MISCONCEPTIONS = of(
             },
         ),
         "minus_1e9_in_halves": (
-            "You compute in the inputs' own dtype and fill forbidden scores with −1e9 (or less), as much well-known code does. In half precision dot products "
-            "are rounded, and overflow, and float16 has no −1e9: torch refuses it. And a query that may attend to nothing attends to everything equally, since "
-            "all its scores are equally low.",
+            "You compute in the dtype of the inputs and mask with −1e9 or less, as much published code does. In half precision the dot products are "
+            "rounded or overflow, and float16 cannot represent −1e9. There is a second mistake: a fully masked query attends to all keys equally instead "
+            "of getting weights of 0.",
             {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e9_in_halves_then_zero": (
-            "You compute in the inputs' own dtype and fill forbidden scores with −1e9 (or less). In half precision dot products are rounded, and overflow, and "
-            "float16 has no −1e9: torch refuses it. Widen query and key first; then the fill fits as well.",
+            "You compute in the dtype of the inputs and mask with −1e9 or less. In half precision the dot products are rounded or overflow, and float16 "
+            "cannot represent −1e9. Upcast query and key first; then the scores can represent it, too.",
             {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-1e9"},
         ),
         "lowest_in_halves": (
-            "You compute in the inputs' own dtype. In half precision dot products are rounded, and overflow. And you fill forbidden scores with that dtype's "
-            "lowest number and leave it at that: a query that may attend to nothing attends to everything equally.",
+            "You compute in the dtype of the inputs. In half precision the dot products are rounded or overflow. There is a second mistake: a fully "
+            "masked query attends to all keys equally instead of getting weights of 0.",
             {"wide = ...": "wide = query.dtype", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e9_added": (
@@ -292,8 +292,8 @@ MISCONCEPTIONS = of(
             {"torch.finfo(wide)": "torch.finfo(query.dtype)"},
         ),
         "minus_1e4_added": (
-            "You add −10 000 to forbidden scores. That number was chosen so that it fits into float16; it hides a key only as long as all scores are small, "
-            "and a loud one is heard through it. Replace the score; do not push it.",
+            "You add −10 000 to masked scores. This hides a key only while all scores are small; a masked key with a large score still gets weight. "
+            "Replace the score instead of adding to it.",
             {"2: scores = ...": "scores = scores - 1e4 * (~mask).to(wide)", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "empty_row_uniform": (
@@ -340,7 +340,7 @@ MISCONCEPTIONS = of(
             {"weights = dropout(weights)": "return dropout(weights @ value), weights"},
         ),
         "weights_before_dropout": (
-            "Your output is right, but the weights that you return are those before dropout. Wanted are the weights that the values were really mixed by.",
+            "Your output is right, but you return the weights before dropout. Return the weights that were multiplied by the values.",
             {"5: weights = _": "return _ @ value, weights"},
         ),
         "weights_dropped_only_in_return": (
@@ -369,8 +369,8 @@ MISCONCEPTIONS = of(
         ),
         # --- dtypes
         "softmax_in_float32": (
-            "You widen to float32 for the softmax only. That is too late for halves, whose scores are rounded or have overflowed already; and for float64 it "
-            "is no widening: half of the digits are gone.",
+            "You upcast to float32 only for the softmax. In half precision the scores have been rounded or have overflowed by then, and a float64 input "
+            "loses half of its digits.",
             {"wide = ...": "wide = query.dtype", "scores.softmax(dim=-1)": "scores.softmax(dim=-1, dtype=torch.float32)"},
         ),
         "not_widened": (
@@ -394,7 +394,7 @@ MISCONCEPTIONS = of(
             {"weights.to(value.dtype)": "weights", "weights @ value": "weights @ value.to(wide)"},
         ),
         "weights_in_float32": (
-            "Your output has the inputs' dtype, but your weights are float32 where the inputs are halves. Both are to come in the dtype that went in.",
+            "Your output has the dtype of the inputs, but your weights are float32 for inputs in half precision. Return both in the dtype of the inputs.",
             {"weights.to(value.dtype)": "weights", "weights @ value": "(weights @ value.to(wide)).to(value.dtype)"},
         ),
         "dtypes_mixed": (
