@@ -189,7 +189,7 @@ MISCONCEPTIONS = [
             "started_at_1_and_not_scaled": (
                 "Two mistakes hide each other: your embedding matrix is initialized with a standard deviation of 1, the default of `nn.Embedding`, and "
                 "its rows are not multiplied by √d_model. The result has the right size, but logits from a tied output layer would be √d_model times too "
-                "large.",
+                "large. Initialize with d_model^−½, and multiply (§3.4).",
                 {"nn.init.normal_(self.lut.weight, std=d_model**-0.5)": "pass", "_ * math.sqrt(self.d_model)": "_"},
             ),
             "scaled_by_root_of_vocab": (
