@@ -13,7 +13,7 @@ MISCONCEPTIONS = [
             # --- softmax_backward
             "elementwise_derivative": (
                 "Your derivative of the softmax is w · (1 − w), entry by entry, as a sigmoid has it. That is only the diagonal of the Jacobian: raising one score "
-                "also lowers all the other weights of its row, for they share the sum 1.",
+                "also lowers all the other weights of its row, because they sum to 1.",
                 {"weights * (_ - mean)": "weights * (1 - weights) * _"},
             ),
             "mean_forgotten": (
@@ -26,7 +26,7 @@ MISCONCEPTIONS = [
                 {"(weights * _).sum": "_.mean"},
             ),
             "plain_sum_subtracted": (
-                "You subtract the plain sum of ∂L/∂w. Each term of that sum is to be multiplied by its weight, which makes a mean of it.",
+                "You subtract the plain sum of ∂L/∂w. Each term of that sum must be multiplied by its weight, which makes it a weighted mean.",
                 {"1: weights * _": "_"},
             ),
             "weighted_sum_divided_again": (
@@ -114,7 +114,7 @@ MISCONCEPTIONS = [
             ),
             "promoted_to_float64": (
                 "Your gradient is float64 for float32 inputs: something that is float64 by itself got in. `np.eye` and `np.zeros` make such arrays, unless they "
-                "are told the dtype.",
+                "get a dtype.",
                 {"mean = _": "mean = _ * np.eye(1)[0]"},
             ),
         },
@@ -158,7 +158,7 @@ MISCONCEPTIONS = [
                 {"softmax_backward(_, weights)": "softmax_backward(weights, _)"},
             ),
             "weights_computed_again": (
-                "You compute the weights again from query and key. They are given, and they are to be taken as given: with a mask in the forward pass, query and "
+                "You compute the weights again from query and key. Use the ones that are given: with a mask in the forward pass, query and "
                 "key alone would give others.",
                 {"grad_value = _": "weights = softmax(query @ np.swapaxes(key, -2, -1) / np.sqrt(query.dtype.type(query.shape[-1])))\ngrad_value = _"},
             ),
@@ -253,7 +253,7 @@ MISCONCEPTIONS = [
             ),
             "uphill_step": (
                 "All three of your gradients have the wrong sign, as if the step of gradient descent were in them already. A gradient points uphill; the minus "
-                "belongs to whoever takes the step.",
+                "belongs to the optimizer's step.",
                 {"return ...": "return -grad_query, -grad_key, -grad_value"},
             ),
             "query_and_key_exchanged": (

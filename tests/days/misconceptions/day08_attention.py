@@ -7,13 +7,13 @@ MISCONCEPTIONS = of(
     {
         # --- the scores
         "not_scaled": (
-            "Your weights are those you get when the scores are not divided by √d_k. A dot product of two vectors of d_k random numbers has a deviation of "
-            "√d_k: undivided, the softmax saturates as vectors widen.",
+            "Your weights are those you get when the scores are not divided by √d_k. A dot product of two vectors of d_k random numbers has a standard "
+            "deviation of √d_k. Without the division, the softmax saturates as vectors get wider.",
             {"scores / ...": "scores"},
         ),
         "scaled_by_d_k": (
-            "Your scores are divided by d_k itself, or twice by its square root, which comes to the same. The root is meant, and once (eq. 1): it is the "
-            "deviation of a dot product of d_k terms, and dividing by more makes all weights alike.",
+            "Your scores are divided by d_k itself, or twice by its square root, which comes to the same. Divide by the square root, once (eq. 1): it is the "
+            "standard deviation of a dot product of d_k terms. Dividing by more makes all weights nearly equal.",
             {"math.sqrt(_)": "_"},
         ),
         "scaled_by_time": (
@@ -41,13 +41,13 @@ MISCONCEPTIONS = of(
             {"scores / ...": "scores", "3: weights = _": "weights = _ / math.sqrt(query.size(-1))"},
         ),
         "root_in_float32": (
-            "Your √d_k is a float32 tensor, so in float64 your result is right to 7 digits instead of 16. A Python number has no such dtype: it takes on that "
-            "of the tensor it meets.",
+            "Your √d_k is a float32 tensor, so a float64 result is accurate to 7 digits instead of 16. A Python number takes on the dtype of the tensor "
+            "that it is combined with.",
             {"math.sqrt(_)": "torch.sqrt(torch.tensor(float(_), dtype=torch.float32))"},
         ),
         "query_scaled_in_place": (
-            "You divide the query in place by √d_k. It is the caller's tensor: in self-attention the same one may be the key as well, and autograd refuses to "
-            "have a leaf overwritten. Make a new tensor.",
+            "You divide the query in place by √d_k. The caller still needs this tensor: in self-attention it can also be the key, and autograd does not "
+            "allow overwriting a leaf. Create a new tensor.",
             {
                 "scores = query.to(wide) @ ...": "query /= math.sqrt(query.size(-1))",
                 "scores = scores / ...": "scores = query.to(wide) @ key.to(wide).transpose(-2, -1)\nscores = scores",
@@ -55,55 +55,55 @@ MISCONCEPTIONS = of(
         ),
         # --- axes
         "all_axes_reversed": (
-            "`.T` reverses all axes, the batch too, as in NumPy. Only the last two of the key are to change places.",
+            "Your transpose reverses all axes, including the batch. Exchange only the last two axes of the key.",
             {"_.transpose(-2, -1)": "_.T"},
         ),
         "axes_one_and_two_swapped": (
-            "You swap axes 1 and 2 of the key. These are time and features with exactly one batch axis; with heads, axis 1 is the heads. Time and features are "
-            "always the last two: count from the end.",
+            "You swap axes 1 and 2 of the key. With exactly one batch axis these are time and features, but with heads axis 1 is the heads. Count from "
+            "the end: time and features are always the last two axes.",
             {"_.transpose(-2, -1)": "_.transpose(1, 2)"},
         ),
         "key_not_transposed": (
-            "Queries are multiplied with keys as they are, which fits only where T_k equals d_k. A row of scores holds a query's dot products with all keys: "
-            "the last two axes of the key have to change places.",
+            "You multiply the queries by the keys without a transpose, which works only if T_k equals d_k. A row of scores contains a query's dot "
+            "products with all keys, so the last two axes of the key have to be exchanged.",
             {"_.transpose(-2, -1)": "_"},
         ),
         "key_reshaped": (
-            "Your key has the right shape, (…, d_k, T_k), but not by a transposition: a view or reshape keeps the numbers in their order in memory and only "
-            "sets the brackets anew, so columns are filled with pieces of several keys.",
+            "Your key has the right shape, (…, d_k, T_k), but it was not transposed: a view or reshape keeps the entries in their order in memory, so "
+            "each column mixes parts of several keys.",
             {"_.transpose(-2, -1)": "_.reshape(*key.shape[:-2], key.size(-1), key.size(-2))"},
         ),
         "query_and_key_swapped": (
-            "Query and key have changed places: your scores have a row for each key. A row belongs to the query that asks, a column to the key that is asked.",
+            "You exchanged query and key: your scores have a row for each key. A row belongs to a query, a column to a key.",
             {"scores = _ @ ...": "scores = key.to(wide) @ _.transpose(-2, -1)"},
         ),
         "softmax_over_queries": (
-            "Your softmax runs over the queries: the columns of the weights sum to 1. Each query shares out its own attention among the keys, so the rows must.",
+            "Your softmax runs over the queries: the columns of the weights sum to 1. Each query distributes its own attention among the keys, so the "
+            "rows must sum to 1.",
             {"dim=-1": "dim=-2"},
         ),
         "softmax_over_axis_one": (
-            "Your softmax runs over axis 1. The keys are there for a single sequence only: with a batch, the queries are, and with heads, the heads. The keys "
-            "are the last axis of the scores: count from the end.",
+            "Your softmax runs over axis 1. These are the keys only for a single sequence; with a batch they are the queries, and with heads the heads. "
+            "Count from the end: the keys are the last axis of the scores.",
             {"dim=-1": "dim=1"},
         ),
         "softmax_over_axis_two": (
-            "Your softmax runs over axis 2. The keys are there with exactly one batch axis; with heads, the queries are. The keys are the last axis of the "
-            "scores: count from the end.",
+            "Your softmax runs over axis 2. These are the keys only with exactly one batch axis; with heads they are the queries. Count from the end: the "
+            "keys are the last axis of the scores.",
             {"dim=-1": "dim=2"},
         ),
         "softmax_over_the_batch": (
-            "Your softmax runs over the first axis, the batch: sequences that have nothing to do with each other share out attention. The keys are the last "
-            "axis of the scores.",
+            "Your softmax runs over the first axis, the batch, so unrelated sequences compete for attention. The keys are the last axis of the scores.",
             {"dim=-1": "dim=0"},
         ),
         "weights_transposed": (
-            "You mix the values by the transposed weights, which fits only where T_q equals T_k. A row of the weights belongs to the query, and its product "
-            "with the values sums over the keys, as it stands.",
+            "You multiply the values by the transposed weights, which works only if T_q equals T_k. A row of the weights belongs to a query, so multiply "
+            "by the weights as they are.",
             {"weights @ value": "weights.transpose(-2, -1) @ value"},
         ),
         "flattened_by_view": (
-            "You merge the leading axes by `view`, which works only where the memory happens to lie right. Tensors that were split into heads have been "
-            "transposed, and do not. A matrix product takes any leading axes: none need be merged.",
+            "You merge the leading axes with `view`, which requires contiguous memory. Tensors that were split into heads are transposed and not "
+            "contiguous. A matrix product accepts any leading axes, so you need not merge them.",
             {
                 "with _:\n    scores = ...": "with _:\n"
                 "    flat = [x.to(wide).view(-1, *x.shape[-2:]) for x in (query, key)]\n"
@@ -112,19 +112,18 @@ MISCONCEPTIONS = of(
             },
         ),
         "overflows": (
-            "Your attention is right for small scores and overflows for large ones: exponentials were taken without subtracting each row's largest score "
-            "first. A softmax of torch does that.",
+            "Your attention is right for small scores and overflows for large ones, because you exponentiate without subtracting each row's maximum. "
+            "PyTorch's softmax subtracts it.",
             {"scores.softmax(dim=-1)": "scores.exp() / scores.exp().sum(dim=-1, keepdim=True)"},
         ),
         # --- the mask
         "mask_asked_for_its_truth": (
-            "You ask a tensor whether it is true (`if mask:`, `mask or …`), and a tensor of several flags has no answer. What you want to know is whether "
-            "there is a mask at all.",
+            "You use a tensor as a truth value (`if mask:`, `mask or …`), which is undefined for several entries. Check whether there is a mask at all.",
             {"2: mask is not None": "mask"},
         ),
         "mask_gets_an_axis_here": (
-            "Your `attention` gives the mask an axis for heads. It knows of no heads: they are one of any number of leading axes, and whoever has made them "
-            "(day 9) sees to it that the mask fits.",
+            "Your function gives the mask an axis for heads. This function must not assume heads: they are just leading axes, and the caller (day 9) "
+            "makes the mask fit.",
             {"2: scores = _": "mask = mask.unsqueeze(1)\nscores = _"},
         ),
         "mask_as_an_index": (
@@ -133,8 +132,8 @@ MISCONCEPTIONS = of(
             {"2: scores = ...": "scores[~mask] = torch.finfo(wide).min"},
         ),
         "mask_ignored": (
-            "Your result is what attention gives without the mask: the mask was taken, but changes nothing. (Methods of a tensor return a new one, unless "
-            "their name ends in an underscore.)",
+            "Your result is that of attention without a mask: your function accepts the mask, but it has no effect. (Tensor methods return a new tensor, "
+            "unless their name ends in an underscore.)",
             {"2: scores = ...": "scores = scores", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "mask_inverted": (
@@ -162,8 +161,8 @@ MISCONCEPTIONS = of(
             },
         ),
         "mask_score_of_zero": (
-            "A forbidden key has the score 0 in your answer, whether it was set or multiplied to it, and a score of 0 still has a weight: exp(0) = 1. Only a "
-            "score far below all others gets the weight 0.",
+            "A masked key has the score 0 in your answer. A score of 0 still gets a weight, because exp(0) = 1. Only a score far below all others gets "
+            "the weight 0.",
             {"torch.finfo(wide).min": "0.0", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "mask_multiplied": (
@@ -187,18 +186,18 @@ MISCONCEPTIONS = of(
             {"2: scores = ...": "scores = scores + mask"},
         ),
         "no_scale_and_minus_infinity_in_halves": (
-            "Several things. Your scores are not divided by √d_k, which saturates the softmax as vectors widen. They are computed in the inputs' own dtype, "
-            "which in half precision rounds and overflows. And you fill forbidden ones with −∞: a query that may attend to nothing gives NaN.",
+            "There are three mistakes. First, your scores are not divided by √d_k, which saturates the softmax for wide vectors. Second, you compute in "
+            "the dtype of the inputs, so scores in half precision are rounded or overflow. Third, you mask with −∞, so a fully masked query gives NaN.",
             {"wide = ...": "wide = query.dtype", "scores / ...": "scores", "torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "no_scale_and_minus_infinity": (
-            "Two things. Your scores are not divided by √d_k, which saturates the softmax as vectors widen. And you fill forbidden ones with −∞: a query that "
-            "may attend to nothing gives NaN, where it should get weights and output of exactly 0.",
+            "There are two mistakes. First, your scores are not divided by √d_k, which saturates the softmax for wide vectors. Second, you mask with −∞, "
+            "so a fully masked query gives NaN; its weights and output should be exactly 0.",
             {"scores / ...": "scores", "torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_infinity_in_halves_without_dropout": (
-            "Several things. `dropout` is taken, but never called. Your scores are computed in the inputs' own dtype, which in half precision rounds and "
-            "overflows. And you fill forbidden ones with −∞: a query that may attend to nothing gives NaN.",
+            "There are three mistakes. First, you never call `dropout`. Second, you compute in the dtype of the inputs, so scores in half precision are "
+            "rounded or overflow. Third, you mask with −∞, so a fully masked query gives NaN.",
             {
                 "wide = ...": "wide = query.dtype",
                 "torch.finfo(wide).min": "-math.inf",
@@ -207,8 +206,8 @@ MISCONCEPTIONS = of(
             },
         ),
         "minus_infinity_in_halves_nan_repaired": (
-            "Your scores are computed in the inputs' own dtype: in half precision they are rounded, and overflow. And where they do, NaN is made 0 in the "
-            "weights, so that nobody notices: a query that should have attended to something attends to nothing. Widen query and key first.",
+            "You compute in the dtype of the inputs, so scores in half precision are rounded or overflow. You then replace NaN in the weights by 0, which "
+            "hides the overflow: such a query attends to nothing. Upcast query and key first.",
             {
                 "wide = ...": "wide = query.dtype",
                 "torch.finfo(wide).min": "-math.inf",
@@ -217,20 +216,19 @@ MISCONCEPTIONS = of(
             },
         ),
         "minus_infinity_in_halves_over_axis_one": (
-            "Two things. Your softmax runs over axis 1; the keys are the last axis of the scores, whatever comes before it. And you fill forbidden scores with "
-            "−∞, in the inputs' own dtype: where all that the softmax compares is forbidden it gives NaN, and in half precision dot products are rounded, and "
-            "overflow.",
+            "There are three mistakes. First, your softmax runs over axis 1; the keys are always the last axis of the scores. Second, you mask with −∞, "
+            "so a fully masked query gives NaN. Third, you compute in the dtype of the inputs, so scores in half precision are rounded or overflow.",
             {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-math.inf", "dim=-1": "dim=1", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_infinity_in_halves": (
-            "You compute in the inputs' own dtype and fill forbidden scores with −∞, as much well-known code does. In half precision dot products are rounded, "
-            "and overflow; and a query that may attend to nothing gives NaN, since all its scores are −∞.",
+            "You compute in the dtype of the inputs, so scores in half precision are rounded or overflow. There is a second mistake: you mask with −∞, as "
+            "much published code does, so a fully masked query gives NaN.",
             {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e9_in_halves_and_softmax_in_float32": (
-            "You widen to float32 for the softmax only. Before it, halves are rounded and overflow, and float16 has no −1e9 (or less) to fill with: torch "
-            "refuses; and float64 is narrowed by it. And a query that may attend to nothing attends to everything equally, since all its scores are equally "
-            "low.",
+            "You upcast to float32 only for the softmax. In half precision the scores have been rounded or have overflowed by then, and float16 cannot "
+            "represent −1e9; float64 loses half of its digits. There is a second mistake: a fully masked query attends to all keys equally instead of "
+            "getting weights of 0.",
             {
                 "wide = ...": "wide = query.dtype",
                 "torch.finfo(wide).min": "-1e9",
@@ -239,14 +237,14 @@ MISCONCEPTIONS = of(
             },
         ),
         "mask_inverted_and_minus_1e9_in_halves": (
-            "Several things. Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. You "
-            "compute in the inputs' own dtype and fill with −1e9 (or less), which float16 does not have. And a query that may attend to nothing gets weights "
-            "all the same.",
+            "There are three mistakes. First, your mask is inverted: True means *may be attended to*, and `masked_fill` overwrites where its flags are "
+            "True. Second, you compute in the dtype of the inputs, and float16 cannot represent −1e9. Third, a fully masked query gets equal weights "
+            "instead of 0.",
             {"wide = ...": "wide = query.dtype", "2: ~mask": "mask", "torch.finfo(wide).min": "-1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e9_in_halves_scaled_after_softmax": (
-            "Several things. Your scale comes after the softmax: the *scores* are divided by √d_k, not the weights, which no longer sum to 1. You compute in "
-            "the inputs' own dtype and fill with −1e9 (or less), which float16 does not have. And a query that may attend to nothing gets weights all the same.",
+            "There are three mistakes. First, you divide the weights by √d_k, so they no longer sum to 1; divide the *scores*. Second, you compute in the "
+            "dtype of the inputs, and float16 cannot represent −1e9. Third, a fully masked query gets equal weights instead of 0.",
             {
                 "wide = ...": "wide = query.dtype",
                 "scores / ...": "scores",
@@ -256,59 +254,60 @@ MISCONCEPTIONS = of(
             },
         ),
         "minus_1e9_in_halves": (
-            "You compute in the inputs' own dtype and fill forbidden scores with −1e9 (or less), as much well-known code does. In half precision dot products "
-            "are rounded, and overflow, and float16 has no −1e9: torch refuses it. And a query that may attend to nothing attends to everything equally, since "
-            "all its scores are equally low.",
+            "You compute in the dtype of the inputs and mask with −1e9 or less, as much published code does. In half precision the dot products are "
+            "rounded or overflow, and float16 cannot represent −1e9. There is a second mistake: a fully masked query attends to all keys equally instead "
+            "of getting weights of 0.",
             {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e9_in_halves_then_zero": (
-            "You compute in the inputs' own dtype and fill forbidden scores with −1e9 (or less). In half precision dot products are rounded, and overflow, and "
-            "float16 has no −1e9: torch refuses it. Widen query and key first; then the fill fits as well.",
+            "You compute in the dtype of the inputs and mask with −1e9 or less. In half precision the dot products are rounded or overflow, and float16 "
+            "cannot represent −1e9. Upcast query and key first; then the scores can represent it, too.",
             {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-1e9"},
         ),
         "lowest_in_halves": (
-            "You compute in the inputs' own dtype. In half precision dot products are rounded, and overflow. And you fill forbidden scores with that dtype's "
-            "lowest number and leave it at that: a query that may attend to nothing attends to everything equally.",
+            "You compute in the dtype of the inputs. In half precision the dot products are rounded or overflow. There is a second mistake: a fully "
+            "masked query attends to all keys equally instead of getting weights of 0.",
             {"wide = ...": "wide = query.dtype", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e9_added": (
-            "You add −1e9 to forbidden scores. A query that may attend to nothing then attends to everything about equally, as all its scores are about "
-            "equally low; and the sum passes gradients on as if nothing were hidden. Replace the score; do not push it.",
+            "You add −1e9 to masked scores. A fully masked query then attends to all keys about equally, and the sum passes gradients on to masked "
+            "scores. Replace the score instead of adding to it.",
             {"2: scores = ...": "scores = scores - 1e9 * (~mask).to(wide)", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e4": (
-            "You fill forbidden scores with −10 000 or thereabouts. That number was chosen so that it fits into float16; it hides a key only as long as no "
-            "permitted score lies lower. And a query that may attend to nothing attends to everything equally.",
+            "You mask with a number near −10,000, which was chosen to fit into float16. It hides a key only if no allowed score is lower. There is a "
+            "second mistake: a fully masked query attends to all keys equally.",
             {"torch.finfo(wide).min": "-1e4", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "minus_1e4_then_zero": (
-            "You fill forbidden scores with −10 000 or thereabouts. That number was chosen so that it fits into float16; where permitted scores lie lower, the "
-            "hidden keys take all, and nothing is left when their weights are set to 0.",
+            "You mask with a number near −10,000, which was chosen to fit into float16. If the allowed scores are lower, the masked keys get all the "
+            "weight, and nothing remains after you set their weights to 0.",
             {"torch.finfo(wide).min": "-1e4"},
         ),
         "lowest_of_the_halves": (
-            "You widen the scores to float32 and fill with the lowest number of the *inputs'* dtype. Float16's is −65504, and float32 scores may lie far below "
-            "it: then the hidden keys win. Ask the dtype that the scores have by then.",
+            "You upcast the scores to float32 but mask with the lowest number of the *inputs'* dtype. float16's lowest number is −65504, and float32 "
+            "scores can be lower. Use the lowest number of the dtype of the scores.",
             {"torch.finfo(wide)": "torch.finfo(query.dtype)"},
         ),
         "minus_1e4_added": (
-            "You add −10 000 to forbidden scores. That number was chosen so that it fits into float16; it hides a key only as long as all scores are small, "
-            "and a loud one is heard through it. Replace the score; do not push it.",
+            "You add −10 000 to masked scores. This hides a key only while all scores are small; a masked key with a large score still gets weight. "
+            "Replace the score instead of adding to it.",
             {"2: scores = ...": "scores = scores - 1e4 * (~mask).to(wide)", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "empty_row_uniform": (
-            "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low, and a softmax of equal scores is "
-            "uniform. It should get weights and output of exactly 0.",
+            "A fully masked query attends to all keys equally in your answer, because all its scores are equally low. Its weights and output should be "
+            "exactly 0.",
             {"weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "empty_row_nan": (
-            "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. NaN times 0 is NaN as well, so "
-            "multiplying by the mask does not mend it. It should get weights and output of exactly 0.",
+            "A fully masked query gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is not a number. Multiplying by the mask does not help, "
+            "because NaN times 0 is NaN. Its weights and output should be exactly 0.",
             {"torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "nan_repaired_too_late": (
-            "Your results are right, but NaN is repaired only in what you return. Where a query may attend to nothing its weights were NaN when the values "
-            "were mixed by them, and on the way back NaN · 0 is NaN: every value gets a gradient of NaN. It has to be stopped before the weights are used.",
+            "Your results are right, but you replace NaN only in the returned values. The weights of a fully masked query are NaN when they are "
+            "multiplied by the values, and in the backward pass NaN · 0 is NaN: every value gets a gradient of NaN. Prevent the NaN before the weights "
+            "are used.",
             {
                 "torch.finfo(wide).min": "-math.inf",
                 "weights.masked_fill(~mask, 0.0)": "weights",
@@ -316,31 +315,30 @@ MISCONCEPTIONS = of(
             },
         ),
         "minus_infinity_added": (
-            "Your results are right, and some of your gradients are NaN. You add −∞ to forbidden scores: the sum passes every gradient on as it is, and that "
-            "of a softmax of nothing but −∞ is NaN. A score that is replaced passes none on.",
+            "Your results are right, but some gradients are NaN. You add −∞ to masked scores: the sum passes every gradient on, and the gradient of a "
+            "fully masked softmax is NaN. A replaced score passes no gradient on.",
             {"2: scores = ...": "scores = scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)"},
         ),
         "weights_changed_in_place": (
-            "Your results are right, but the backward pass fails: you write zeros into the softmax's result, and autograd still needs that result as it was, "
-            "for the softmax's gradient. Make new weights instead.",
+            "Your results are right, but the backward pass fails: you overwrite the softmax's result, which autograd still needs. Create new weights instead.",
             {"weights.masked_fill": "weights.masked_fill_"},
         ),
         # --- dropout
         "dropout_ignored": (
-            "`dropout` is taken, but never called.",
+            "You never call `dropout`.",
             {"dropout(weights)": "weights"},
         ),
         "dropout_on_scores": (
-            "You drop scores, before the softmax. A dropped score is 0, and exp(0) = 1: that key is not gone, it gets a weight of its own. It is the weights "
-            "that are dropped.",
+            "You apply dropout to the scores, before the softmax. A dropped score is 0, and exp(0) = 1, so that key still gets weight. Apply dropout to "
+            "the weights.",
             {"3: weights = _": "scores = scores if dropout is None else dropout(scores)\nweights = _", "dropout(weights)": "weights"},
         ),
         "dropout_on_output": (
-            "You drop entries of the output, not weights. Then a query loses features of its mixture; what is meant is that it cannot rely on any one key.",
+            "You apply dropout to the output. Apply it to the weights, so that a query cannot rely on any one key.",
             {"weights = dropout(weights)": "return dropout(weights @ value), weights"},
         ),
         "weights_before_dropout": (
-            "Your output is right, but the weights that you return are those before dropout. Wanted are the weights that the values were really mixed by.",
+            "Your output is right, but you return the weights before dropout. Return the weights that were multiplied by the values.",
             {"5: weights = _": "return _ @ value, weights"},
         ),
         "weights_dropped_only_in_return": (
@@ -369,8 +367,8 @@ MISCONCEPTIONS = of(
         ),
         # --- dtypes
         "softmax_in_float32": (
-            "You widen to float32 for the softmax only. That is too late for halves, whose scores are rounded or have overflowed already; and for float64 it "
-            "is no widening: half of the digits are gone.",
+            "You upcast to float32 only for the softmax. In half precision the scores have been rounded or have overflowed by then, and a float64 input "
+            "loses half of its digits.",
             {"wide = ...": "wide = query.dtype", "scores.softmax(dim=-1)": "scores.softmax(dim=-1, dtype=torch.float32)"},
         ),
         "not_widened": (
@@ -394,7 +392,7 @@ MISCONCEPTIONS = of(
             {"weights.to(value.dtype)": "weights", "weights @ value": "weights @ value.to(wide)"},
         ),
         "weights_in_float32": (
-            "Your output has the inputs' dtype, but your weights are float32 where the inputs are halves. Both are to come in the dtype that went in.",
+            "Your output has the dtype of the inputs, but your weights are float32 for inputs in half precision. Return both in the dtype of the inputs.",
             {"weights.to(value.dtype)": "weights", "weights @ value": "(weights @ value.to(wide)).to(value.dtype)"},
         ),
         "dtypes_mixed": (

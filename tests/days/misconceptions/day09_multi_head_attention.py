@@ -26,8 +26,8 @@ MISCONCEPTIONS = [
             for id, (tell, edits) in {
                 # --- what there is to learn
                 "no_biases": (
-                    "Your projections have no biases. The paper's formula shows none, and some models leave them out; here each of the four has one, as `nn.Linear` "
-                    "gives by itself.",
+                    "Your projections have no biases. The paper's formula shows none, and some models leave them out. Here each of the four projections "
+                    "has a bias, as `nn.Linear` has by default.",
                     {
                         "self.w_q = ...": "self.w_q = nn.Linear(d_model, d_model, bias=False)",
                         "self.w_k = ...": "self.w_k = nn.Linear(d_model, d_model, bias=False)",
@@ -36,7 +36,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "no_biases_but_the_last": (
-                    "Your `w_q`, `w_k` and `w_v` have no biases. Some models leave them out; here each of the four has one, as `nn.Linear` gives by itself.",
+                    "Your `w_q`, `w_k` and `w_v` have no biases. Some models leave them out. Here each of the four projections has a bias, as `nn.Linear` "
+                    "has by default.",
                     {
                         "self.w_q = ...": "self.w_q = nn.Linear(d_model, d_model, bias=False)",
                         "self.w_k = ...": "self.w_k = nn.Linear(d_model, d_model, bias=False)",
@@ -44,8 +45,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "projections_in_a_list": (
-                    "Your four projections are nameless entries of a list. Here they are attributes of the module, `w_q`, `w_k`, `w_v` and `w_o`: weights are saved, "
-                    "loaded and given by these names.",
+                    "Your four projections are entries of a list. Make them attributes of the module, `w_q`, `w_k`, `w_v` and `w_o`: weights are saved "
+                    "and loaded by these names.",
                     {
                         "self.w_q = ...": "",
                         "self.w_k = ...": "",
@@ -58,8 +59,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "projections_in_a_plain_list": (
-                    "Your projections lie in a plain Python list (or dict), where `nn.Module` does not see them: they are in no state dict, and no optimiser will ever "
-                    "train them. Make them attributes of the module, each by its own name.",
+                    "Your projections are in a plain Python list (or dict), which `nn.Module` ignores: they are missing from the state dict, and the "
+                    "optimizer does not train them. Make each of them an attribute of the module.",
                     {
                         "self.w_q = ...": "",
                         "self.w_k = ...": "",
@@ -72,8 +73,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "projections_in_one": (
-                    "You have one projection of three times the width for query, key and value together. That is how GPT does it, where all three come from the same "
-                    "tokens. Here they need not, and each has a projection of its own: `w_q`, `w_k`, `w_v`.",
+                    "You have one projection of three times the width for query, key and value together. GPT does this, because there all three come from "
+                    "the same tokens. Here they need not, so each has its own projection: `w_q`, `w_k`, `w_v`.",
                     {
                         "self.w_q = ...": "",
                         "self.w_k = ...": "",
@@ -84,13 +85,13 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "one_linear_named_three_times": (
-                    "Your `w_q`, `w_k` and `w_v` are one and the same layer under three names, so there is one matrix to learn. What a token looks for, what it can be "
-                    "found by and what it hands over are three things: make three layers.",
+                    "Your `w_q`, `w_k` and `w_v` are the same layer under three names, so the module learns only one matrix for queries, keys and values. "
+                    "Make three layers.",
                     {"self.w_k = ...": "self.w_k = self.w_q", "self.w_v = ...": "self.w_v = self.w_q"},
                 ),
                 "one_linear_named_four_times": (
-                    "Your four projections are one and the same layer under four names, so there is one matrix to learn: `[layer] * 4` repeats a reference, it copies "
-                    "nothing. Make four layers.",
+                    "Your four projections are the same layer under four names, so the module learns only one matrix. Multiplying a list repeats a "
+                    "reference and copies nothing. Make four layers.",
                     {"self.w_k = ...": "self.w_k = self.w_q", "self.w_v = ...": "self.w_v = self.w_q", "self.w_o = ...": "self.w_o = self.w_q"},
                 ),
                 "as_wide_as_one_head": (
@@ -113,32 +114,32 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "no_output_projection": (
-                    "You have no `w_o`, or it is never used: your output is the heads laid side by side. Without the output projection what head 0 has found stays in "
-                    "the first d_k features for good; w_o lets all heads write everywhere.",
+                    "You have no `w_o`, or you do not apply it: your output is the concatenated heads. Without the output projection, the result of head "
+                    "0 can only reach the first d_k features.",
                     {"self.w_o = ...": "", "self.w_o(_)": "_"},
                 ),
                 "output_projection_unused": (
-                    "You have `w_o`, but your output is the heads laid side by side, without it. Then what head 0 has found stays in the first d_k features; w_o lets "
-                    "all heads write everywhere.",
+                    "You have `w_o`, but you do not apply it: your output is the concatenated heads. Without the output projection, the result of head 0 "
+                    "can only reach the first d_k features.",
                     {"self.w_o(_)": "_"},
                 ),
                 # --- the names of other things
                 "weights_as_a_buffer": (
-                    "Your weights are a buffer, so that after a call they are in the state dict: a model saved then does not load into a new one, which has none yet. "
-                    "A plain attribute is enough for something one only looks at.",
+                    "Your weights are a buffer, so after a call they are in the state dict, and a saved model does not load into a new one. Use a plain "
+                    "attribute.",
                     {"self.weights: Tensor | None = None": "self.register_buffer('weights', None)"},
                 ),
                 "weights_under_another_name": (
-                    "Your module has no attribute `weights`. The last call's attention weights are to be found there, whatever else they are called in other code.",
+                    "Your module has no attribute `weights`. Store the attention weights of the last call under this name.",
                     {"self.weights: Tensor | None = None": "self.attn = None", "self.weights = _": "self.attn = _"},
                 ),
                 "weights_missing_at_first": (
-                    "`weights` is there only after the first call. Whoever looks before gets an AttributeError; it should be None.",
+                    "Your module has no attribute `weights` before the first call, so reading it raises an AttributeError. It should be None at first.",
                     {"self.weights: Tensor | None = None": ""},
                 ),
                 # --- which goes through what
                 "query_and_key_projections_swapped": (
-                    "Your query goes through `w_k` and your key through `w_q`. Each by its own, or loaded weights mean something else.",
+                    "Your query goes through `w_k` and your key through `w_q`. Swap them, because loaded weights expect each input at its own projection.",
                     {
                         "q = self.w_q(query).unflatten(-1, (self.h, -1)).transpose(1, 2)\n"
                         "k = self.w_k(key).unflatten(-1, (self.h, -1)).transpose(1, 2)": "q = self.w_k(query).unflatten(-1, (self.h, -1)).transpose(1, 2)\n"
@@ -146,35 +147,36 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "one_projection_for_all": (
-                    "Query, key and value all go through `w_q`. With one projection for queries and keys a token is always found best by what it asks itself; each of "
-                    "the three has its own.",
+                    "Query, key and value all go through `w_q`. Each of the three has its own projection, so that a token can look for something other "
+                    "than what it offers.",
                     {"self.w_k": "self.w_q", "self.w_v": "self.w_q"},
                 ),
                 "key_projected_by_w_q": (
-                    "Your key goes through `w_q` instead of `w_k`. What a token looks for and what it can be found by are two things.",
+                    "Your key goes through `w_q` instead of `w_k`. Queries and keys have different projections.",
                     {"self.w_k": "self.w_q"},
                 ),
                 "value_projected_by_w_k": (
-                    "Your value goes through `w_k` instead of `w_v`. What a token can be found by and what it hands over are two things.",
+                    "Your value goes through `w_k` instead of `w_v`. Keys and values have different projections.",
                     {"self.w_v": "self.w_k"},
                 ),
                 "value_from_key": (
-                    "Your values are made from the key. In the paper's model the two are the same tokens, but `value` is an argument of its own because they need not "
-                    "be.",
+                    "You compute the values from `key`. In self-attention both are the same tensor, but `value` is an argument of its own, because it can "
+                    "differ.",
                     {"self.w_v(value)": "self.w_v(key)"},
                 ),
                 "value_from_query": (
-                    "Your values are made from the query. A query only asks; what it receives comes from `value`.",
+                    "You compute the values from `query`. The values come from `value`.",
                     {"self.w_v(value)": "self.w_v(query)"},
                 ),
                 "all_from_query": (
-                    "Your keys and values are made from the query: this is self-attention whatever the caller passes. A decoder asks a sequence that is not its own.",
+                    "You compute keys and values from `query`, so your module does self-attention whatever the caller passes. In cross-attention they "
+                    "come from a different sequence.",
                     {"self.w_k(key)": "self.w_k(query)", "self.w_v(value)": "self.w_v(query)"},
                 ),
                 # --- heads
                 "one_wide_head": (
-                    "You attend without splitting: that is one head of width d_model, whatever h is. One head has one set of weights a query; h heads can look at h "
-                    "places at once.",
+                    "You attend without splitting: this is one head of width d_model, whatever h is. Split the projections into h heads, each with its "
+                    "own attention weights.",
                     {
                         "self.w_q(query).unflatten(-1, (self.h, -1))": "self.w_q(query).unflatten(-1, (1, -1))",
                         "self.w_k(key).unflatten(-1, (self.h, -1))": "self.w_k(key).unflatten(-1, (1, -1))",
@@ -182,8 +184,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "keys_as_long_as_queries": (
-                    "You cut key and value into heads by the query's length, which fits only in self-attention. A decoder looks at a source that is longer or shorter "
-                    "than what it has said: each of the three has its own length.",
+                    "You split key and value with the query's length, which works only in self-attention. In cross-attention the source has a different "
+                    "length: take it from each tensor.",
                     {
                         "self.w_q(query).unflatten(-1, (self.h, -1))": "self.w_q(query).view(*query.shape[:2], self.h, query.size(-1) // self.h)",
                         "self.w_k(key).unflatten(-1, (self.h, -1))": "self.w_k(key).view(*query.shape[:2], self.h, query.size(-1) // self.h)",
@@ -191,8 +193,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "split_and_join_without_transpose": (
-                    "You get the shape (B, h, T, d_k) by a view alone, and go back by a view as well. A view keeps the numbers in their order: each of your heads "
-                    "holds all features of a few tokens, not a few features of all tokens. Cut the last axis in two, then move the heads forward.",
+                    "You split the heads with a view alone, and join them with a view as well. A view keeps the order in memory, so each head holds all "
+                    "features of a few tokens instead of a few features of all tokens. Divide the last axis first, then exchange axes.",
                     {
                         "q = _.transpose(1, 2)": "q = _.contiguous().view(len(query), self.h, -1, query.size(-1) // self.h)",
                         "k = _.transpose(1, 2)": "k = _.contiguous().view(len(query), self.h, -1, query.size(-1) // self.h)",
@@ -201,8 +203,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "split_without_transpose": (
-                    "You get the shape (B, h, T, d_k) by a view alone. A view keeps the numbers in their order: each of your heads holds all features of a few tokens, "
-                    "not a few features of all tokens. Cut the last axis in two, then move the heads forward.",
+                    "You split the heads with a view alone. A view keeps the order in memory, so each head holds all features of a few tokens instead of "
+                    "a few features of all tokens. Divide the last axis first, then exchange axes.",
                     {
                         "q = ...": "q = self.w_q(query).reshape(len(query), self.h, -1, query.size(-1) // self.h)",
                         "k = ...": "k = self.w_k(key).reshape(len(query), self.h, -1, query.size(-1) // self.h)",
@@ -210,18 +212,18 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "join_without_transpose": (
-                    "You join the heads by a view or reshape of (B, h, T, d_k). It keeps the numbers in their order, head by head, so a row of your result holds "
-                    "several tokens of one head. Bring each token's pieces together first.",
+                    "You join the heads by a view or reshape of (B, h, T, d_k). It keeps the order in memory, head by head, so a row of your result holds "
+                    "several tokens of one head. Bring the heads of each token together first.",
                     {"self.w_o(...)": "self.w_o(heads.reshape(query.shape))"},
                 ),
                 "view_after_transpose": (
-                    "You call `view` on a tensor that has just been transposed. A view cannot change the order in memory, and says so. Either copy first, or use what "
-                    "copies where it must.",
+                    "You call `view` on a transposed tensor, which raises an error because its memory is not contiguous. Use a method that copies if "
+                    "necessary.",
                     {"_.flatten(-2)": "_.view(query.shape)"},
                 ),
                 "heads_interleaved": (
-                    "Your heads take every h-th feature: head 0 features 0, h, 2h … A head owns neighbours, i·d_k to (i+1)·d_k − 1: the heads' matrices lie side by "
-                    "side. So the axis of the heads comes before that of their features.",
+                    "Your heads take every h-th feature: head 0 has features 0, h, 2h and so on. Head i should have the consecutive features i·d_k to "
+                    "(i+1)·d_k − 1, so the axis of the heads comes before the axis of their features.",
                     {
                         "q = ...": "q = self.w_q(query).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
                         "k = ...": "k = self.w_k(key).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
@@ -229,8 +231,8 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "heads_interleaved_and_back": (
-                    "Your heads take every h-th feature, and put them back there. That is a model of its own and would learn, but with weights that were made for "
-                    "heads side by side it gives something else: head i owns features i·d_k to (i+1)·d_k − 1.",
+                    "Your heads take every h-th feature, and write back in the same order. Such a model can be trained, but it gives wrong results with "
+                    "existing weights: head i should have features i·d_k to (i+1)·d_k − 1.",
                     {
                         "q = ...": "q = self.w_q(query).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
                         "k = ...": "k = self.w_k(key).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
@@ -239,12 +241,12 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "join_interleaved": (
-                    "You lay the heads together feature by feature: the first of every head, then the second of every head. They belong side by side, the whole of "
+                    "You join the heads feature by feature: the first feature of every head, then the second of every head. Concatenate entire heads, "
                     "head 0 first.",
                     {"heads.transpose(1, 2)": "heads.permute(0, 2, 3, 1)"},
                 ),
                 "h_and_d_k_swapped": (
-                    "You have d_k heads of width h: the two have changed places where the last axis is cut. h is the number of heads.",
+                    "You make d_k heads of width h. Exchange the two numbers where you divide the last axis: h is the number of heads.",
                     {
                         "self.w_q(query).unflatten(-1, (self.h, -1))": "self.w_q(query).unflatten(-1, (-1, self.h))",
                         "self.w_k(key).unflatten(-1, (self.h, -1))": "self.w_k(key).unflatten(-1, (-1, self.h))",
@@ -252,13 +254,13 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "heads_attend_to_heads": (
-                    "Your heads were cut, but not moved forward: attention works on the last two axes, and with (B, T, h, d_k) these are heads and features. So the "
-                    "heads of one token attend to each other, and tokens never meet.",
+                    "You divided the features into heads but did not move the heads forward. Attention works on the last two axes, which are heads and "
+                    "features in (B, T, h, d_k), so the heads of one token attend to each other.",
                     {"q = _.transpose(1, 2)": "q = _", "k = _.transpose(1, 2)": "k = _", "v = _.transpose(1, 2)": "v = _", "heads.transpose(1, 2)": "heads"},
                 ),
                 "time_comes_first": (
-                    "You take the first axis for time and the second for the batch, as `nn.MultiheadAttention` does unless it is told `batch_first`. Here the batch "
-                    "comes first; your sequences attend to each other.",
+                    "You treat the first axis as time and the second as the batch, the default of `nn.MultiheadAttention`. Here the batch comes first, so "
+                    "your sequences attend to each other.",
                     {
                         "q = _.transpose(1, 2)": "q = _.permute(1, 2, 0, 3)",
                         "k = _.transpose(1, 2)": "k = _.permute(1, 2, 0, 3)",
@@ -267,189 +269,189 @@ MISCONCEPTIONS = [
                     },
                 ),
                 "heads_averaged": (
-                    "You average the heads' weights, and every head uses the average. Then all heads look at the same places, and one would have done.",
+                    "You average the attention weights over the heads, and every head uses the average. Each head should use its own weights.",
                     {"self.weights = _": "weights = weights.mean(dim=1, keepdim=True).expand_as(weights)\nheads = weights @ v\nself.weights = _"},
                 ),
                 "softmax_over_heads": (
-                    "Your softmax runs over the heads: for each pair of tokens the heads share out a 1 among themselves. Every head has a softmax of its own, over the "
-                    "keys.",
+                    "Your softmax runs over the heads: for each pair of tokens the weights of all heads sum to 1. Every head needs its own softmax over "
+                    "the keys.",
                     written_out("scores.masked_fill(~mask, -1e4)", "scores.softmax(dim=1)"),
                 ),
                 # --- the scale
                 "scaled_by_d_model": (
-                    "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the deviation of its dot products; your heads look at "
-                    "everything more evenly than they should.",
+                    "Your scores are divided by √d_model. Inside a head a query has d_k features, so the standard deviation of its dot products is √d_k. "
+                    "Your weights are more uniform than they should be.",
                     {"attention(q, k, v, mask, _)": "attention(q / self.h**0.5, k, v, mask, _)"},
                 ),
                 "scaled_twice": (
-                    "Your scores are divided by √d_k twice. `attention` does it already.",
+                    "Your scores are divided by √d_k twice. `attention` already divides them.",
                     {"attention(q, k, v, mask, _)": "attention(q / q.size(-1) ** 0.5, k, v, mask, _)"},
                 ),
                 "not_scaled": (
-                    "Your scores are not divided by √d_k. Heads are attention as it was on day 8, scale included; `attention` may be imported.",
+                    "Your scores are not divided by √d_k. Each head is the attention of day 8, including the scale; you may import `attention`.",
                     {"attention(q, k, v, mask, _)": "attention(q * q.size(-1) ** 0.5, k, v, mask, _)"},
                 ),
                 # --- the mask
                 "mask_ignored": (
-                    "Your result is what comes out without the mask: it is taken, but changes nothing.",
+                    "Your result is that of attention without a mask: your module accepts the mask, but it has no effect.",
                     {"attention(q, k, v, mask, _)": "attention(q, k, v, None, _)"},
                 ),
                 "mask_inverted": (
-                    "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to* here; in `nn.MultiheadAttention` it "
-                    "means the opposite.",
+                    "Your mask is inverted: it hides the keys that may be attended to. True means *may be attended to* here; in `nn.MultiheadAttention` "
+                    "it has the opposite meaning.",
                     {"1: mask = _": "mask = ~_"},
                 ),
                 "mask_without_heads": (
-                    "Your mask has no axis of its own for the heads. Shapes are matched from the right, so the mask's batch axis meets the heads: that raises an "
-                    "error, or, where B equals h, head 2 of every sequence gets the mask of sequence 2.",
+                    "Your mask has no axis for the heads. Broadcasting aligns shapes from the right, so the mask's batch axis meets the heads. This "
+                    "raises an error, or, if B equals h, head 2 of every sequence gets the mask of sequence 2.",
                     {"mask.unsqueeze(1)": "mask[:]"},
                 ),
                 "mask_axis_in_front": (
-                    "Your mask gets its new axis in front of the batch, and so its batch axis meets the heads: that raises an error, or, where B equals h, head 2 of "
-                    "every sequence gets the mask of sequence 2. Heads come after the batch.",
+                    "Your mask gets its new axis before the batch, so its batch axis meets the heads. This raises an error, or, if B equals h, head 2 of "
+                    "every sequence gets the mask of sequence 2. The axis of the heads comes after the batch.",
                     {"mask.unsqueeze(1)": "mask.unsqueeze(0)"},
                 ),
                 "mask_axis_after_queries": (
-                    "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are dealt out to the heads. A padding mask has one row and survives "
-                    "that, a causal one does not. Heads are the second axis.",
+                    "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are assigned to the heads. A padding mask has one row "
+                    "and still works; a causal mask does not. The heads are the second axis.",
                     {"mask.unsqueeze(1)": "mask.unsqueeze(2)"},
                 ),
                 "mask_twice_an_axis": (
-                    "Your mask gets two new axes, as a mask of shape (B, T_k) would need. This one is (1|B, 1|T_q, T_k) already, and lacks only that of the heads.",
+                    "Your mask gets two new axes, as a mask of shape (B, T_k) would need. This mask is (1|B, 1|T_q, T_k) already, and lacks only the axis "
+                    "of the heads.",
                     {"1: mask = _": "mask = _.unsqueeze(2)"},
                 ),
                 "mask_tiled": (
-                    "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. With batch and heads as two axes the heads of one "
-                    "sequence follow each other, so its mask has to come h times in a row.",
+                    "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. After merging batch and heads, the "
+                    "heads of one sequence are consecutive, so its mask must be repeated h times in a row.",
                     {"1: mask = ...": "mask = mask.expand(len(query), -1, -1).repeat(self.h, 1, 1)\nmask = mask.unflatten(0, (len(query), self.h))"},
                 ),
                 "mask_on_first_head": (
-                    "Your mask holds in the first head only; the others see everything. It is the same for every head.",
+                    "Your mask applies to the first head only. It is the same for every head.",
                     {"1: mask = _": "mask = _.repeat(1, self.h, 1, 1)\nmask[:, 1:] = True"},
                 ),
                 "minus_1e9_in_halves": (
-                    "You fill forbidden scores with −1e9, or lower still, in the inputs' own dtype. float16 ends at −65504, so that torch refuses; and a query that "
-                    "may attend to nothing attends to everything equally, where its heads should give 0. `attention` of day 8 sees to both, and may be imported.",
+                    "You mask with −1e9 or less in the dtype of the inputs. float16 cannot represent this number, so PyTorch raises an error. There is a "
+                    "second mistake: a fully masked query attends to all keys equally, although its heads should return 0. You may import `attention` of "
+                    "day 8, which handles both.",
                     written_out("scores.masked_fill(~mask, -1e9)"),
                 ),
                 "empty_row_uniform": (
-                    "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low. Its heads should give 0, as "
-                    "`attention` of day 8 does; the output is then the bias of `w_o`.",
+                    "A fully masked query attends to all keys equally in your answer, because all its scores are equally low. Its heads should return 0, "
+                    "as `attention` of day 8 does; the output is then the bias of `w_o`.",
                     written_out("scores.masked_fill(~mask, torch.finfo(scores.dtype).min)"),
                 ),
                 "empty_row_nan": (
-                    "A query that may attend to nothing gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is no number. Its heads should give 0, as "
+                    "A fully masked query gives NaN in your answer: all its scores are −∞, and −∞ − (−∞) is not a number. Its heads should return 0, as "
                     "`attention` of day 8 does; the output is then the bias of `w_o`.",
                     written_out("scores.masked_fill(~mask, -math.inf)"),
                 ),
                 "mask_added": (
-                    "You add the mask to the scores. That is for masks of 0 and −∞; ours are boolean, and True counts as 1 in a sum: a permitted key only becomes e "
-                    "times likelier.",
+                    "You add the mask to the scores. That works for masks of 0 and −∞. Ours are boolean, and True counts as 1 in a sum, so an allowed key "
+                    "only gets e times as much weight.",
                     written_out("scores + mask"),
                 ),
                 "empty_row_zero": (
-                    "Where a query may attend to nothing your output is 0. The heads give 0 there, and after that comes the output projection as everywhere: what is "
-                    "left is its bias.",
+                    "For a fully masked query your output is 0. Its heads return 0, but the output projection is applied to them as to every query, so "
+                    "the output is the bias of `w_o`.",
                     {"4: return _": "out = _\nreturn out if mask is None else out * mask[:, 0].any(-1, keepdim=True)"},
                 ),
                 # --- the weights
                 "weights_not_kept": (
-                    "Your output is right, but `weights` stays None after a call. Keep what `attention` returns beside its output.",
+                    "Your output is right, but `weights` stays None after a call. Store the weights that `attention` returns.",
                     {"weights.detach()": "None"},
                 ),
                 "weights_kept_in_training_only": (
-                    "Your weights are kept in training mode only. It is in evaluation mode that one mostly wants to look at them.",
+                    "You store the weights in training mode only. Store them in evaluation mode, too, where they are mostly needed.",
                     {"weights.detach()": "weights.detach() if self.training else self.weights"},
                 ),
                 "weights_of_the_first_call": (
-                    "Your weights are those of the first call for ever. Each call replaces them.",
+                    "Your weights stay those of the first call. Replace them at every call.",
                     {"weights.detach()": "weights.detach() if self.weights is None else self.weights"},
                 ),
                 "weights_averaged_over_heads": (
-                    "Your `weights` are averaged over the heads, as `nn.MultiheadAttention` returns them unless told otherwise. Wanted are each head's own, (B, h, "
-                    "T_q, T_k): what heads differ in is what one looks at them for.",
+                    "Your `weights` are averaged over the heads, as in `nn.MultiheadAttention` by default. Store each head's own weights, (B, h, T_q, T_k).",
                     {"weights.detach": "weights.mean(dim=1).detach"},
                 ),
                 "weights_summed_over_heads": (
-                    "Your `weights` are summed over the heads. Wanted are each head's own, (B, h, T_q, T_k).",
+                    "Your `weights` are summed over the heads. Store each head's own weights, (B, h, T_q, T_k).",
                     {"weights.detach": "weights.sum(dim=1).detach"},
                 ),
                 "weights_of_one_head": (
-                    "Your `weights` are those of one head only. Wanted are those of all, (B, h, T_q, T_k).",
+                    "Your `weights` are those of one head only. Store the weights of all heads, (B, h, T_q, T_k).",
                     {"weights.detach": "weights[:, 0].detach"},
                 ),
                 "weights_are_scores": (
-                    "What you keep in `weights` are scores, before the softmax. Weights are what the values are mixed by: rows that sum to 1.",
+                    "You store the scores, before the softmax. The weights come after the softmax: their rows sum to 1.",
                     {"weights.detach": "(q @ k.transpose(-2, -1) / q.size(-1) ** 0.5).detach"},
                 ),
                 "returns_weights_too": (
-                    "You return a pair, the output and the weights, as `nn.MultiheadAttention` does. Only the output is wanted: a layer will add it to something. The "
-                    "weights are kept in the attribute.",
+                    "You return a pair, the output and the weights, as `nn.MultiheadAttention` does. Return only the output, and store the weights in the "
+                    "attribute.",
                     {"4: return _": "return _, self.weights"},
                 ),
                 # --- dropout
                 "dropout_unused": (
-                    "Nothing is dropped in your answer: there may be a dropout, but `attention` never gets it.",
+                    "Your answer drops nothing: if it has a dropout, `attention` does not receive it.",
                     {"self.dropout": ""},
                 ),
                 "dropout_on_output": (
-                    "You drop entries of the output instead of weights. That dropout exists as well, but it belongs to the residual connection (day 11); here it is "
-                    "the weights that are dropped.",
+                    "You drop entries of the output instead of weights. Dropout on the output belongs to the residual connection (day 11); here it "
+                    "applies to the weights.",
                     {"self.dropout": "", "4: return _": "return self.dropout(_)"},
                 ),
                 "dropout_on_output_too": (
-                    "You drop weights, as you should, and entries of the output as well. The second dropout belongs to the residual connection (day 11), which would "
-                    "then drop twice.",
+                    "You drop weights, which is right, and also entries of the output. The second dropout belongs to the residual connection (day 11), "
+                    "which would then apply it twice.",
                     {"4: return _": "return self.dropout(_)"},
                 ),
                 "dropout_on_heads": (
-                    "You drop features of the heads' outputs, after the values were mixed. It is the weights that are dropped, before: a query then misses a key as a "
-                    "whole.",
+                    "You drop features of the heads' outputs, after the values were averaged. Drop the attention weights instead, before they are "
+                    "multiplied by the values.",
                     {"self.dropout": "", "heads.transpose": "self.dropout(heads).transpose"},
                 ),
                 "dropout_always_on": (
-                    "You drop in evaluation mode as well. `F.dropout` does not know the module's mode unless it is told; an `nn.Dropout` that is part of the module "
-                    "does.",
+                    "You drop in evaluation mode as well. `F.dropout` does not know the module's mode; an `nn.Dropout` that is part of the module follows it.",
                     {"3: self.dropout": "lambda w: F.dropout(w, self.dropout.p)"},
                 ),
                 "dropout_p_not_passed": (
-                    "Your dropout has torch's own default, one half, whatever the caller asks for. The probability is an argument: pass it on.",
+                    "Your dropout uses PyTorch's default of one half, whatever the caller passes. Pass the argument on.",
                     {"nn.Dropout(dropout)": "nn.Dropout()"},
                 ),
                 "dropout_of_a_tenth": (
-                    "Your dropout is 0.1 whatever the caller asks for, 0 included: in training the same input gives something else each time. The paper's 0.1 is only "
-                    "the default.",
+                    "Your dropout is 0.1 whatever the caller passes, even 0. The paper's 0.1 is only the default.",
                     {"nn.Dropout(dropout)": "nn.Dropout(0.1)"},
                 ),
                 "dropout_not_by_default": (
-                    "Where the caller names no probability, nothing is dropped. The default is the paper's 0.1.",
+                    "Your default dropout is not 0.1. Use the paper's 0.1 when the caller passes no probability.",
                     {"dropout=0.1": "dropout=0.0"},
                 ),
                 "dropout_keeps_for_drops": (
-                    "Your dropout keeps with the probability it should drop with. In torch and in the paper p is the share that is dropped.",
+                    "Your dropout keeps each weight with probability p. In PyTorch and in the paper, p is the probability of dropping it.",
                     {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout)"},
                 ),
                 "dropout_is_a_number": (
-                    "You hand `attention` the probability. It wants something it can call on the weights, such as an `nn.Dropout`.",
+                    "You pass the probability to `attention`. Pass something that can be called on the weights, such as an `nn.Dropout`.",
                     {"nn.Dropout(dropout)": "dropout"},
                 ),
                 # --- what does not belong here
                 "residual_inside": (
-                    "You add the query to the result. The shortcut comes with the layer (day 11); added here, it would be there twice.",
+                    "You add the query to the result. The residual connection belongs to the layer (day 11); added here, it would be there twice.",
                     {"4: return _": "return query + _"},
                 ),
                 "projections_switched_off": (
-                    "Your output is right, but `w_q`, `w_k` and `w_v` get no gradient: heads were detached, or made under `no_grad`. Only `w_o` could ever learn.",
+                    "Your output is right, but `w_q`, `w_k` and `w_v` get no gradient, because the heads were detached or computed under `no_grad`. Only "
+                    "`w_o` can learn.",
                     {"heads.transpose": "heads.detach().transpose"},
                 ),
                 "weights_detached_before_use": (
-                    "Your output is right, but `w_q` and `w_k` get no gradient: the weights were detached before they mixed the values. Detach a copy to look at, if "
-                    "you like, not those that are used.",
+                    "Your output is right, but `w_q` and `w_k` get no gradient, because you detached the weights before multiplying the values by them. "
+                    "Detach only the copy that you store.",
                     {"self.weights = _": "heads = _ @ v\nself.weights = _"},
                 ),
                 "heads_in_float32": (
-                    "Your heads are float32 whatever came in, and where `w_o` has another dtype it refuses them. `attention` widens inside where it has to, and gives "
-                    "back the dtype that it got.",
+                    "You convert the heads to float32, so `w_o` fails if it has a different dtype. `attention` upcasts internally where necessary and "
+                    "returns the dtype that it received.",
                     {"attention(q, k, v, mask, _)": "attention(q.float(), k.float(), v.float(), mask, _)"},
                 ),
             }.items()
@@ -460,8 +462,8 @@ MISCONCEPTIONS = [
         {
             # An answer need not have the switch, so a wrong one ignores it, too. (The text stays findable for a second mistake.)
             "fused_drops_in_evaluation_mode": (
-                "Where the weights are not kept, you drop in evaluation mode as well. The fused kernel is a function: it does not know the module's mode unless it "
-                "is told.",
+                "When the weights are not stored, you drop in evaluation mode as well. The fused kernel is a function and does not know the module's "
+                "mode: pass it a probability of 0 in evaluation mode.",
                 {"_ if self.training else 0.0": "_"},
             ),
         },

@@ -1,4 +1,4 @@
-"""Day 11: what goes wrong with norms, the shortcuts around sublayers, and copies of modules."""
+"""Day 11: common mistakes in layer norm, residual connections, and copies of modules."""
 
 from course.judging.misconceptions import of
 
@@ -8,8 +8,9 @@ MISCONCEPTIONS = [
         {
             # --- LayerNorm: names and starts
             "as_in_the_annotated_transformer": (
-                "This is the norm of a well-known annotated Transformer, and it differs in three things: its parameters are called `a_2` and `b_2`, its deviation "
-                "divides by n − 1, and its ε is added after the root. Here: `gain` and `bias`, n, and under the root.",
+                "This is the layer norm of the Annotated Transformer, which differs in three points: its parameters are called `a_2` and `b_2`, its "
+                "standard deviation divides by n − 1, and ε is added after the root. Here they are `gain` and `bias`, the variance divides by n, and ε is "
+                "under the root.",
                 """class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-6):
         super().__init__()
@@ -24,8 +25,7 @@ MISCONCEPTIONS = [
 """,
             ),
             "named_as_in_torch": (
-                "Your parameters are called `weight` and `bias`, as in `nn.LayerNorm`. Here the scale is `gain`: weights are given by their names, so a name is "
-                "part of the answer.",
+                "Your parameters are called `weight` and `bias`, as in `nn.LayerNorm`. Here the scale is called `gain`: the checks set weights by their names.",
                 """class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-5):
         super().__init__()
@@ -38,53 +38,51 @@ MISCONCEPTIONS = [
 """,
             ),
             "gain_is_no_parameter": (
-                "Your gain and bias are plain tensors. Only an `nn.Parameter` is found by the model's `parameters()`, and so by the optimiser; these two would "
-                "stay as they are for ever.",
+                "Your gain and bias are plain tensors. The optimizer finds only an `nn.Parameter`, so these two would never learn.",
                 {"self.gain = nn.Parameter(_)": "self.gain = _", "self.bias = nn.Parameter(_)": "self.bias = _"},
             ),
             "one_gain_for_all_features": (
-                "Your gain and bias are a single number each. Every feature has its own.",
+                "Your gain and bias are a single number each. Every feature has its own gain and bias.",
                 {"torch.ones(features)": "torch.ones(1)", "torch.zeros(features)": "torch.zeros(1)"},
             ),
             "gain_starts_at_0": (
-                "Your gain starts at 0, so at first everything that comes out is the bias, whatever goes in. It starts at 1.",
+                "Your gain is initialized to 0, so the output is the bias for every input. Initialize it to 1.",
                 {"torch.ones": "torch.zeros"},
             ),
             "starts_at_random": (
-                "Your gain and bias start at random numbers. They start at 1 and 0, so that at first the norm only norms.",
+                "Your gain and bias are initialized to random numbers. Initialize them to 1 and 0, so that at first the layer only normalizes.",
                 {"torch.ones": "torch.randn", "torch.zeros": "torch.randn"},
             ),
             # --- LayerNorm: which numbers
             "norm_over_time": (
-                "Your mean and variance run over the tokens, the last axis but one. Each vector is normed over its own features: what stands elsewhere in the "
-                "sentence does not matter.",
+                "Your mean and variance run over the tokens, the last axis but one. Normalize each vector over its own features.",
                 {"1: dim=-1": "dim=-2", "length.square() / x.size(-1)": "centred.square().mean(dim=-2, keepdim=True)"},
             ),
             "norm_over_a_sentence": (
-                "You take one mean and one variance for each sentence, tokens and features together. Every vector has its own.",
+                "You compute one mean and one variance for each sentence, over tokens and features together. Compute them for every vector, over its features.",
                 {"1: dim=-1": "dim=(-2, -1)", "length.square() / x.size(-1)": "centred.square().mean(dim=(-2, -1), keepdim=True)"},
             ),
             "norm_over_everything": (
-                "You take one mean and one variance over the whole tensor. Every vector has its own, over its features.",
+                "You compute one mean and one variance over the entire tensor. Compute them for every vector, over its features.",
                 {"1: dim=-1": "", "1: keepdim=True": "", "length.square() / x.size(-1)": "centred.square().mean()"},
             ),
             "batch_norm": (
-                "You norm each feature over all vectors: that is batch norm. Layer norm norms each vector over its features, so that a sentence comes out the same "
-                "whatever it is batched with.",
+                "You normalize each feature over all vectors: this is batch norm. Layer norm normalizes each vector over its own features, so a sentence "
+                "gives the same result in every batch.",
                 {
                     "1: dim=-1": "dim=tuple(range(x.dim() - 1))",
                     "length.square() / x.size(-1)": "centred.square().mean(dim=tuple(range(x.dim() - 1)), keepdim=True)",
                 },
             ),
             "keepdim_forgotten": (
-                "A mean or a variance of yours has lost the axis it was taken over, and no longer lines up with x: one vector alone works, a batch does not. Keep "
-                "that axis, with length 1.",
+                "Your mean or variance has lost the axis over which it was computed, so it broadcasts along the wrong axis: one vector alone works, a "
+                "batch does not. Keep that axis, with length 1.",
                 {"1: keepdim=True": "", "length.square() / x.size(-1)": "centred.square().mean(dim=-1)"},
             ),
             # --- LayerNorm: the variance
             "as_widely_copied": (
-                "This is a widely copied norm, and it differs in three things: `x.std()` divides by n − 1, ε is added to the deviation, after the root, and is "
-                "1e-6. Here: n, under the root, and 1e-5.",
+                "This is a widely copied layer norm, which differs in three points: its standard deviation divides by n − 1, ε is added after the root, "
+                "and ε is 1e-6. Here the variance divides by n, ε is under the root, and ε is 1e-5.",
                 {
                     "eps=1e-5": "eps=1e-6",
                     "wide = ...": "wide = x",
@@ -93,8 +91,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "unbiased_and_eps_outside": (
-                "Your deviation divides by n − 1, and ε is added to it after the root. Both are found in well-known code, where `x.std()` is to blame; here the "
-                "variance divides by n, and ε stands under the root.",
+                "There are two mistakes: your standard deviation divides by n − 1, and you add ε after the root. Here the variance divides by n, and ε is "
+                "under the root.",
                 {
                     "wide = ...": "wide = x",
                     "variance = ...": "deviation = wide.std(dim=-1, keepdim=True)",
@@ -102,88 +100,88 @@ MISCONCEPTIONS = [
                 },
             ),
             "unbiased_in_halves": (
-                "Two things. Your variance divides by n − 1, as torch's `var` does unless told otherwise; the norm divides by n. And you compute in the dtype that "
-                "comes in: the variance of features like 300 is more than float16 can hold. Widen halves to float32 first.",
+                "There are two mistakes. First, your variance divides by n − 1, the default of PyTorch's `var`; divide by n. Second, you compute in the "
+                "dtype of x, and the variance of features like 300 overflows float16. Upcast to float32 first.",
                 {"wide = ...": "wide = x", "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True)"},
             ),
             "unbiased": (
-                "Your variance divides by n − 1, as torch's `var` and `std` do unless told otherwise. These n features are all there are, and the norm divides by "
-                "n. With a single feature n − 1 is even 0.",
+                "Your variance divides by n − 1, the default of PyTorch's `var` and `std`. Layer norm divides by n. (With a single feature, n − 1 would be 0.)",
                 {"length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True)"},
             ),
             "sum_for_mean": (
-                "Your variance is the sum of the squares, not their mean. So every vector comes out with length 1 instead of variance 1, too small by √n.",
+                "Your variance is the sum of the squares instead of their mean. So every vector comes out with length 1 instead of variance 1, too small "
+                "by a factor of √n.",
                 {"_ / x.size(-1)": "_"},
             ),
             "variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 two numbers "
-                "near 1 000 000 should differ by 0.01, and float32 cannot hold that. Subtract the mean first, then square.",
+                "Your variance is the mean of the squares minus the square of the mean. This is right on paper, but inaccurate: for a mean of 1000 and a "
+                "standard deviation of 0.1, two numbers near 1,000,000 differ by 0.01, which float32 cannot resolve. Subtract the mean first, then "
+                "square.",
                 {"length.square() / x.size(-1)": "wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()"},
             ),
             "variance_by_difference_kept_positive": (
-                "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides the NaN, not the reason: at a mean "
-                "of 1000 and a deviation of 0.1 float32 has no room for the difference.",
+                "Your variance is the mean of the squares minus the square of the mean, clamped at 0. The clamp hides the NaN, but the difference is "
+                "still rounding error when the mean is large: with a mean of 1000 and a standard deviation of 0.1, float32 cannot resolve it.",
                 {
                     "variance = ...": "variance = wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()\n"
                     "variance = variance.clamp(min=0.0)"
                 },
             ),
             "root_mean_square": (
-                "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm centres each "
-                "vector first.",
+                "You divide by the root mean square without subtracting the mean: this is RMSNorm, the subject of day 28. Layer norm subtracts the mean first.",
                 {"wide - ...": "wide"},
             ),
             "centred_over_root_mean_square": (
-                "You subtract the mean, but divide by the root of the mean of x², which still has the mean in it.",
+                "You subtract the mean, but divide by the root of the mean of x², which still contains the mean.",
                 {"length.square() / x.size(-1)": "wide.square().mean(dim=-1, keepdim=True)"},
             ),
             "not_centred": (
-                "You divide by the deviation, but do not subtract the mean. What comes out should have mean 0 before the bias moves it.",
+                "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
                 {"centred * _": "wide * _"},
             ),
             "not_divided": (
-                "You subtract the mean, but do not divide by the deviation. Every vector is to have variance 1 before gain and bias come to it.",
+                "You subtract the mean, but do not divide by the standard deviation. Before gain and bias, every vector should have variance 1.",
                 {"centred * ...": "centred"},
             ),
             "divided_by_variance": (
-                "You divide by the variance. Divide by its root, or the scale of x comes out upside down instead of gone.",
+                "You divide by the variance. Divide by its square root.",
                 {"_.rsqrt": "_.reciprocal"},
             ),
             "statistics_detached": (
-                "Your results are right, your gradients are not: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves, "
-                "and that is how the norm holds a gradient in check.",
+                "Your results are right, but your gradients are not: you treat mean and standard deviation as constants (`detach`, `no_grad`). They "
+                "depend on x, so gradients must flow through them.",
                 {"wide - _": "wide - _.detach()", "variance = _": "variance = _.detach()"},
             ),
             "deviation_detached": (
-                "Your results are right, your gradients are not: the deviation is taken for a constant. It depends on x itself, and so a longer x gets a smaller "
-                "gradient, not a larger one.",
+                "Your results are right, but your gradients are not: you treat the standard deviation as a constant. It depends on x, so gradients must "
+                "flow through it.",
                 {"variance = _": "variance = _.detach()"},
             ),
             # --- LayerNorm: eps
             "eps_outside_the_root": (
-                "Your ε is added to the deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε; and at variance "
-                "0 the root alone has no gradient but NaN.",
+                "You add ε to the standard deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε, and "
+                "at variance 0 the gradient of the root alone is NaN.",
                 {"centred * ...": "centred / (variance.sqrt() + self.eps)"},
             ),
             "eps_added_to_std": (
-                "Your ε is added to the deviation that `std` gives. It belongs to the variance, under the root: the two differ a lot where the variance is as "
-                "small as ε, and there your gradients are hundreds of times too large.",
+                "You add ε to the result of `std`. Add it to the variance, under the root: the two differ where the variance is as small as ε, and there "
+                "your gradients are hundreds of times too large.",
                 {"variance = ...": "deviation = wide.std(dim=-1, keepdim=True, correction=0)", "centred * ...": "centred / (deviation + self.eps)"},
             ),
             "eps_forgotten": (
-                "Your norm does without ε. A vector of equal numbers has variance 0, and 0 / 0 is NaN; with ε it gives the bias.",
+                "Your layer norm has no ε. A vector of equal numbers has variance 0, and 0 / 0 is NaN; with ε the result is the bias.",
                 {"variance + self.eps": "variance"},
             ),
             "eps_squared": (
-                "Your ε is squared before it is added to the variance. The formula adds ε itself.",
+                "You square ε before you add it to the variance. Add ε itself.",
                 {"self.eps": "self.eps**2"},
             ),
             "eps_as_lower_bound": (
-                "Your ε only stands in where the variance is smaller. It is added to the variance, always.",
+                "You use ε as a lower bound of the variance. Add it to the variance, always.",
                 {"variance + self.eps": "variance.clamp(min=self.eps)"},
             ),
             "eps_fixed": (
-                "Your ε is 1e-5 whatever the caller says. It is an argument: use it.",
+                "Your ε is always 1e-5. Use the argument.",
                 {"self.eps": "1e-5"},
             ),
             "eps_of_1e_6": (
@@ -196,39 +194,40 @@ MISCONCEPTIONS = [
             ),
             # --- LayerNorm: gain and bias
             "gain_forgotten": (
-                "Your gain is there, but changes nothing. What is normed is multiplied by it before the bias is added.",
+                "Your gain has no effect. Multiply the normalized vector by it before you add the bias.",
                 {"self.gain * normed": "normed"},
             ),
             "bias_forgotten": (
-                "Your bias is there, but changes nothing: every feature is off by its own constant.",
+                "Your bias has no effect: every feature is off by a constant of its own. Add it at the end.",
                 {"_ + self.bias": "_"},
             ),
             "gain_times_bias": (
-                "Your gain multiplies the bias, too. Scale first, and add the bias to what is scaled.",
+                "Your gain multiplies the bias, too. Multiply by the gain first, and add the bias to the product.",
                 {"return ...": "return self.gain * (normed + self.bias)"},
             ),
             "gain_before_norm": (
-                "You multiply by the gain before you norm, and the norm takes away most of what it did. It comes after the division.",
+                "You multiply by the gain before you normalize, which undoes most of its effect. Multiply after the division.",
                 {"wide = _": "wide = _\nwide = self.gain * wide", "self.gain * normed": "normed"},
             ),
             "gain_plus_one": (
-                "You multiply by 1 + gain. Some models store the gain that way; here it is the factor itself, and starts at 1.",
+                "You multiply by 1 + gain. Some models store the gain that way; here the gain is the factor itself, initialized to 1.",
                 {"3: self.gain": "1 + self.gain"},
             ),
             # --- LayerNorm: dtypes and side effects
             "halves_not_widened": (
-                "In float16 your squares, or their mean, overflow: 300² is 90 000, and the largest number of float16 is 65504. Compute mean and variance in "
-                "float32 and come back to x's dtype after the division.",
+                "In float16 your squares, or their mean, overflow: 300² is 90,000, and the largest number of float16 is 65504. Compute mean and variance "
+                "in float32, and cast back to the dtype of x after the division.",
                 {"wide = ...": "wide = x", "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True, correction=0)"},
             ),
             "squares_overflow_in_halves": (
-                "In float16 your squares overflow: 300² is 90 000, and the largest number of float16 is 65504. A single such feature makes the variance infinite, "
-                "and the whole vector comes out as the bias. Compute mean and variance in float32 and come back to x's dtype after the division.",
+                "In float16 your squares overflow: 300² is 90,000, and the largest number of float16 is 65504. One such feature makes the variance "
+                "infinite, and the entire vector becomes the bias. Compute mean and variance in float32, and cast back to the dtype of x after the "
+                "division.",
                 {"wide = ...": "wide = x", "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)"},
             ),
             "float32_for_everything": (
-                "Your result is float32 whatever comes in: you compute in it, and never come back. That is right on the way for the halves, but the result has x's "
-                "dtype; and float64 loses more than half of its digits.",
+                "Your result is always float32. Return the dtype of x. Upcasting half precision is right, but float64 must not be converted to float32, "
+                "because it loses more than half of its digits.",
                 {
                     "wide = ...": "wide = x.float()",
                     "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)",
@@ -236,11 +235,11 @@ MISCONCEPTIONS = [
                 },
             ),
             "halves_left_in_float32": (
-                "In half precision your result is float32. You widened x, which is right, and never came back.",
+                "In half precision your result is float32. You upcast x, which is right; cast the result back.",
                 {"_.to(x.dtype)": "_"},
             ),
             "float64_narrowed": (
-                "You compute in float32 whatever comes. That widens the halves, which is right, and narrows float64: ten of its sixteen digits are lost.",
+                "You always compute in float32. This is right for half precision, but float64 loses nine of its sixteen digits.",
                 {
                     "wide = ...": "wide = x.float()",
                     "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)",
@@ -248,8 +247,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "x_centred_in_place": (
-                "You centre x itself, in place. Whoever called still needs it: x goes on along the shortcut. (And torch refuses it for a tensor that wants a "
-                "gradient.)",
+                "You subtract the mean from x in place. The caller still needs x for the residual connection. (And PyTorch raises an error if x is a leaf "
+                "that requires a gradient.)",
                 {"wide = _": "x -= x.mean(dim=-1, keepdim=True)\nwide = _"},
             ),
         },
@@ -259,8 +258,8 @@ MISCONCEPTIONS = [
         {
             # --- SublayerConnection: where the norm goes
             "connection_of_the_annotated_transformer": (
-                "Your connection cannot be told where its norm goes: it takes `size` and `dropout` only, and is pre-norm, as in a well-known annotated "
-                "Transformer. Here it takes `norm` as well, and post-norm, the paper's arrangement, is the default.",
+                "Your connection does not accept the argument `norm`: it is always pre-norm, as in the Annotated Transformer. Here `norm` selects the "
+                "arrangement, and the default is post-norm, as in the paper.",
                 """class SublayerConnection(nn.Module):
     def __init__(self, size, dropout):
         super().__init__()
@@ -272,133 +271,132 @@ MISCONCEPTIONS = [
 """,
             ),
             "torchs_layer_norm": (
-                "Your norm is torch's `nn.LayerNorm`, whose parameters are called `weight` and `bias`. Use your own `LayerNorm`, with `gain` and `bias`.",
+                "You use `nn.LayerNorm`, whose parameters are called `weight` and `bias`. Use your own `LayerNorm`, with `gain` and `bias`.",
                 {"LayerNorm(size)": "nn.LayerNorm(size)"},
             ),
             "norm_without_parameters": (
-                "Your connection has no norm of its own among its parts: made anew at every call, or not kept, it has nothing that can be learnt. Make it once, "
-                "and keep it as `norm`.",
+                "Your connection has no `norm` among its submodules, so its parameters cannot be learned. Create it once in `__init__`, as the attribute "
+                "`norm`.",
                 {"self.norm = LayerNorm(size)": "pass", "1: self.norm": "LayerNorm(x.size(-1)).to(x)", "2: self.norm": "LayerNorm(x.size(-1)).to(x)"},
             ),
             "pre_norm_by_default": (
-                "Your default is pre-norm, as most later models have it. The paper norms after the addition, and so does the default here.",
+                "Your default is pre-norm, as in most later models. The paper normalizes after the addition, and so does the default here.",
                 {"norm='post'": "norm='pre'"},
             ),
             "always_pre_norm": (
-                'Your connection is pre-norm whatever is asked for. (Note that `norm == "pre" or "post"` is always true in Python.) The paper\'s is post-norm: the '
-                "norm comes after the addition.",
+                'Your connection is always pre-norm. (Note that `norm == "pre" or "post"` is always true in Python.) Post-norm normalizes after the addition.',
                 {"2: self.norm(...)": "x + self.dropout(sublayer(self.norm(x)))"},
             ),
             "always_post_norm": (
-                'Your connection is post-norm whatever is asked for. With `norm="pre"` the norm stands inside the branch, and the shortcut past it.',
+                "Your connection is always post-norm. In pre-norm the layer norm is applied to the sublayer's input only.",
                 {"1: return ...": "return self.norm(x + self.dropout(sublayer(x)))"},
             ),
             "pre_and_post_exchanged": (
-                "Your two arrangements have changed places. Post-norm norms the sum, after the sublayer; pre-norm norms what the sublayer is given.",
+                "You exchanged the two arrangements. Post-norm normalizes the sum, after the sublayer; pre-norm normalizes the input of the sublayer.",
                 {"self.pre": "not self.pre"},
             ),
             "shortcut_from_the_normed": (
-                "In pre-norm you add the sublayer's output to the *normed* x. The point of pre-norm is a shortcut that nothing touches: x itself.",
+                "In pre-norm you add the sublayer's output to the *normalized* x. Add it to x itself, so that the residual connection leaves x unchanged.",
                 {"1: return ...": "x = self.norm(x)\nreturn x + self.dropout(sublayer(x))"},
             ),
             "normed_before_and_after": (
-                "In pre-norm you norm the sum as well. There only the sublayer's input is normed; a stack has one more norm at its very end.",
+                "In pre-norm you also normalize the sum. Normalize only the input of the sublayer; a pre-norm stack has one additional layer norm at its end.",
                 {"1: return _": "return self.norm(_)"},
             ),
             "post_norm_normed_before_as_well": (
-                "In post-norm your sublayer is given a normed x. It gets x as it is; only the sum is normed.",
+                "In post-norm you also normalize the input of the sublayer. Pass it x, and normalize only the sum.",
                 {"sublayer(x)": "sublayer(self.norm(x))"},
             ),
             "branch_normed_then_dropped": (
-                "In post-norm you norm the sublayer's output, drop some of that, and then add x. It is the *sum* that is normed, shortcut and all, and the dropout "
-                "comes before the addition.",
+                "In post-norm you normalize the sublayer's output, apply dropout, and then add x. Apply dropout first, then add x, and normalize the *sum*.",
                 {"2: self.norm(...)": "x + self.dropout(self.norm(sublayer(x)))"},
             ),
             "norm_inside_the_branch": (
-                "In post-norm you norm the sublayer's output and then add x. It is the *sum* that is normed, shortcut and all.",
+                "In post-norm you normalize the sublayer's output and then add x. Add x first, and normalize the *sum*.",
                 {"self.norm(x + _)": "x + self.norm(_)"},
             ),
             "normed_x_plus_sublayer": (
-                "In post-norm you norm x and then add the sublayer's output. It is the *sum* that is normed.",
+                "In post-norm you normalize x and then add the sublayer's output. Normalize the *sum* of the two.",
                 {"self.norm(x + _)": "self.norm(x) + _"},
             ),
             "post_norm_without_shortcut": (
-                "Your post-norm has no shortcut: x is not added. A few such layers, and all tokens are alike (day 6).",
+                "Your post-norm has no residual connection: x is not added. After a few such layers all tokens are nearly equal (day 6).",
                 {"self.norm(x + _)": "self.norm(_)"},
             ),
             "pre_norm_without_shortcut": (
-                "Your pre-norm has no shortcut: x is not added.",
+                "Your pre-norm has no residual connection: x is not added.",
                 {"return x + _": "return _"},
             ),
             "no_shortcut": (
-                "There is no shortcut: x is not added to what the sublayer gives.",
+                "Your connection has no residual connection: x is not added to the sublayer's output.",
                 {"return x + _": "return _", "self.norm(x + _)": "self.norm(_)"},
             ),
             "asked_twice": (
-                "You ask the sublayer twice. The second time costs as much as the first, draws another dropout, and overwrites what a sublayer keeps, such as "
-                "attention its weights.",
+                "You call the sublayer twice. The second call costs as much as the first, draws a different dropout, and overwrites stored results such "
+                "as attention weights.",
                 {"1: return _": "sublayer(self.norm(x))\nreturn _", "2: return _": "sublayer(x)\nreturn _"},
             ),
             "method_forward": (
-                "You ask the sublayer for its `forward`. It may be any callable, such as a lambda; and calling a module, not its `forward`, is what runs its hooks.",
+                "You call the sublayer's `forward`. Call the sublayer itself: it may be any callable, such as a lambda, and calling a module also runs "
+                "its hooks.",
                 {"1: sublayer(_)": "sublayer.forward(_)", "sublayer(x)": "sublayer.forward(x)"},
             ),
             "output_added_in_place": (
-                "You add in place to what the sublayer gave you. That is its own tensor: it may be one that it keeps, or, as here, x itself.",
+                "You add in place to the sublayer's output. The sublayer may still use this tensor, and it can even be x itself.",
                 {"return x + _": "output = _\noutput += x\nreturn output", "return self.norm(x + _)": "output = _\noutput += x\nreturn self.norm(output)"},
             ),
             "x_added_to_in_place": (
-                "You add to x in place. It is your caller's, and `x += …` writes into it; `x + …` makes a new one.",
+                "You add to x in place, which overwrites the caller's tensor. Create a new tensor.",
                 {"return x + _": "x += _\nreturn x", "return self.norm(x + _)": "x += _\nreturn self.norm(x)"},
             ),
             "shortcut_detached": (
-                "No gradient comes back along your shortcut: the x that is added was detached. The shortcut is there for the gradient as much as for x.",
+                "No gradient flows through your residual connection, because you detached x before adding it.",
                 {"return x + _": "return x.detach() + _", "self.norm(x + _)": "self.norm(x.detach() + _)"},
             ),
             # --- SublayerConnection: dropout
             "dropout_on_the_sum": (
-                "Your dropout falls on the sum, so it tears holes into the shortcut. It falls on the sublayer's output alone, before the addition (§5.4).",
+                "You apply dropout to the sum, so it also zeroes entries of x. Apply it to the sublayer's output alone, before the addition (§5.4).",
                 {"1: x + self.dropout(_)": "self.dropout(x + _)", "x + self.dropout(sublayer(x))": "self.dropout(x + sublayer(x))"},
             ),
             "dropout_after_post_norm": (
-                "In post-norm your dropout comes last, after the norm. It falls on the sublayer's output, before the addition (§5.4).",
+                "In post-norm you apply dropout last, after the layer norm. Apply it to the sublayer's output, before the addition (§5.4).",
                 {"2: self.norm(...)": "self.dropout(self.norm(x + sublayer(x)))"},
             ),
             "dropout_on_sublayers_input": (
-                "Your dropout falls on what the sublayer is given. It falls on what comes out of it.",
+                "You apply dropout to the sublayer's input. Apply it to the sublayer's output.",
                 {"1: self.dropout(sublayer(_))": "sublayer(self.dropout(_))", "self.dropout(sublayer(x))": "sublayer(self.dropout(x))"},
             ),
             "dropout_on_shortcut": (
-                "Your dropout falls on the shortcut. It falls on the sublayer's output; the shortcut stays whole.",
+                "You apply dropout to x. Apply it to the sublayer's output, and leave the residual connection unchanged.",
                 {"1: x + self.dropout(_)": "self.dropout(x) + _", "x + self.dropout(sublayer(x))": "self.dropout(x) + sublayer(x)"},
             ),
             "nothing_dropped": (
-                "Nothing is ever dropped. In training each feature of the sublayer's output is, with the probability that was asked for.",
+                "Your connection drops nothing. In training mode each feature of the sublayer's output is dropped with the given probability.",
                 {"1: self.dropout(_)": "_", "self.dropout(sublayer(x))": "sublayer(x)"},
             ),
             "dropout_in_evaluation": (
-                "Your dropout goes on in evaluation. `F.dropout` drops unless it is told that this is no training; a module of `nn.Dropout` is told by `train()` "
-                "and `eval()`.",
+                "You drop in evaluation mode as well. `F.dropout` does not know the module's mode; an `nn.Dropout` that is part of the module follows "
+                "`train()` and `eval()`.",
                 {
                     "1: self.dropout(_)": "nn.functional.dropout(_, self.dropout.p)",
                     "self.dropout(sublayer(x))": "nn.functional.dropout(sublayer(x), self.dropout.p)",
                 },
             ),
             "dropout_of_half": (
-                "Your dropout does not know the probability that was asked for: `nn.Dropout()` alone drops half of everything.",
+                "Your dropout ignores the given probability: `nn.Dropout()` without an argument drops half of all values.",
                 {"nn.Dropout(dropout)": "nn.Dropout()"},
             ),
             "dropout_of_a_tenth": (
-                "Your dropout is 0.1 whatever is asked for. That is the paper's choice; here it is an argument.",
+                "Your dropout is always 0.1. That is the paper's choice; use the argument.",
                 {"nn.Dropout(dropout)": "nn.Dropout(0.1)"},
             ),
             "dropout_as_share_kept": (
-                "You took the dropout for the share that is kept. In the paper, and in torch, P_drop is the share that is dropped.",
+                "You keep values with probability p. In the paper and in PyTorch, p is the probability of dropping a value.",
                 {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout)"},
             ),
             "whole_branches_dropped": (
-                "You drop all features of a token, or none. Each feature has a chance of its own. (Dropping a whole branch is known as stochastic depth, and is "
-                "another idea.)",
+                "You drop all features of a token, or none. Drop each feature independently. (Dropping entire branches is called stochastic depth, a "
+                "different technique.)",
                 {
                     "return x + self.dropout(_)": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn x + kept * _",
                     "2: return ...": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn self.norm(x + kept * sublayer(x))",
@@ -411,44 +409,41 @@ MISCONCEPTIONS = [
         {
             # --- clones
             "one_module_many_times": (
-                "Your list holds the module itself, n times. A name more is no copy: all layers share one set of weights, and a step that changes one changes them "
-                "all.",
+                "Your list contains the module itself, n times. All layers then share one set of weights. Make copies.",
                 {"(... for _ in range(n))": "[module] * n"},
             ),
             "one_copy_many_times": (
-                "You copy once, and put that one copy into the list n times. Every place needs a copy of its own.",
+                "You make one copy and put it into the list n times. Make a separate copy for every place.",
                 {"(_ for _ in range(n))": "[_] * n"},
             ),
             "shallow_copies": (
-                "Your clones share their parameters, with each other and with the original: the copies are shallow, new modules around the same parts, or were "
-                "tied together. Each is to be free to learn something else.",
+                "Your clones share their parameters, because the copies are shallow or tied together. Each clone needs its own parameters.",
                 {"copy.deepcopy": "copy.copy"},
             ),
             "the_original_first": (
-                "The module itself is the first of your clones. It stays its owner's: n copies are asked for, none of them the original.",
+                "The first of your clones is the module itself. Return n copies, none of them the original.",
                 {"(... for _ in range(n))": "[module, *(copy.deepcopy(module) for _ in range(n - 1))][:n]"},
             ),
             "a_plain_list": (
-                "You return a Python list. A module does not look into lists: `parameters()` would not find the copies, they would never learn, and never move to "
-                "a GPU.",
+                "You return a Python list. A module ignores the contents of a plain list: `parameters()` would miss the copies, and they would not move "
+                "to a GPU.",
                 {"return ...": "return [copy.deepcopy(module) for _ in range(n)]"},
             ),
             "a_sequential": (
-                "You return an `nn.Sequential`. It can be called with one argument and feeds each part into the next; encoder layers want a mask as well. Here an "
-                "`nn.ModuleList` is asked for, which only keeps.",
+                "You return an `nn.Sequential`, which feeds each module into the next with one argument. Encoder layers also need a mask. Return an "
+                "`nn.ModuleList`, which only stores modules.",
                 {"return ...": "return nn.Sequential(*(copy.deepcopy(module) for _ in range(n)))"},
             ),
             "one_too_few": (
-                "There is one clone too few. Do you count from 1? `range(1, n)` has n − 1 numbers.",
+                "There is one clone too few. If you count from 1, note that `range(1, n)` has n − 1 numbers.",
                 {"range(n)": "range(1, n)"},
             ),
             "one_too_many": (
-                "There is one clone too many. n copies are asked for; the original is not one of them, and does not need to be counted.",
+                "There is one clone too many. Return n copies; the original does not count.",
                 {"range(n)": "range(n + 1)"},
             ),
             "filled_anew": (
-                "Your clones start from weights of their own. They are copies of the module as it is now: equal to it at the start, and different only by what "
-                "they learn.",
+                "You reinitialize the weights of your clones. They should be copies of the module as it is now.",
                 {
                     "return ...": "copies = nn.ModuleList(copy.deepcopy(module) for _ in range(n))\n"
                     "for parameter in copies.parameters():\n"
