@@ -295,7 +295,7 @@ def test_sgm_segments_are_unescaped():
 
 # --- Pairs of a learner's own ---------------------------------------------------------------------
 
-PAIRS = [(f"the {n} cats", f"les {n} chats") for n in range(200)]
+CATS = [(f"the {n} cats", f"les {n} chats") for n in range(200)]
 
 
 def pairs_file(path, pairs, end="\n"):
@@ -307,13 +307,13 @@ def pairs_file(path, pairs, end="\n"):
 def test_pairs_of_one_s_own(end, tmp_path):
     """Every pair is in one part, a twentieth to validate on and as much to test on, in any order."""
     again = [("the 7 cats", "les sept chats"), ("the 11 cats", "les onze chats")]
-    data = pairs_file(tmp_path / "mine.tsv", PAIRS + again, end)
+    data = pairs_file(tmp_path / "mine.tsv", CATS + again, end)
     found = corpora.parallel(data, "en", "fr", None, QUIET)
-    assert sorted(pair for part in found.values() for pair in part) == sorted(PAIRS + again)
+    assert sorted(pair for part in found.values() for pair in part) == sorted(CATS + again)
     sources = {part: {source for source, _ in pairs} for part, pairs in found.items()}
     assert [len(sources[part]) for part in ("train", "validation", "test")] == [180, 10, 10]
     assert len(set.union(*sources.values())) == 200  # the same source is never in two parts
-    turned = pairs_file(tmp_path / "turned.tsv", (PAIRS + again)[::-1], end)
+    turned = pairs_file(tmp_path / "turned.tsv", (CATS + again)[::-1], end)
     other = corpora.parallel(turned, "en", "fr", None, QUIET)
     assert {part: sorted(some) for part, some in other.items()} == {
         part: sorted(some) for part, some in found.items()
@@ -322,7 +322,7 @@ def test_pairs_of_one_s_own(end, tmp_path):
 
 def test_no_more_is_held_out_than_tells_something(monkeypatch, tmp_path):
     monkeypatch.setattr(corpora, "MOST_HELD_OUT", 4)
-    found = corpora.own_pairs(pairs_file(tmp_path / "mine.tsv", PAIRS))
+    found = corpora.own_pairs(pairs_file(tmp_path / "mine.tsv", CATS))
     assert [len(found[part]) for part in ("train", "validation", "test")] == [192, 4, 4]
 
 
@@ -355,7 +355,7 @@ def test_a_folder_is_no_file_of_pairs(tmp_path):
 
 
 def test_few_pairs_are_told_beside_what_others_have(tmp_path):
-    data = pairs_file(tmp_path / "mine.tsv", PAIRS)
+    data = pairs_file(tmp_path / "mine.tsv", CATS)
     own = small("translation", data=data)
     assert tasks.load(own, QUIET).sizes() == (
         "180 pairs to learn from, 10 to validate on, 10 to test on. For comparison: Multi30k has 29,000 "
