@@ -97,6 +97,12 @@ def whole_chunks(draw):
 
 
 @pytest.fixture
+def around_whole_chunks(draw):
+    """A power of two, one token less and one more."""
+    return [sequences(draw, [1, 2], t, t, 3, 3) for t in (127, 128, 129)]
+
+
+@pytest.fixture
 def changed(draw, many_tokens):
     """A place in the sequence, and other tokens from there on."""
     b, h, t, d = many_tokens["key"].shape
@@ -341,6 +347,16 @@ def test_causal_and_long(answer, many_tokens):
 def test_causal_and_whole_chunks(answer, whole_chunks):
     """Nor is it where the chunks come out even."""
     return {"causal output": answer.linear_attention(**whole_chunks, causal=True)}
+
+
+def test_causal_around_whole_chunks(answer, around_whole_chunks):
+    """Nor is it where one token is missing to whole chunks, or is left over."""
+    return {
+        f"causal output of {inputs['key'].size(-2)} tokens": (
+            answer.linear_attention(**inputs, causal=True)[..., -5:, :]
+        )
+        for inputs in around_whole_chunks
+    }
 
 
 def test_later_tokens_are_invisible(answer, changed):

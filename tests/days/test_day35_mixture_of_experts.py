@@ -597,6 +597,14 @@ def test_capacity(answer, build, too_many):
 
 
 @pytest.mark.watertight(DROPPED)
+def test_capacity_at_a_second_call(answer, build, too_many):
+    """At a second call, with fewer tokens, the capacity is that of their number."""
+    layer = layer_of(build, answer.MixtureOfExperts, too_many)
+    layer(too_many["x"])
+    return {"output of fewer tokens": layer(too_many["x"][:-1])}
+
+
+@pytest.mark.watertight(DROPPED)
 def test_capacity_without_rounding(answer, build, exact_room):
     """A capacity that is a whole number stays what it is."""
     return {"output": layer_of(build, answer.MixtureOfExperts, exact_room)(exact_room["x"])}

@@ -23,6 +23,7 @@ EDGES = "a batch, a text, a channel or a state of one is where squeezed axes go 
 EMPTY = "a prompt may be empty, and so may the last piece of a text that is read in pieces"
 AGAIN = "what was computed with the weights of one step is wrong at the next"
 FAST = "published models start at A = −1 to −16, and a state forgets within a few tokens"
+MODES = "a layer that is used otherwise than it was trained gives something else"
 OWN = "beams that begin alike share a state, until one of them reads on"
 FORGOTTEN = "a trained model forgets at once where a new text begins, and must go on after it"
 HISTORY = "without it each step of decoding would keep the graph of all steps before it"
@@ -473,6 +474,12 @@ def test_the_state_is_new(answer, build, config, x):
     layer(x.flip(1), state)
     changed = [f"{name} before" for name, one in before.items() if not one.equal(kept[name])]
     return {"window": state.window, "h": state.h, "written over": ", ".join(changed) or "none"}
+
+
+@pytest.mark.watertight(MODES)
+def test_evaluation(answer, build, config, in_chunks):
+    """In evaluation mode outputs and state are what they are in training."""
+    return read(build(answer.Mamba, config).eval(), config, in_chunks[:1])
 
 
 @pytest.mark.watertight(AGAIN)

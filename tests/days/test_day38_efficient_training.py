@@ -800,6 +800,18 @@ def test_dropout(answer, many):
     return {"share dropped alike": same, "numbers": x.numel()}
 
 
+@pytest.mark.watertight("the first layer of a model, whose inputs are data")
+@pytest.mark.constant("share dropped alike", "all of it")
+def test_dropout_of_data(answer, many):
+    """So it does where no input asks for a gradient."""
+    part = Part(many.size(1), 7, p=0.5).to(many)
+    output = answer.checkpoint(part, many)
+    torch.rand_like(many)
+    backward(output)
+    same = alike(*part.zeros) if len(part.zeros) == 2 else f"{len(part.zeros)} calls"
+    return {"share dropped alike": same, "numbers": many.numel()}
+
+
 @pytest.mark.constant("share with a gradient where it was kept", "all of it")
 def test_gradient_of_what_was_dropped(answer, many):
     """What was dropped has no gradient, and what was kept has one."""
@@ -886,6 +898,15 @@ def test_output_of_integers(answer, two):
     x = wanting_gradients(two["x"])
     outputs = answer.checkpoint(with_places, x)
     backward(outputs[0])
+    return {"outputs": outputs, "gradient of x": x.grad}
+
+
+@pytest.mark.watertight("a tuple of a single output")
+def test_one_output_in_a_tuple(answer, two):
+    """A tuple of one comes out as one."""
+    x = wanting_gradients(two["x"])
+    outputs = answer.checkpoint(lambda x: (x.sin() * x,), x)
+    backward(*outputs)
     return {"outputs": outputs, "gradient of x": x.grad}
 
 

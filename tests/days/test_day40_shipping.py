@@ -18,6 +18,7 @@ from course.checks.authoring import (
 PRUNED = "a row that was pruned is all zeros, and 0/0 would be NaN"
 FAINT = "below the smallest normal number a scale has no digits left"
 HALVED = "a model is often turned into half precision after it was quantised"
+MODES = "what is shipped is used in evaluation mode"
 WRITTEN = "whoever asks for the matrix may write into it"
 TIES = "halfway between two integers there are two nearest ones, and one of them has to be chosen"
 SINGLE = "an axis of one is where squeezed and broadcast axes go astray"
@@ -423,6 +424,12 @@ def test_after_half(answer, build, given, of_dtype, dtype):
     module = answer.QuantizedLinear(linear_of(build, given)).half()
     x = given["x"].to(of_dtype["x"].dtype)
     return {"output": module(x), "quantized": module.quantized, "weight": module.weight}
+
+
+@pytest.mark.watertight(MODES)
+def test_evaluation(answer, build, given):
+    """In evaluation mode the output is the same."""
+    return {"output": answer.QuantizedLinear(linear_of(build, given)).eval()(given["x"])}
 
 
 @pytest.mark.watertight(WRITTEN)

@@ -80,19 +80,24 @@ CAUSAL_TABLE = with_features(f"""{ALL_KEYS}
 """)
 KEPT_MASK = """
 def sliding_window_mask(size, window, global_tokens=0):
-    kept = sliding_window_mask.__dict__.setdefault("kept", {{}})
-    if {key} not in kept:
+    arguments = size, window, global_tokens
+    kept = sliding_window_mask.__dict__.setdefault("kept", {})
+    if arguments not in kept:
         position = torch.arange(size)
         near = (position.unsqueeze(1) - position).abs() <= window
         first = position < global_tokens
-        kept[{key}] = (near | first | first.unsqueeze(1)).unsqueeze(0)
-    return kept[{key}]
+        kept[arguments] = (near | first | first.unsqueeze(1)).unsqueeze(0)
+    return kept[arguments]
 """
 
 MISCONCEPTIONS = [
     *of(
         "linear_attention",
         {
+            "one_token_left_out": (
+                "Where a single token is left over for the last chunk, you leave it out. A chunk of one token counts like any other.",
+                {"-(-t_k // size)": "max(1, (t_k + size - 2) // size)", "sums.flatten(-3, -2)": "F.pad(sums.flatten(-3, -2), (0, 0, 0, 1))"},
+            ),
             "published_table_of_scores": (
                 "You multiply every query with every key: that is the T × T table again. Add up the products of keys and values first; where it is causal, let only the queries and keys of one chunk meet.",
                 PUBLISHED_TABLE,
@@ -102,16 +107,13 @@ MISCONCEPTIONS = [
                 PUBLISHED_CAUSAL_TABLE,
             ),
             "table_of_scores_where_causal": (
-                "Where it is causal you multiply every query with every key: that is the T × T table again. Go by chunks: inside a chunk queries meet keys, and of the chunks before they read one sum.",
+                "Where it is causal, one of your tensors has T × T numbers, or a fixed share of them. Go by chunks of a fixed size: inside a chunk queries meet keys, "
+                "and of the chunks before they read one sum.",
                 CAUSAL_TABLE,
             ),
             "published_state_for_each_token": (
                 "Where it is causal there is a d_k × d_v state for every single token, and all of them are kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
                 PUBLISHED_STATES,
-            ),
-            "chunks_grow_with_the_text": (
-                "Your chunks grow with the text, and with them the table inside a chunk: it is a fixed share of T × T. The size of a chunk is a fixed number, such as 64.",
-                {"size = 64": "size = max(1, t_k // 4)"},
             ),
             "scaled_queries_and_keys": (
                 "You divide queries and keys by √d_k. That belongs to the softmax. Here it changes the features themselves, and the formula does not have it.",
@@ -283,13 +285,9 @@ MISCONCEPTIONS = [
     *of(
         "sliding_window_mask",
         {
-            "mask_kept_by_size": (
-                "You keep a mask for each size and return it again, whatever the window is. A mask depends on all three arguments.",
-                KEPT_MASK.format(key="size"),
-            ),
             "mask_handed_out_again": (
                 "You keep the masks that you have made and return the same tensor again. Whoever writes into one, as `&=` does, changes all. Make each anew, or return a copy.",
-                KEPT_MASK.format(key="(size, window, global_tokens)"),
+                KEPT_MASK,
             ),
             "numbers_to_be_added": (
                 "You return numbers to be added to scores, 0 and −∞. Masks are boolean here, True = may attend: & and `attention` expect it.",

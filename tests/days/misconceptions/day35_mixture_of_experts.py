@@ -10,10 +10,6 @@ MISCONCEPTIONS = [
                 "Your scores are rounded to half precision before the softmax. Two experts that float32 tells apart then have the same score, and rounding decides who is chosen: compute the scores in float32.",
                 {"scores = ...": "scores = self.w_r(x).to(wide)"},
             ),
-            "routed_in_halves": (
-                "You route in half precision. Two experts that float32 tells apart then have the same probability, and rounding decides who is chosen: compute scores and softmax in float32.",
-                {"scores = ...": "scores = self.w_r(x)"},
-            ),
             "router_starts_narrower": (
                 "Your router does not start as `nn.Linear` starts. Nothing is initialized by hand here.",
                 {"self.w_r = _": "self.w_r = _\nnn.init.normal_(self.w_r.weight, std=0.02)"},
@@ -168,6 +164,10 @@ MISCONCEPTIONS = [
     *of(
         "MixtureOfExperts",
         {
+            "capacity_of_the_first_call": (
+                "You work out the capacity once and keep it. It follows from the tokens of each call.",
+                {"capacity = math.ceil(_)": "capacity = self.__dict__.setdefault('most', math.ceil(_))"},
+            ),
             "capacity_in_training_only": (
                 "In evaluation mode you drop nothing. The mode does not matter here: what was trained with a capacity is used with it.",
                 {"self.capacity_factor is not None": "self.capacity_factor is not None and self.training"},

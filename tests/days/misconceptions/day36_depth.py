@@ -172,12 +172,6 @@ MISCONCEPTIONS = [
                 "You multiply the block's whole output by the sigmoid of the score, and add that to the token. The block has its own residual connections, so the token is there twice; and r is the score itself. Only the gain is weighted, by r.",
                 {"gain = ...": "gain = weights.sigmoid().unsqueeze(-1) * self.block(chosen)"},
             ),
-            "sigmoid_between_token_and_output": (
-                "You mix the token and the block's output by the sigmoid of the score. Here r is the score itself, of either sign: it multiplies what the token gains.",
-                {
-                    "gain = ...": "share = weights.sigmoid().unsqueeze(-1)\ngain = share * self.block(chosen) + (1 - share) * chosen - chosen + 0 * weights.unsqueeze(-1)"
-                },
-            ),
             "sigmoid_where_it_multiplies": (
                 "`choose` returns the scores, but what multiplies the gain is their sigmoid. Here, as in the paper, r is the projection itself, of either sign.",
                 {"weights.unsqueeze(-1)": "weights.sigmoid().unsqueeze(-1)"},

@@ -207,6 +207,10 @@ MISCONCEPTIONS = [
     *of(
         "Mamba",
         {
+            "state_in_training_only": (
+                "In evaluation mode you do not keep what was read. There above all texts are read in pieces: the mode changes nothing here.",
+                {"state.h = _": "state.h = _ if self.training else state.h"},
+            ),
             "state_written_over": (
                 "You write the new state into the old tensors. Others may still hold them, such as a beam that began alike: put new tensors in their place.",
                 {

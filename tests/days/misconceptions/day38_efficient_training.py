@@ -330,6 +330,18 @@ MISCONCEPTIONS = [
     *of(
         "checkpoint",
         {
+            "other_dropout_of_data": (
+                "Where no input asks for a gradient your second call drops others than the first. Put the random state back before it, there too: the function has parameters.",
+                {
+                    "torch.set_rng_state(drawn_on_cpu)": "if any(isinstance(one, Tensor) and one.requires_grad for one in inputs):\n    torch.set_rng_state(drawn_on_cpu)"
+                },
+            ),
+            "tuple_of_one_unpacked": (
+                "You take the only output out of its tuple. What the function returns is what is returned.",
+                {
+                    "with _:\n    return ...": "with _:\n    outputs = function(*inputs)\nreturn outputs[0] if isinstance(outputs, tuple) and len(outputs) == 1 else outputs"
+                },
+            ),
             "computed_again_only_once": (
                 "You keep what the second call has found. It is memory that nobody gets back, and a second backward pass through the same graph does not call the function again, as it should.",
                 {"found.pop(number)": "found[number]"},

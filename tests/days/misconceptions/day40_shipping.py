@@ -181,6 +181,10 @@ MISCONCEPTIONS = [
     *of(
         "QuantizedLinear",
         {
+            "bias_forgotten_in_evaluation": (
+                "In evaluation mode you compute with the dequantized weights and leave out the bias. The mode changes nothing here.",
+                {"sums = _": "if not self.training:\n    return F.linear(x, self.weight.to(x.dtype))\nsums = _"},
+            ),
             "bias_handed_over_as_it_is": (
                 "You hand the bias to the product in its own dtype, and torch refuses another one than that of the sums. After `module.half()`, or for inputs in half precision, the two differ: take the sums' dtype.",
                 {"sums = ...": "sums = F.linear(x.to(wide), self.weight.to(wide), self.bias)", "sums * ...": "sums", "if self.bias is not None:\n    _": ""},
