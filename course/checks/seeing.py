@@ -99,14 +99,14 @@ def takes_device(check: Check) -> bool:
 @contextmanager
 def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     """Within it, dropout draws what it draws every time, in one thread: a second one would only wait for
-    tensors this small. After it, everything is as it was before."""
+    tensors this small. After it, everything is as it was before, gradients switched on included."""
     if not check.tensors:
         yield
         return
     import torch  # a second, which a day in NumPy does not need
 
     threads = torch.get_num_threads()
-    with torch.random.fork_rng([] if device == "cpu" else None):
+    with torch.random.fork_rng([] if device == "cpu" else None), torch.enable_grad():
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
         if device != "cpu":
             torch.manual_seed(seed)

@@ -167,6 +167,10 @@ MISCONCEPTIONS = [
                 "order.",
                 {"_.sort(dim=-1, descending=True, stable=True)": "(one.flip(-1) for one in _.sort(dim=-1, stable=True))"},
             ),
+            "top_p_one_more_where_exact": (
+                "Where the likeliest tokens add up to exactly p, you keep one more. The set is complete as soon as its sum *reaches* p.",
+                {"before >= top_p": "before > top_p"},
+            ),
             "top_p_0_leaves_nothing": (
                 "With p = 0 no token is left in your answer, and 0 divided by 0 is NaN. The likeliest always stays.",
                 {"out[..., 0] = False": ""},
@@ -431,6 +435,11 @@ MISCONCEPTIONS = [
                     "    for module, training in modes.items():\n"
                     "        pass"
                 },
+            ),
+            "gradients_off_for_good": (
+                "You switch gradients off, and never on again. Whoever samples in the middle of a training run cannot train afterwards. `torch.no_grad()`, as a "
+                "decorator or in a `with`, ends by itself.",
+                {"torch.no_grad()": "", "model.eval()": "model.eval()\ntorch.set_grad_enabled(False)"},
             ),
             "gradients_kept": (
                 "Every step keeps what a `backward` would need, for the whole text. Nobody will ask: a drawn token has no gradient. The decorator above the "
