@@ -112,6 +112,19 @@ MISCONCEPTIONS = [
                 "All rows get the first row's offset. Where prompts differ in length, each row is at a position of its own.",
                 {"offset.unsqueeze": "offset[:1].unsqueeze"},
             ),
+            "offset_added_to_the_angles": (
+                "You add the offset to the angles. The offset is a number of positions, and one position rotates each pair by an angle of its own: only the first "
+                "pair's is 1 radian.",
+                {
+                    "angles[offset : ...]": "angles[: x.size(-2)] + offset",
+                    "turns = angles[...]": "turns = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)",
+                },
+            ),
+            "offset_of_the_rows_added_to_the_angles": (
+                "An offset for all rows works in your answer. With one for each row you add the offsets to the angles. An offset is a number of positions, and one "
+                "position rotates each pair by an angle of its own: only the first pair's is 1 radian.",
+                {"turns = angles[position.to(angles.device)]": "turns = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)"},
+            ),
             "row_offset_subtracted": (
                 "You subtract each row's offset from the positions, as one does for padding on the left. An offset is what came before the chunk: it is added.",
                 {"_ + steps": "steps - _"},
@@ -237,6 +250,16 @@ MISCONCEPTIONS = [
                 "You round the angles to the dtype of x before you take cosines. In half precision an angle of 200 is off by up to half a radian. Take cosines and "
                 "sines first, and then change the dtype.",
                 {"turns.cos": "turns.to(x.dtype).cos", "turns.sin": "turns.to(x.dtype).sin"},
+            ),
+            "halves_rotated_as_they_are": (
+                "You rotate half precision in half precision: cosines, sines and every product are rounded to three digits, as in Hugging Face's code. Go through float32, and back at the "
+                "end.",
+                {"wide = ...": "wide = x.dtype"},
+            ),
+            "cosines_of_float32_angles": (
+                "You round the angles to float32 before you take their cosines and sines. Far out, that is off by a visible angle. Take them in the angles' dtype, "
+                "and then change it.",
+                {"turns.cos": "turns.float().cos", "turns.sin": "turns.float().sin"},
             ),
             "always_in_float32": (
                 "You turn in float32 whatever comes in. That is right for halves, but float64 loses half its digits on the way.",
