@@ -136,8 +136,8 @@ def newest(draw):
 @pytest.fixture
 def loud(draw):
     """Vectors so large that scores reach some 10⁵."""
-    t_q = draw.size(2, 4)
-    return heads(draw, some_sizes(draw), t_q, t_q + draw.size(2, 5), scale=200.0)
+    t = draw.size(2, 4)
+    return heads(draw, some_sizes(draw), t, t, scale=200.0)
 
 
 @pytest.fixture

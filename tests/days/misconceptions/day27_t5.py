@@ -156,6 +156,13 @@ MISCONCEPTIONS = [
                     "return self.dropout(self.encoder.norm(x))"
                 },
             ),
+            "bias_kept_from_an_earlier_call": (
+                "You keep the biases of the first call of each length. A training step changes their table, and the kept ones stay what they were. Only the "
+                "buckets can be kept.",
+                {
+                    "self._bias(self.encoder_bias, _, bidirectional=True)": "self.__dict__.setdefault('kept', {}).setdefault(_, self._bias(self.encoder_bias, _, bidirectional=True))"
+                },
+            ),
             "one_table_for_both_stacks": (
                 "Your two stacks have one table of biases between them. Each has its own: the encoder's is halved for two directions, the decoder's is not, so the "
                 "same bucket means different distances.",
@@ -224,6 +231,26 @@ MISCONCEPTIONS = [
             "sources_mask_ignored_by_the_decoder": (
                 "Your decoder ignores `src_mask` where it looks at the source, and reads what the encoder made of padding.",
                 {"_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias + 0.0"},
+            ),
+            "minus_1e9_for_infinity": (
+                "You hide keys by −1e9 in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it attends to all of them; and in "
+                "float16 there is no −1e9. `BiasedAttention` recognizes hidden keys by their −∞.",
+                {
+                    "_hidden('src_mask', src_mask, src.size(0), bias)": "bias if src_mask is None else bias.masked_fill(~src_mask.unsqueeze(1), -1e9)",
+                    "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "bias if tgt_mask is None else bias.masked_fill(~tgt_mask.unsqueeze(1), -1e9)",
+                    "torch.where(earlier, bias, -math.inf)": "bias.masked_fill(~earlier.unsqueeze(1), -1e9)",
+                    "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias if src_mask is None else src_bias.masked_fill(~src_mask.unsqueeze(1), -1e9)",
+                },
+            ),
+            "lowest_number_for_infinity": (
+                "You hide keys by the lowest number of the dtype in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it "
+                "attends to all of them: to padding, or to the future. `BiasedAttention` recognizes hidden keys by their −∞.",
+                {
+                    "_hidden('src_mask', src_mask, src.size(0), bias)": "bias if src_mask is None else bias.masked_fill(~src_mask.unsqueeze(1), torch.finfo(bias.dtype).min)",
+                    "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "bias if tgt_mask is None else bias.masked_fill(~tgt_mask.unsqueeze(1), torch.finfo(bias.dtype).min)",
+                    "torch.where(earlier, bias, -math.inf)": "bias.masked_fill(~earlier.unsqueeze(1), torch.finfo(bias.dtype).min)",
+                    "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias if src_mask is None else src_bias.masked_fill(~src_mask.unsqueeze(1), torch.finfo(src_bias.dtype).min)",
+                },
             ),
             "a_large_number_for_infinity": (
                 "You hide keys by a large negative number in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it attends to "
