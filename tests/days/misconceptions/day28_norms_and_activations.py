@@ -434,6 +434,11 @@ MISCONCEPTIONS = [
                 RMS_FLOAT64_NARROWED,
                 {"wide = ...": "wide = x.float()"},
             ),
+            "gelu_number_by_number": (
+                "You go through the features one by one, and `torch.stack` refuses an empty list: a tensor without numbers has a result, too. A function of each feature needs "
+                "no loop.",
+                {"return _": "return torch.stack(list(_.flatten())).view(x.shape)"},
+            ),
             "gelu_in_place": (
                 GELU_IN_PLACE,
                 {"_.to(x.dtype)": "x.copy_(_)"},
@@ -493,6 +498,11 @@ MISCONCEPTIONS = [
             "mish_float64_narrowed": (
                 RMS_FLOAT64_NARROWED,
                 {"wide = ...": "wide = x.float()"},
+            ),
+            "mish_number_by_number": (
+                "You go through the features one by one, and `torch.stack` refuses an empty list: a tensor without numbers has a result, too. A function of each feature needs "
+                "no loop.",
+                {"return _": "return torch.stack(list(_.flatten())).view(x.shape)"},
             ),
             "mish_in_place": (
                 GELU_IN_PLACE,
