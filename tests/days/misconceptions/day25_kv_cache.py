@@ -164,6 +164,30 @@ MISCONCEPTIONS = [
                     "mask = kept[t_q][:, :t_k]"
                 },
             ),
+            "mask_inverted": (
+                "Your mask is True where a key is to be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
+                {"attention(query, key, value, mask, _)": "attention(query, key, value, ~mask, _)"},
+            ),
+            "mask_inverted_minus_infinity": (
+                "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. A chunk's last token then sees nothing, and "
+                "its output is NaN. Fill where the mask is False.",
+                {
+                    "heads, _ = ...": "wide = torch.promote_types(x.dtype, torch.float32)\n"
+                    "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                    "weights = scores.masked_fill(mask, float('-inf')).softmax(dim=-1).to(x.dtype)\n"
+                    "heads = self.dropout(weights) @ value"
+                },
+            ),
+            "mask_inverted_lowest": (
+                "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. A chunk's last token, for which nothing is "
+                "left, then sees all alike. Fill where the mask is False.",
+                {
+                    "heads, _ = ...": "wide = torch.promote_types(x.dtype, torch.float32)\n"
+                    "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                    "weights = scores.masked_fill(mask, torch.finfo(wide).min).softmax(dim=-1).to(x.dtype)\n"
+                    "heads = self.dropout(weights) @ value"
+                },
+            ),
             "square_mask": (
                 "Your mask is square, made for as many keys as queries. With a cache there are more keys: it is (T_q, T_k).",
                 {"mask = ...": "mask = torch.ones(t_q, t_q, dtype=torch.bool, device=x.device).tril()"},

@@ -210,6 +210,13 @@ MISCONCEPTIONS = [
                 "the future.",
                 {"torch.where(earlier, bias, -math.inf)": "bias + 0.0"},
             ),
+            "mask_with_a_row_for_each_query_as_it_is": (
+                "You take a mask with a row for each query as it is, and hide the future only beside a mask of padding. Published code does so, and leaves that to "
+                "the caller. Here no position sees a later one, whatever the mask says.",
+                {
+                    "torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None or tgt_mask.size(1) < tgt.size(1) else bias"
+                },
+            ),
             "causal_only_without_a_mask": (
                 "You hide later tokens only where no mask is given. A mask of padding, `(B, 1, T)`, does not hide them, so with it your decoder reads what it is "
                 "to predict.",
@@ -218,6 +225,14 @@ MISCONCEPTIONS = [
             "not_even_itself": (
                 "Your decoder hides the diagonal as well: a position must see itself. What stands there is the token before the one to predict.",
                 {"earlier = _": "earlier = _.tril(-1)"},
+            ),
+            "masks_inverted": (
+                "Your masks hide what they allow: True is what *may* be attended to, and you put −∞ where the mask is True. Put it where the mask is False.",
+                {
+                    "_hidden('src_mask', src_mask, src.size(0), bias)": "_hidden('src_mask', None if src_mask is None else ~src_mask, src.size(0), bias)",
+                    "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "_hidden('tgt_mask', None if tgt_mask is None else ~tgt_mask, tgt.size(0), bias)",
+                    "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "_hidden('src_mask', None if src_mask is None else ~src_mask, tgt.size(0), src_bias)",
+                },
             ),
             "targets_mask_ignored": (
                 "Your decoder ignores `tgt_mask`. It hides later tokens, and reads the padding before them.",
