@@ -97,6 +97,30 @@ MISCONCEPTIONS = of(
             "Your mask shows the later tokens and hides the earlier. True is what may be attended to.",
             {"_.tril": "_.triu"},
         ),
+        "mask_inverted": (
+            "Your mask is True where a key is to be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
+            {"mask": "~mask"},
+        ),
+        "mask_inverted_minus_infinity": (
+            "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. The last token then sees nothing, and its "
+            "output is NaN. Fill where the mask is False.",
+            {
+                "heads, _ = ...": "wide = torch.promote_types(query.dtype, torch.float32)\n"
+                "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                "weights = scores.masked_fill(mask, float('-inf')).softmax(dim=-1).to(value.dtype)\n"
+                "heads = weights @ value"
+            },
+        ),
+        "mask_inverted_lowest": (
+            "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. The last token, for which nothing is left, "
+            "then sees all alike. Fill where the mask is False.",
+            {
+                "heads, _ = ...": "wide = torch.promote_types(query.dtype, torch.float32)\n"
+                "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                "weights = scores.masked_fill(mask, torch.finfo(wide).min).softmax(dim=-1).to(value.dtype)\n"
+                "heads = weights @ value"
+            },
+        ),
         "mask_of_the_first_call": (
             "You keep the mask of the first call. Another call may have other lengths.",
             {"past = _": "past = self.__dict__.setdefault('past', _)"},
