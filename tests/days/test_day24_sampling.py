@@ -90,10 +90,10 @@ def sharpened(draw):
 
 @pytest.fixture
 def cut_twice(draw):
-    """Of the three likeliest two add up to p; of all, it takes three."""
-    shares = (0.30, 0.25, 0.20, 0.15, 0.10)
+    """Of the three most likely tokens two add up to p; of all, it takes four."""
+    shares = (0.34, 0.28, 0.12, 0.11, 0.10)
     logits = scores(draw, *[shares] * draw.size(2, 3), tail=draw.size(1, 2))
-    return {"logits": logits, "top_k": 3, "top_p": draw.uniform(0.6, 0.65).item()}
+    return {"logits": logits, "top_k": 3, "top_p": draw.uniform(0.79, 0.81).item()}
 
 
 def with_everything(draw, *leading, dtype="float32"):

@@ -49,6 +49,10 @@ MISCONCEPTIONS = [
                 "You cut nothing, whatever `top_k` is.",
                 {"3: top_k is not None and ...": "False"},
             ),
+            "top_k_ignored_beside_top_p": (
+                "Where both `top_k` and `top_p` are given, you cut by `top_p` alone. Both apply, one after the other.",
+                {"3: top_k is not None and _": "top_k is not None and _ and (top_p is None)"},
+            ),
             "top_k_one_too_many": (
                 "You keep k + 1 tokens. Counted from 0, the k-th largest is at index k − 1.",
                 {"kth = ...": "kth = scores.sort(dim=-1, descending=True).values[..., top_k : top_k + 1]"},

@@ -142,6 +142,11 @@ MISCONCEPTIONS = [
                 "With a cache nothing is hidden in your attention. That is right for a single new token. In a chunk of several, a token must not see the next ones.",
                 {"t_k - t_q": "t_k - t_q if cache is None else t_k"},
             ),
+            "later_chunks_see_their_future": (
+                "You mask the first chunk, and hide nothing once there is a past. That is right for a single new token. In a later chunk of several, too, a token "
+                "must not see the next ones.",
+                {"t_k - t_q": "t_k - t_q if t_q == t_k else t_k"},
+            ),
             "nothing_hidden": (
                 "Nothing is hidden in your attention: every token sees later ones.",
                 {"_.tril(t_k - t_q)": "_"},

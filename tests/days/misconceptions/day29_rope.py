@@ -120,6 +120,11 @@ MISCONCEPTIONS = [
                     "turns = angles[...]": "turns = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)",
                 },
             ),
+            "int_offset_added_to_the_angles": (
+                "An offset for each row works in your answer. An offset for all rows you add to the angles. It is a number of positions, and one position rotates each "
+                "pair by an angle of its own: only the first pair's is 1 radian.",
+                {"angles[offset : ...]": "angles[: x.size(-2)] + offset"},
+            ),
             "offset_of_the_rows_added_to_the_angles": (
                 "An offset for all rows works in your answer. With one for each row you add the offsets to the angles. An offset is a number of positions, and one "
                 "position rotates each pair by an angle of its own: only the first pair's is 1 radian.",
@@ -214,6 +219,15 @@ MISCONCEPTIONS = [
                 "You turn the wrong way: by −mθ. The minus belongs to the first of a pair. (A model trained your way would learn just as well; published weights "
                 "expect the paper's way.)",
                 {"turns.sin": "(-turns).sin"},
+            ),
+            "halves_turned_backwards": (
+                'With `layout="halves"` you rotate the wrong way: by −mθ. The minus belongs to the first of a pair, which is in the first half: "rotate half" is '
+                "(−second half, first half).",
+                {"cos, sin = _": "cos, sin = _\nsin = sin if layout == 'interleaved' else -sin"},
+            ),
+            "interleaved_turned_backwards": (
+                'With `layout="interleaved"` you rotate the wrong way: by −mθ. The minus belongs to the first of a pair.',
+                {"cos, sin = _": "cos, sin = _\nsin = sin if layout == 'halves' else -sin"},
             ),
             "cosine_and_sine_swapped": (
                 "You have exchanged cosine and sine. At position 0 nothing is turned: the cosine, which is 1 there, keeps a feature where it is.",

@@ -138,7 +138,10 @@ MISCONCEPTIONS = of(
         "mask_of_as_many_queries": (
             "You keep a mask for each number of queries. With another past, as many queries see other keys: a mask belongs to both lengths.",
             {
-                "past = _": "past = self.__dict__.setdefault(f'past{t_q}', _)\npast = torch.nn.functional.pad(past, (0, max(0, t_k - past.size(1))), value=True)[:, :t_k]"
+                "past = _": "kept = self.__dict__.setdefault('kept', {})\n"
+                "if t_q not in kept or kept[t_q].size(1) < t_k:\n"
+                "    kept[t_q] = _\n"
+                "past = kept[t_q][:, :t_k]"
             },
         ),
         # --- scores
