@@ -164,7 +164,7 @@ def small(draw, **more):
 def pair(draw, config, rows, length):
     """Texts of pairs of sentences: tokens, of which some have the id 0, and a segment for each."""
     tokens = draw.integers(0, config.vocab - 1, rows, length)
-    tokens[:, :1] = 0
+    tokens[:, length // 2 :][:, :1] = 0
     return {"tokens": tokens, "segments": draw.integers(0, config.segments - 1, rows, length)}
 
 

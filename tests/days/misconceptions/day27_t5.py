@@ -160,7 +160,8 @@ MISCONCEPTIONS = [
                 "You keep the biases of the first call of each length. A training step changes their table, and the kept ones stay what they were. Only the "
                 "buckets can be kept.",
                 {
-                    "self._bias(self.encoder_bias, _, bidirectional=True)": "self.__dict__.setdefault('kept', {}).setdefault(_, self._bias(self.encoder_bias, _, bidirectional=True))"
+                    "self._bias(self.encoder_bias, _, bidirectional=True)": "self.__dict__.setdefault('kept', {}).setdefault((_, True), self._bias(self.encoder_bias, _, bidirectional=True))",
+                    "self._bias(self.decoder_bias, _, bidirectional=False)": "self.__dict__.setdefault('kept', {}).setdefault((_, False), self._bias(self.decoder_bias, _, bidirectional=False))",
                 },
             ),
             "one_table_for_both_stacks": (
@@ -320,6 +321,10 @@ MISCONCEPTIONS = [
             "softmax_at_the_end": (
                 "You return log-probabilities, as `Generator` does. `T5` returns the scores.",
                 {"forward(): return _": "return _.log_softmax(dim=-1)"},
+            ),
+            "padding_index": (
+                "Your table takes token 0 for padding: where it is read, it learns nothing. The loss leaves padding out; the table has no padding index.",
+                {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
             ),
             "embeddings_scaled": (
                 "You multiply the embeddings by √d_model, as on day 10. There the table starts small; here it starts with deviation 1, and tokens enter without a "

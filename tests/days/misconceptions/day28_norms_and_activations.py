@@ -585,6 +585,10 @@ MISCONCEPTIONS = [
                 "Your gate is a GELU: that is GEGLU, of the same paper. SwiGLU has Swish, x · σ(x).",
                 {"gate * gate.sigmoid()": "F.gelu(gate)"},
             ),
+            "swiglu_quick_gelu_gate": (
+                "Your gate is x · σ(1.702 x), which is close to GELU. Swish has no factor here: x · σ(x).",
+                {"gate * gate.sigmoid()": "gate * (1.702 * gate).sigmoid()"},
+            ),
             "swiglu_sigmoid_gate": (
                 "Your gate is a sigmoid alone: that is GLU, with which it all began. Swish is x · σ(x), and can be larger than 1.",
                 {"1: gate * _": "_"},
