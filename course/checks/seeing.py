@@ -99,7 +99,7 @@ def takes_device(check: Check) -> bool:
 @contextmanager
 def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     """Within it, dropout draws what it draws every time, in one thread: a second one would only wait for
-    tensors this small. After it, everything is as it was before."""
+    tensors this small. After it, everything is as it was before, gradients switched on included."""
     if not check.tensors:
         yield
         return
@@ -108,7 +108,8 @@ def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     threads = torch.get_num_threads()
     on_cpu = device == "cpu"  # whose generator is always saved
     kind = "cuda" if on_cpu else torch.device(device).type
-    with torch.random.fork_rng([] if on_cpu else None, device_type=kind):
+    kept = torch.random.fork_rng([] if on_cpu else None, device_type=kind)
+    with kept, torch.enable_grad():
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
         if device != "cpu":
             torch.manual_seed(seed)

@@ -17,6 +17,7 @@ from variants.gpt import GPTConfig
 
 EMPTY = "a prompt may be empty, and what comes out is then empty too, not an error"
 LOADED = "weights saved after a call must load into a new model, key by key"
+KEPT = "whatever a layer keeps of one call must still be right in the next"
 ONES = "a batch, a text, a head or a stack of one is where squeezed axes go astray"
 LOUD = (
     "in a trained model some scores are very large, and the hidden ones must stay below all of them"
@@ -256,6 +257,17 @@ def test_attention_dropout(answer, build, alone, dropout):
     }
 
 
+@pytest.mark.watertight(KEPT)
+def test_attention_after_a_training_step(answer, build, given):
+    """A layer whose weights have changed computes with the new ones."""
+    layer = made(build, answer.CausalSelfAttention, given)
+    layer(given["x"])
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.mul_(1.5)
+    return {"output": layer(given["x"])}
+
+
 @pytest.mark.watertight(ONES)
 @pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1"])
 def test_attention_at_the_edge(answer, build, at_the_edge, edge):
@@ -415,6 +427,19 @@ def listed(names):
 def test_at_the_edge(answer, build, edge_of_a_model, edge):
     """One text, one token, one block, one head, heads of width 1, or a context of one token."""
     return {"logits": build(answer.GPT, edge_of_a_model["config"])(edge_of_a_model["tokens"])}
+
+
+@pytest.mark.watertight(KEPT)
+def test_after_a_training_step(answer, build, config, tokens):
+    """A model whose weights have changed computes with the new ones, forward and backward."""
+    model = build(answer.GPT, config)
+    model(tokens)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.25)
+    logits = model(tokens)
+    backward(logits)
+    return {"logits": logits, "gradients": telling(model)}
 
 
 @pytest.mark.watertight(EMPTY)

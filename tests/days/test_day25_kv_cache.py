@@ -11,6 +11,15 @@ NOTHING = "an empty chunk, which a loop over pieces may end with"
 HISTORY = "a kept graph holds on to the activations of every step, until memory is full"
 DTYPE = "a cache in float32 is twice as large as one in half precision, and its keys fit no halves"
 
+LAST = (
+    "published caches count with their first layer, and yours is asked for a position by every one"
+)
+STEP = "beams may change places at any time, also before every layer has its chunk"
+SEVERAL = "a server has a cache for each of its users"
+BUFFER = "a program may use the tensor of a chunk again"
+EXTRA = "memory is what a cache is short of"
+KEPT = "whatever a layer keeps of one call must still be right in the next"
+
 
 class Notes:
     """A cache that works, for attention to be tried with: it keeps all that it is given."""
@@ -50,6 +59,21 @@ def filled(cache, chunks):
         for name, place in (("first", 0), ("last", -1))
         for number, kind in enumerate(("keys", "values"))
     }
+
+
+def numbers_in(value):
+    """How many real numbers the tensors in it have room for, views of one memory counted once."""
+    rooms, left = {}, [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, torch.Tensor) and one.is_floating_point():
+            memory = one.untyped_storage()
+            rooms[memory.data_ptr()] = memory.nbytes() // one.element_size()
+        elif isinstance(one, dict):
+            left.extend(one.values())
+        elif isinstance(one, list | tuple):
+            left.extend(one)
+    return sum(rooms.values())
 
 
 def text(draw, lengths, n_layers=1, dtype="float32", **sizes):
@@ -159,6 +183,12 @@ def two_texts(draw):
 
 
 @pytest.fixture
+def next_text(draw):
+    """A text in chunks, the second of which comes first in the text after it."""
+    return text(draw, [draw.size(4, 5), 2, 3])
+
+
+@pytest.fixture
 def at_the_edge(draw, edge):
     """One size is 1."""
     return text(draw, [3, 1, 2], **{edge.split("=")[0]: 1})
@@ -197,17 +227,27 @@ def test_filled_to_the_last_place(answer, chunked):
 
 @pytest.mark.constant("length at first", "an empty cache holds nothing")
 def test_length(answer, spacious):
-    """`length` counts the tokens that every layer holds: it goes up once a chunk, with the last layer."""
+    """`length` counts the tokens that every layer holds: it goes up once a chunk."""
     cache = answer.KVCache(*spacious["sizes"])
     seen = {"length at first": cache.length}
+    for place, chunk in enumerate(spacious["chunks"], 1):
+        filled(cache, [chunk])
+        seen[f"length after chunk {place}"] = cache.length
+    return seen
+
+
+@pytest.mark.watertight(LAST)
+def test_length_in_the_middle_of_a_step(answer, spacious):
+    """`length` goes up with the last layer that has its chunk."""
+    cache = answer.KVCache(*spacious["sizes"])
+    filled(cache, spacious["chunks"][:1])
     *others, last = range(spacious["sizes"][0])
-    for place, (keys, values) in enumerate(spacious["chunks"], 1):
+    seen = {}
+    for place, (keys, values) in enumerate(spacious["chunks"][1:], 2):
         for layer in others:
             cache.update(layer, keys[layer], values[layer])
         seen[f"length before the last layer has chunk {place}"] = cache.length
         cache.update(last, keys[last], values[last])
-        seen[f"length after chunk {place}"] = cache.length
-    del seen["length before the last layer has chunk 1"]  # that of an empty cache again
     return seen
 
 
@@ -226,14 +266,63 @@ def test_reorder(answer, beams):
     return filled(cache, beams["chunks"][-1:])
 
 
+@pytest.mark.watertight(STEP)
+def test_reorder_in_the_middle_of_a_step(answer, beams):
+    """`reorder` moves all that is held, also where only some layers have the newest chunk."""
+    cache = answer.KVCache(*beams["sizes"])
+    rows = torch.tensor(beams["rows"], device=beams["chunks"][0][0].device)
+    seen = {}
+    for place, (keys, values) in enumerate(beams["chunks"], 1):
+        cache.update(0, keys[0], values[0])
+        cache.reorder(rows)
+        for layer in range(1, len(keys)):
+            held = cache.update(layer, keys[layer], values[layer])
+        seen |= {f"keys after chunk {place}": held[0].clone()}
+    nothing = keys[0][:, :, :0]
+    first = cache.update(0, nothing, nothing)
+    return seen | {"keys of the first layer": first[0], "values of the first layer": first[1]}
+
+
+@pytest.mark.watertight(SEVERAL)
+def test_two_caches(answer, spacious):
+    """Two caches hold what each of them was given."""
+    one, other = (answer.KVCache(*spacious["sizes"]) for _ in range(2))
+    first, second, third = spacious["chunks"]
+    filled(one, [first, second])
+    filled(other, [third])
+    seen = {"length of one": one.length, "length of the other": other.length}
+    return seen | filled(one, [third]) | {"length afterwards": other.length}
+
+
+@pytest.mark.watertight(BUFFER)
+def test_chunk_written_to_afterwards(answer, spacious):
+    """What the cache holds stays what it was when the chunk came."""
+    cache = answer.KVCache(*spacious["sizes"])
+    *before, last = [(key.clone(), value.clone()) for key, value in spacious["chunks"]]
+    filled(cache, before)
+    for key, value in before:
+        key.zero_()
+        value.zero_()
+    return filled(cache, [last])
+
+
+@pytest.mark.watertight(EXTRA)
+def test_no_other_tensor(answer, chunked):
+    """A cache that is full has room for `max_len` keys and values, and for nothing else."""
+    cache = answer.KVCache(*chunked["sizes"])
+    filled(cache, chunked["chunks"])
+    return {"numbers in tensors": numbers_in(vars(cache))}
+
+
 @pytest.mark.watertight(HISTORY)
 @pytest.mark.constant("wants a gradient", "it never does")
 def test_history(answer, spacious):
     """The cache keeps numbers, and not how they were computed."""
     keys, values = spacious["chunks"][0]
     given = wanting_gradients({"key": keys[0], "value": values[0]})
-    kept = answer.KVCache(*spacious["sizes"]).update(0, given["key"] * 2, given["value"] * 2)
-    wants = [one.requires_grad for one in kept]
+    cache = answer.KVCache(*spacious["sizes"])
+    kept = cache.update(0, given["key"] * 2, given["value"] * 2)
+    wants = [one.requires_grad for one in (*kept, cache.keys, cache.values)]
     return {"keys": kept[0].detach(), "values": kept[1].detach(), "wants a gradient": any(wants)}
 
 
@@ -306,6 +395,25 @@ def test_two_texts(answer, build, two_texts):
         for name, chunk, cache in zip(("one", "other"), pair, notes, strict=True):
             seen[f"chunk {place} of the {name} text"] = layer(chunk, cache, 0)
     return seen
+
+
+@pytest.mark.watertight(KEPT)
+def test_next_text(answer, build, next_text):
+    """After a text with a cache comes another with a cache of its own, in chunks of the same sizes."""
+    layer = build(answer.CachedSelfAttention, *next_text["made from"])
+    read_by(layer, next_text)
+    return read_by(layer, next_text | {"chunks": next_text["chunks"][1:]})
+
+
+@pytest.mark.watertight(KEPT)
+def test_after_a_training_step(answer, build, token_by_token):
+    """A layer whose weights have changed computes with the new ones."""
+    layer = build(answer.CachedSelfAttention, *token_by_token["made from"])
+    read_by(layer, token_by_token)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.mul_(1.5)
+    return read_by(layer, token_by_token)
 
 
 def test_state_dict(answer, build, in_chunks):

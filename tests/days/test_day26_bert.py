@@ -1,5 +1,7 @@
 """Day 26 · mask_tokens(tokens, mask_id, vocab, special, p=0.15, generator=None) and BERT(config)."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -14,6 +16,10 @@ from variants.bert import BERTConfig
 
 MANY = 20_000  # tokens: a share misses the nearer fortieth by 0.025, 7 deviations: less than once in 10⁹ runs
 
+VERY_MANY = 250_000  # a share misses the nearer hundredth by 0.005, 6.2 deviations
+HUNDREDTHS = "a share that is off by a hundredth shows in no single batch, and in every loss"
+KEPT = "whatever a model keeps of one call must still be right in the next"
+PADDING = "published code gives padding no gradient; here the table has no padding index"
 EVERY = "a rule that spares some tokens is a clue, and a small vocabulary makes it a large one"
 ALONE = "the published code chooses as many in each row; here each token is chosen for itself"
 ANY_SHAPE = "a corpus that is read piece by piece has rows of any shape, and at times an empty one"
@@ -56,6 +62,13 @@ def long_text(draw):
     """Some twenty thousand tokens of a large vocabulary, with special ones."""
     rows = draw.size(130, 150)
     return text(draw, rows, MANY // rows, vocab=draw.size(2000, 3000), special=3)
+
+
+@pytest.fixture
+def very_long_text(draw):
+    """A quarter of a million tokens."""
+    rows = draw.size(400, 500)
+    return text(draw, rows, VERY_MANY // rows, vocab=2 * draw.size(1000, 1500))
 
 
 @pytest.fixture
@@ -126,6 +139,11 @@ def twentieths(which):
     return round(20 * which.double().mean().item()) if which.numel() else "of none"
 
 
+def hundredths(which):
+    """The share of True, in hundredths."""
+    return round(100 * which.double().mean().item())
+
+
 def sizes_of(tensor):
     """The shape as a list."""
     return list(tensor.shape)
@@ -146,7 +164,7 @@ def small(draw, **more):
 def pair(draw, config, rows, length):
     """Texts of pairs of sentences: tokens, of which some have the id 0, and a segment for each."""
     tokens = draw.integers(0, config.vocab - 1, rows, length)
-    tokens[:, :1] = 0
+    tokens[:, length // 2 :][:, :1] = 0
     return {"tokens": tokens, "segments": draw.integers(0, config.segments - 1, rows, length)}
 
 
@@ -227,6 +245,20 @@ def dropping(draw):
 def texts_to_drop(draw, dropping):
     """Texts for that model."""
     return pair(draw, dropping, *draw.sizes(3, 6, 2))
+
+
+@pytest.fixture
+def halving(draw):
+    """A model without layers that drops one half, and has more tokens than features."""
+    config = small(draw, dropout=0.5, n_layers=0)
+    return replace(config, vocab=config.d_model + draw.size(8, 12))
+
+
+@pytest.fixture
+def many_texts(draw, halving):
+    """So many texts that the share that is dropped is near its probability, of the last tokens."""
+    given = pair(draw, halving, draw.size(300, 340), halving.context)
+    return given | {"tokens": given["tokens"] % (halving.vocab - halving.d_model) + halving.d_model}
 
 
 @pytest.fixture
@@ -390,6 +422,49 @@ def test_without_a_generator(answer, long_text, state):
     }
 
 
+@pytest.mark.watertight(HUNDREDTHS)
+@pytest.mark.constant(
+    "hundredths chosen",
+    "hundredths hidden",
+    "hundredths replaced",
+    "hundredths kept",
+    "twentieths of the random tokens in the lower half of the vocabulary",
+    "15%, and of them 80%, 10% and 10%; each token is as likely",
+)
+def test_shares_to_a_hundredth(answer, very_long_text):
+    """The shares are right to a hundredth: 15% are chosen, of which 80%, 10% and 10% have each fate."""
+    given = very_long_text
+    _, labels = masked(answer.mask_tokens, given)
+    inputs, _ = masked(answer.mask_tokens, given, p=1.0)
+    hidden, kept = inputs == given["mask_id"], inputs == given["tokens"]
+    replaced = ~(hidden | kept)
+    return {
+        "hundredths chosen": hundredths(labels != -100),
+        "hundredths hidden": hundredths(hidden),
+        "hundredths replaced": hundredths(replaced),
+        "hundredths kept": hundredths(kept),
+        "twentieths of the random tokens in the lower half of the vocabulary": twentieths(
+            inputs[replaced] < given["vocab"] // 2
+        ),
+        "shape": sizes_of(labels),
+    }
+
+
+@pytest.mark.watertight(
+    "the text is masked again in the next epoch, and labels are shifted in place"
+)
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_new_tensors(answer, given, p):
+    """What is done to inputs and labels afterwards does not reach the text, or the other one."""
+    tokens = given["tokens"].clone()
+    inputs, labels = masked(answer.mask_tokens, given | {"tokens": tokens}, p=p)
+    was = labels.clone()
+    inputs.fill_(-1)
+    seen = {"labels": labels - was, "text": tokens.clone()}
+    labels.fill_(-2)
+    return seen | {"text afterwards": tokens}
+
+
 @pytest.mark.watertight(ALONE)
 def test_rows_of_one_token(answer, rows_of_one, p):
     """Each token is chosen for itself: a row may have all its tokens chosen, or none."""
@@ -498,8 +573,29 @@ def test_second_call(answer, build, config, texts, full_texts):
 def test_gradients(answer, build, config, texts):
     """Gradients reach every parameter; the tied matrix has the sum of both its uses."""
     model = build(answer.BERT, config)
+    backward(model(texts["tokens"].clamp(min=1), texts["segments"]))
+    return {"gradients": telling(model)}
+
+
+@pytest.mark.watertight(PADDING)
+def test_gradients_of_token_0(answer, build, config, texts):
+    """The token of id 0 learns like every other."""
+    model = build(answer.BERT, config)
     backward(model(**texts))
     return {"gradients": telling(model)}
+
+
+@pytest.mark.watertight(KEPT)
+def test_after_a_training_step(answer, build, config, texts):
+    """A model whose weights have changed computes with the new ones, forward and backward."""
+    model = build(answer.BERT, config)
+    model(**texts)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.25)
+    logits = model(**texts)
+    backward(logits)
+    return {"logits": logits, "gradients": telling(model)}
 
 
 @pytest.mark.watertight("published weights belong to the ε with which they were trained")
@@ -556,6 +652,25 @@ def _not_dropped(model, x):
         for place, connection in enumerate(layer.sublayer):
             if not torch.equal(connection(x, lambda y: y + 1), connection.norm(x)):
                 yield f"layers.{index}.sublayer.{place}"
+
+
+@pytest.mark.watertight("dropped twice, or before the norm, more is lost than the config says")
+@pytest.mark.constant("tenths dropped", "it is the config's dropout")
+def test_dropout_of_the_embedding(answer, build, halving, many_texts):
+    """The normalized sum is dropped once; what is not dropped is that of evaluation, scaled up."""
+    model = build(answer.BERT, halving)
+    model.transform = torch.nn.Identity()
+    with torch.no_grad():
+        model.bias.zero_()
+        model.embed.weight[: halving.d_model].fill_(0.0).fill_diagonal_(1.0)
+    dropped = model(**many_texts)[
+        ..., : halving.d_model
+    ]  # compared with rows of an identity matrix
+    whole = model.eval()(**many_texts)[..., : halving.d_model]
+    return {
+        "tenths dropped": round(10 * (dropped == 0).double().mean().item()),
+        "what is not dropped": torch.where(dropped == 0, whole, dropped * 0.5),
+    }
 
 
 def test_evaluation_mode(answer, build, dropping, texts_to_drop):

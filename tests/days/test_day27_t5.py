@@ -12,6 +12,8 @@ from variants.t5 import T5Config
 
 BOTH_WAYS = [True, False]
 ROUNDED = "a logarithm that comes out as 2.9999999 for 3 puts a distance into the bucket below"
+NOT_CAUSAL = "published code takes a mask with a row for each query as it is, future included"
+KEPT = "a bias that is kept must be that of the table as it is now"
 EMPTY = "a padded source of length 0 must not turn the whole batch into NaN, nor listen to padding"
 
 
@@ -341,7 +343,15 @@ def test_encode(answer, build, config, pair, source_mask, shape):
 # --- T5: the decoder ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", ["None", "B 1 T", "1 1 T", "B T T", "1 T T"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "None",
+        "B 1 T",
+        "1 1 T",
+        *(pytest.param(f"{b} T T", marks=pytest.mark.watertight(NOT_CAUSAL)) for b in "B1"),
+    ],
+)
 def test_decode(answer, build, config, pair, memory, target_mask, shape):
     """The target is looked up and goes through the decoder: its past by distance, the memory without."""
     model = build(answer.T5, config)
@@ -354,7 +364,13 @@ def test_decode_with_a_padded_source(answer, build, config, pair, memory):
     return {"states": model.decode(memory, pair["src_mask"], pair["tgt"], None)}
 
 
-@pytest.mark.parametrize("allowed", ["no mask", "a mask that allows everything"])
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        "no mask",
+        pytest.param("a mask that allows everything", marks=pytest.mark.watertight(NOT_CAUSAL)),
+    ],
+)
 def test_later_tokens_are_invisible(answer, build, config, pair, memory, other_end, allowed):
     """States depend on no later token, whatever the mask says."""
     model = build(answer.T5, config)
@@ -391,6 +407,19 @@ def test_gradients(answer, build, config, pair):
     model = build(answer.T5, config)
     backward(model(**pair))
     return {"gradients": gradients(model)}
+
+
+@pytest.mark.watertight(KEPT)
+def test_after_a_training_step(answer, build, config, pair):
+    """A model whose weights have changed computes with the new ones, forward and backward."""
+    model = build(answer.T5, config)
+    model(**pair)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.25)
+    logits = model(**pair)
+    backward(logits)
+    return {"logits": logits, "gradients": gradients(model)}
 
 
 @pytest.mark.watertight("decoding begins with one sentence and one token")

@@ -8,6 +8,9 @@ from course.checks.authoring import DTYPES, HALVES, backward, gradients, wanting
 
 CURVES = ["none", "tanh"]
 LARGE = "features of 300 are common in a trained stack, and float16 ends at 65504"
+SHAPES = "one number alone, or none at all, has a shape like any other"
+KEPT = "whatever a module keeps of one call must still be right in the next"
+START = "published code starts with a deviation of its own"
 WIDE_GAIN = "in mixed precision the parameters are float32, and what they meet is not"
 
 
@@ -25,8 +28,11 @@ def vectors(draw, *shape, **how):
 
 
 def grouped(draw, *, eps=1e-5, **how):
-    """G groups of a few features, and tokens of as many features: no two sizes alike."""
-    groups, each, batch, time = draw.sizes(2, 6, 4)
+    """G groups of three features or more, and tokens of as many features: no two sizes alike.
+
+    In a group of two, n − 1 is 1: an unbiased variance would be the sum of the squares.
+    """
+    groups, each, batch, time = draw.sizes(3, 7, 4)
     return {
         "groups": groups,
         "eps": eps,
@@ -37,6 +43,16 @@ def grouped(draw, *, eps=1e-5, **how):
 def fitting(build, norm, given, **how):
     """The norm for these vectors in groups."""
     return build(norm, given["groups"], given["x"].size(-1), given["eps"], **how)
+
+
+def called_again(module, batches):
+    """What a module makes of a second batch, after its weights have changed."""
+    first, second = batches
+    module(first)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1.5)
+    return {"output": module(second), "output of the first batch": module(first)}
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -116,7 +132,7 @@ def given(draw):
 @pytest.fixture
 def given_of_rank(draw, leading):
     """One vector in groups, a list of vectors, or more leading dimensions."""
-    groups, each, *shape = draw.sizes(2, 6, leading + 2)
+    groups, each, *shape = draw.sizes(3, 7, leading + 2)
     return {"groups": groups, "eps": 1e-5, "x": vectors(draw, *shape, groups * each)}
 
 
@@ -172,8 +188,26 @@ def large_groups(draw):
 
 @pytest.fixture
 def bend(draw):
-    """Features where a curve bends, from −3 to 3."""
-    return draw.uniform(-3.0, 3.0, *draw.sizes(5, 8, 2))
+    """Features where a curve bends, from −6 to 6."""
+    return draw.uniform(-6.0, 6.0, *draw.sizes(5, 8, 2))
+
+
+@pytest.fixture
+def of_any_shape(draw, shape):
+    """A single number, or nothing."""
+    return draw.normal(*([] if shape == "()" else [*draw.sizes(2, 5, 2), 0]))
+
+
+@pytest.fixture
+def roomy(draw):
+    """Matrices of thousands of numbers, whose deviation is known to about 1%."""
+    return dict(zip(["d_model", "d_ff"], draw.sizes(60, 90, 2), strict=True))
+
+
+@pytest.fixture
+def two_batches(draw, given):
+    """A second batch of other lengths, for the same norm."""
+    return given["x"], vectors(draw, *draw.sizes(8, 10, 2), given["x"].size(-1))
 
 
 @pytest.fixture
@@ -313,6 +347,13 @@ def test_rms_norm_wide_gain(answer, build, of_dtype, dtype):
     return {"normed": build(answer.RMSNorm, of_dtype.size(-1), 1e-5)(of_dtype)}
 
 
+@pytest.mark.watertight(KEPT)
+def test_rms_norm_again(answer, build, two_batches):
+    """A second batch, with another gain, is normalized by itself."""
+    norm = build(answer.RMSNorm, two_batches[0].size(-1), 1e-5)
+    return called_again(norm, two_batches)
+
+
 # --- GroupNorm ------------------------------------------------------------------------------------
 
 
@@ -419,6 +460,12 @@ def test_group_norm_wide_gain(answer, build, given_of_dtype, dtype):
     return {"normed": fitting(build, answer.GroupNorm, given_of_dtype)(given_of_dtype["x"])}
 
 
+@pytest.mark.watertight(KEPT)
+def test_group_norm_again(answer, build, given, two_batches):
+    """A second batch, with another gain and bias, is normalized by itself."""
+    return called_again(fitting(build, answer.GroupNorm, given), two_batches)
+
+
 # --- gelu -----------------------------------------------------------------------------------------
 
 
@@ -465,6 +512,13 @@ def test_gelu_left_tail_of_halves(answer, left_tail, approximate, dtype):
     return {"output": answer.gelu(left_tail, approximate)}
 
 
+@pytest.mark.watertight(SHAPES)
+@pytest.mark.parametrize("shape", ["()", "(…, 0)"])
+def test_gelu_of_any_shape(answer, of_any_shape, shape):
+    """A single number has a result of its own; of no numbers comes none."""
+    return {curve: answer.gelu(of_any_shape, curve) for curve in CURVES}
+
+
 # --- mish -----------------------------------------------------------------------------------------
 
 
@@ -505,6 +559,13 @@ def test_mish_left_tail_of_halves(answer, left_tail, dtype):
     return {"output": answer.mish(left_tail)}
 
 
+@pytest.mark.watertight(SHAPES)
+@pytest.mark.parametrize("shape", ["()", "(…, 0)"])
+def test_mish_of_any_shape(answer, of_any_shape, shape):
+    """A single number has a result of its own; of no numbers comes none."""
+    return {"output": answer.mish(of_any_shape)}
+
+
 # --- SwiGLU ---------------------------------------------------------------------------------------
 
 
@@ -530,6 +591,24 @@ def test_swiglu_gradients(answer, build, widths, tokens):
     inputs = wanting_gradients({"x": tokens})
     backward(module(**inputs))
     return {"gradients": gradients(inputs) | gradients(module)}
+
+
+@pytest.mark.watertight(KEPT)
+def test_swiglu_again(answer, build, widths, tokens):
+    """After a training step the output is that of the new weights."""
+    return called_again(build(answer.SwiGLU, **widths), (tokens, tokens[:1, 1:]))
+
+
+@pytest.mark.watertight(START)
+@pytest.mark.constant("weights not like those of nn.Linear", "there is none")
+def test_swiglu_start(answer, roomy):
+    """The initial weights are those of `nn.Linear`: uniform within ±1/√n for n inputs."""
+    odd = []
+    for name, parameter in answer.SwiGLU(**roomy).named_parameters():
+        unit = parameter.detach() * parameter.size(1) ** 0.5
+        if not (unit.abs().max() <= 1.001 and 0.54 < unit.std() < 0.61):  # 1/√3 is 0.577
+            odd.append(name)
+    return {"weights not like those of nn.Linear": len(odd)} | roomy
 
 
 @pytest.mark.watertight("one NaN on the way back ends a run, hours after the loss looked well")

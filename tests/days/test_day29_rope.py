@@ -10,6 +10,11 @@ LAYOUTS = ["interleaved", "halves"]
 SINGLE = "a batch, a head or a pair of one is where squeezed and broadcast axes go astray"
 NOTHING = "an empty chunk, which a loop over pieces may end with"
 MEMORY = "heads are split by a transposition, and not every view of the result is to be had"
+RANKS = "published code rotates `(B, h, T, head_dim)`, and fewer or more axes are an extra"
+ROWS = "offsets of their own are for serving prompts of different lengths side by side"
+WIDE = "published tables are in float32, and yours may be in float64"
+FAR = "at position 10⁵ an angle in float32 is off by 0.004"
+AGAIN = "a table that is kept from an earlier call must belong to this one"
 OTHER_RANKS = "one offset for each row, in front of other axes than heads"
 
 
@@ -70,7 +75,7 @@ def other_base(draw, table_size):
 @pytest.fixture
 def model_size(draw):
     """As wide as real heads, and longer than half precision can count."""
-    return {"head_dim": draw.choice([64, 80, 96, 128]), "max_len": draw.size(300, 400)}
+    return {"head_dim": draw.choice([64, 80, 96, 128]), "max_len": draw.size(2100, 2200)}
 
 
 @pytest.fixture
@@ -178,6 +183,30 @@ def wide_angles(draw, dtype):
 
 
 @pytest.fixture
+def many(draw, dtype):
+    """So many numbers that their roundings can be counted."""
+    return chunk(draw, [5, 7], draw.size(12, 16), 16, 0, 1, dtype=dtype)
+
+
+@pytest.fixture
+def far(draw):
+    """The rows of a table that are far out."""
+    b, h, t, pairs = sizes(draw)
+    first = float(draw.size(100_000, 200_000))
+    angles = table_of(draw, t, pairs, "float64")
+    one_step = angles[1]
+    return {"x": draw.normal(b, h, t, 2 * pairs), "angles": angles + first * one_step}
+
+
+@pytest.fixture
+def two_tables(draw):
+    """A sequence, and two tables of one size with bases of their own."""
+    b, h, t, pairs = sizes(draw)
+    x = draw.normal(b, h, t, 2 * pairs)
+    return x, table_of(draw, t, pairs), table_of(draw, t, pairs)
+
+
+@pytest.fixture
 def strided(draw, axes):
     """x cut from a tensor in which heads and time, or time and features, lay the other way round."""
     b, h, t, pairs = sizes(draw)
@@ -223,6 +252,17 @@ def test_angles_of_a_model(answer, model_size):
     return {"angles": in_float32(angles), "holds at least float32": wide}
 
 
+@pytest.mark.watertight(AGAIN)
+def test_angles_again(answer, table_size, other_base):
+    """A table is made for its own sizes and base, also after an earlier one was written to."""
+    for earlier in (table_size, other_base, table_size):
+        answer.rope_angles(**earlier).zero_()
+    return {
+        "angles": in_float32(answer.rope_angles(**other_base)),
+        "angles of the usual base": in_float32(answer.rope_angles(**table_size)),
+    }
+
+
 @pytest.mark.watertight("a single pair, a single position, or none")
 @pytest.mark.parametrize("edge", ["head_dim=2", "max_len=2", "max_len=0"])
 def test_smallest_tables(answer, edge_of_table, edge):
@@ -250,6 +290,7 @@ def test_square(answer, square, layout):
     return {"output": answer.apply_rope(**square, layout=layout)}
 
 
+@pytest.mark.watertight(RANKS)
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_leading_axes(answer, of_rank, leading):
     """Any number of axes may stand before time."""
@@ -290,12 +331,14 @@ def test_in_pieces(answer, in_pieces):
     }
 
 
+@pytest.mark.watertight(ROWS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_offset_of_each_row(answer, rows, layout):
     """Each row of the batch may start at a position of its own."""
     return {"output": answer.apply_rope(**rows, layout=layout)}
 
 
+@pytest.mark.watertight(ROWS)
 def test_offset_of_each_row_square(answer, square_rows):
     """With as many rows as heads and tokens, an offset still belongs to a row."""
     return {"output": answer.apply_rope(**square_rows)}
@@ -319,6 +362,7 @@ def test_gradients(answer, later, layout):
     return {"gradients": gradients(x)}
 
 
+@pytest.mark.watertight(ROWS)
 def test_gradients_of_each_row(answer, rows):
     """Gradients pass where each row starts at a position of its own."""
     x = wanting_gradients({"x": rows["x"]})
@@ -329,6 +373,7 @@ def test_gradients_of_each_row(answer, rows):
 # --- Dtypes, memory, edges ------------------------------------------------------------------------
 
 
+@pytest.mark.watertight(WIDE)
 @pytest.mark.parametrize("dtype", ["float64"])
 def test_wide_angles(answer, wide_angles, dtype):
     """Angles in float64, as the table may have them, leave float32 queries in float32."""
@@ -339,6 +384,32 @@ def test_wide_angles(answer, wide_angles, dtype):
 def test_dtype(answer, of_dtype, dtype):
     """The result has the dtype of x, and its angles are not rounded to it."""
     return {"output": answer.apply_rope(**of_dtype)}
+
+
+@pytest.mark.watertight("in half precision a product is rounded before the difference is taken")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.constant("is rounded only once", "what is computed in float32 is rounded at the end")
+def test_halves_are_rotated_in_float32(answer, many, dtype):
+    """Half precision gives what float32 gives, rounded once, at the end."""
+    output = answer.apply_rope(**many)
+    in_float32 = answer.apply_rope(many["x"].float(), many["angles"]).to(output.dtype)
+    differing = (output != in_float32).double().mean().item()
+    return {"output": output, "is rounded only once": differing < 0.02}
+
+
+@pytest.mark.watertight(FAR)
+def test_far_positions(answer, far):
+    """Cosines and sines are those of the angles as they are, in float64 where the table is."""
+    return {"output": answer.apply_rope(far["x"], far["angles"].cpu())}
+
+
+@pytest.mark.watertight(AGAIN)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_another_table(answer, two_tables, layout):
+    """A second table of the same size rotates by its own angles."""
+    x, first, second = two_tables
+    answer.apply_rope(x, first, layout=layout).zero_()
+    return {"output": answer.apply_rope(x, second, layout=layout)}
 
 
 @pytest.mark.watertight(MEMORY)

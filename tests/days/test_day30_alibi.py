@@ -1,8 +1,11 @@
 """Day 30 · alibi_slopes(n_heads), alibi_bias(n_heads, t_q, t_k)."""
 
 import pytest
+import torch
 
 NO_QUERIES = "an empty chunk of queries, whose bias still has its three axes"
+AGAIN = "a bias that is kept for the next call must survive what its caller does to it"
+DEFAULT = "whoever changes torch's default dtype expects tensors of it"
 ALONE = "a single position, which has no distance to anything"
 
 
@@ -119,6 +122,24 @@ def test_very_few_heads(answer, very_few):
     return {f"slopes of {name}": answer.alibi_slopes(n) for name, n in very_few.items()}
 
 
+@pytest.mark.watertight(DEFAULT)
+def test_default_dtype(answer, published):
+    """Slopes have torch's default dtype, also where it is float64."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        return {"slopes": answer.alibi_slopes(published)}
+    finally:
+        torch.set_default_dtype(usual)
+
+
+@pytest.mark.watertight(AGAIN)
+def test_slopes_again(answer, published):
+    """Slopes are the same at the second call, after the first ones were written to."""
+    answer.alibi_slopes(published).zero_()
+    return {"slopes": answer.alibi_slopes(published)}
+
+
 # --- The bias -------------------------------------------------------------------------------------
 
 
@@ -145,6 +166,19 @@ def test_the_newest_token(answer, newest):
 def test_bias_of_one_head(answer, one_head):
     """With one head the bias keeps its three axes."""
     return {"bias": answer.alibi_bias(**one_head)}
+
+
+@pytest.mark.watertight(AGAIN)
+def test_bias_again(answer, uneven, chunk):
+    """A later call has the bias of its own sizes, after earlier ones were written to."""
+    for earlier in (uneven, chunk, chunk | {"n_heads": uneven["n_heads"]}):
+        answer.alibi_bias(**earlier)[0, 0, 0] = 1.0
+    shorter = chunk | {"t_k": chunk["t_k"] - 1}
+    return {
+        "bias": answer.alibi_bias(**uneven),
+        "bias of a chunk": answer.alibi_bias(**chunk),
+        "bias of fewer keys": answer.alibi_bias(**shorter),
+    }
 
 
 @pytest.mark.watertight(ALONE)

@@ -1,10 +1,19 @@
 """Day 31 · GroupedQueryAttention(d_model, n_heads, n_kv_heads)."""
 
+import math
+
 import pytest
+import torch
+from torch.overrides import TorchFunctionMode
 
 from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
 
 EDGES = "a batch, a sequence, a group or a head of one is where squeezed axes go astray"
+STORED = "published code repeats the keys, and fewer of them in memory is what groups are for"
+LOUD = (
+    "in a trained model some scores are very large, and the hidden ones must stay below all of them"
+)
+KEPT = "whatever a layer keeps of one call must still be right in the next"
 EMPTY = "an empty prompt, or a chunk without queries, is a shape like any other"
 
 
@@ -47,6 +56,23 @@ def sizes_of(given):
 def inputs_of(given):
     """What the module is called with: all the tensors."""
     return {name: value for name, value in given.items() if not isinstance(value, int)}
+
+
+class Stored(TorchFunctionMode):
+    """Counts the tensors made within it whose memory has room for exactly so many numbers."""
+
+    def __init__(self, numbers):
+        super().__init__()
+        self.numbers = numbers
+        self.count = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        for one in made if isinstance(made, tuple | list) else [made]:
+            if isinstance(one, torch.Tensor) and one.is_floating_point():
+                room = one.untyped_storage().nbytes() // one.element_size()
+                self.count += room == self.numbers
+        return made
 
 
 # --- Inputs ---------------------------------------------------------------------------------------
@@ -105,6 +131,29 @@ def chunk(draw):
 def newest(draw):
     """One query, and the keys of all that came before it."""
     return heads(draw, some_sizes(draw), 1, draw.size(5, 12))
+
+
+@pytest.fixture
+def loud(draw):
+    """Vectors so large that scores reach some 10⁵."""
+    t = draw.size(2, 4)
+    return heads(draw, some_sizes(draw), t, t, scale=200.0)
+
+
+@pytest.fixture
+def shared(draw):
+    """A chunk, of which no tensor is by accident as large as keys that are repeated."""
+    sizes = some_sizes(draw, B=2, groups=3, share=4, d_k=draw.choice([5, 7]))
+    return heads(draw, sizes, 3, draw.choice([11, 13]))
+
+
+@pytest.fixture
+def longer(draw, chunk):
+    """As many queries as before, the last of more keys."""
+    b, groups, t_k, d_k = chunk["key"].shape
+    more = draw.size(2, 4)
+    kept = {name: draw.normal(b, groups, t_k + more, d_k) for name in ("key", "value")}
+    return kept | {"query": draw.normal(*chunk["query"].shape)}
 
 
 @pytest.fixture
@@ -173,6 +222,49 @@ def test_a_chunk(answer, build, chunk):
     """Several queries are the last positions: each sees all that was kept, and its own chunk causally."""
     module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     return {"joined heads": module.attend(**inputs_of(chunk))}
+
+
+@pytest.mark.watertight(STORED)
+@pytest.mark.constant("tensors with keys or values for each query head", "they are shared")
+def test_keys_are_not_repeated(answer, build, shared):
+    """No tensor holds keys or values once for each query head."""
+    module = build(answer.GroupedQueryAttention, *sizes_of(shared))
+    numbers = math.prod(shared["key"].shape) // shared["n_kv_heads"] * shared["n_heads"]
+    with Stored(numbers) as stored:
+        joined = module.attend(**inputs_of(shared))
+    return {
+        "joined heads": joined,
+        "tensors with keys or values for each query head": stored.count,
+    }
+
+
+@pytest.mark.watertight(LOUD)
+def test_large_scores(answer, build, loud):
+    """Very large scores give outputs, and what is hidden stays hidden."""
+    module = build(answer.GroupedQueryAttention, *sizes_of(loud))
+    return {"joined heads": module.attend(**inputs_of(loud))}
+
+
+@pytest.mark.watertight(KEPT)
+def test_another_past(answer, build, chunk, longer):
+    """As many queries with a longer past, and then with the first one again, see what is theirs."""
+    module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
+    module.attend(**inputs_of(chunk))
+    return {
+        "longer": module.attend(**longer),
+        "as at first": module.attend(**inputs_of(chunk)),
+    }
+
+
+@pytest.mark.watertight(KEPT)
+def test_after_a_training_step(answer, build, given):
+    """A module whose weights have changed computes with the new ones."""
+    module = build(answer.GroupedQueryAttention, *sizes_of(given))
+    module(**inputs_of(given))
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1.5)
+    return {"output": module(**inputs_of(given))}
 
 
 # --- The output -----------------------------------------------------------------------------------

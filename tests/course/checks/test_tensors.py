@@ -168,6 +168,17 @@ def test_a_check_on_a_device_gives_back_that_device_s_generators(monkeypatch, de
     assert forked == [(None, device)]
 
 
+def test_gradients_are_computed_after_a_check():
+    """An answer that switches gradients off for good does so within its check alone."""
+    day = DAYS[23]
+    judge = Judge(day)
+    [forgetful] = [one for one in judge.misconceptions if one.id == "gradients_off_for_good"]
+    for check in judge.checks:
+        if check.name == "test_gradients_afterwards":
+            judge.see(check, forgetful.module(day))
+    assert torch.is_grad_enabled()
+
+
 def test_half_precision_is_held_to_float32():
     """The tolerance of a half is a few of its roundings of the result, whatever came up on the way."""
     check = next(check for check in load_checks(DAY) if check.name == "test_dtype[bfloat16]")

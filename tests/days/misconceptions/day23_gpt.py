@@ -15,6 +15,10 @@ MISCONCEPTIONS = [
                     "self.w_qkv(x).chunk(3, dim=-1)": "self.w_q(x), self.w_k(x), self.w_v(x)",
                 },
             ),
+            "weights_kept_from_an_earlier_call": (
+                "You keep the weights of `w_qkv` as they were at the first call. A training step changes them: use the layer itself each time.",
+                {"self.w_qkv(x)": "F.linear(x, self.__dict__.setdefault('kept', self.w_qkv.weight + 0), self.w_qkv.bias)"},
+            ),
             "no_biases": (
                 "Your projections have no biases. LLaMA leaves them out; GPT-2 has one in each.",
                 {
@@ -142,6 +146,24 @@ MISCONCEPTIONS = [
                 "for *may be attended to*.",
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)"},
             ),
+            "visible_scores_are_minus_infinity": (
+                "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. Each token sees the later ones alone, and the "
+                "last one sees nothing, so that its output is NaN. Fill where the mask is False.",
+                {
+                    "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
+                    "scores = scores.masked_fill(mask, -math.inf)\n"
+                    "heads = self.dropout(scores.softmax(dim=-1)) @ value"
+                },
+            ),
+            "visible_scores_are_lowest": (
+                "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. Each token sees the later ones alone, and "
+                "the last one, for which nothing is left, all alike. Fill where the mask is False.",
+                {
+                    "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
+                    "scores = scores.masked_fill(mask, torch.finfo(scores.dtype).min)\n"
+                    "heads = self.dropout(scores.softmax(dim=-1)) @ value"
+                },
+            ),
             "hidden_scores_are_zero": (
                 "You multiply the scores by the mask, so a hidden score is 0. That is no low score: its exponential is 1, and the future is seen as well as "
                 "anything of middling interest.",
@@ -242,6 +264,11 @@ MISCONCEPTIONS = [
                 "You drop in evaluation mode as well. A function such as `F.scaled_dot_product_attention(…, dropout_p)` does not know the module's mode unless it "
                 "is told.",
                 {"self.dropout": "lambda w: F.dropout(w, self.dropout.p)"},
+            ),
+            "functional_dropout_by_default": (
+                "You call `F.dropout` with nothing but the weights. It then drops one half, whatever the caller asked for, and in evaluation mode, too: its defaults "
+                "are `p=0.5` and `training=True`. An `nn.Dropout` knows its probability and its mode.",
+                {"self.dropout": "F.dropout"},
             ),
             "dropout_by_default": (
                 "Where the caller names no probability, you drop a tenth. The default is 0 here.",
@@ -353,6 +380,10 @@ MISCONCEPTIONS = [
                 {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
             ),
             # --- GPT: the blocks and their norms
+            "positions_kept_from_an_earlier_call": (
+                "You keep the position vectors of the first call of each length. A training step changes their table, and the kept ones stay what they were.",
+                {"self.positions(positions)": "self.__dict__.setdefault('kept', {}).setdefault(tokens.size(1), self.positions(positions))"},
+            ),
             "one_block_many_times": (
                 "You go through one and the same block N times: `[block] * n` repeats a reference, it copies nothing. Each of the N has weights of its own.",
                 {"clones(block, _)": "nn.ModuleList([block] * _)"},

@@ -49,6 +49,10 @@ MISCONCEPTIONS = [
                 "You cut nothing, whatever `top_k` is.",
                 {"3: top_k is not None and ...": "False"},
             ),
+            "top_k_ignored_beside_top_p": (
+                "Where both `top_k` and `top_p` are given, you cut by `top_p` alone. Both apply, one after the other.",
+                {"3: top_k is not None and _": "top_k is not None and _ and (top_p is None)"},
+            ),
             "top_k_one_too_many": (
                 "You keep k + 1 tokens. Counted from 0, the k-th largest is at index k − 1.",
                 {"kth = ...": "kth = scores.sort(dim=-1, descending=True).values[..., top_k : top_k + 1]"},
@@ -166,6 +170,10 @@ MISCONCEPTIONS = [
                 "Of equally likely tokens you let those of higher ids into the nucleus first. They enter in the order of their ids: sort so that equals stay in "
                 "order.",
                 {"_.sort(dim=-1, descending=True, stable=True)": "(one.flip(-1) for one in _.sort(dim=-1, stable=True))"},
+            ),
+            "top_p_one_more_where_exact": (
+                "Where the likeliest tokens add up to exactly p, you keep one more. The set is complete as soon as its sum *reaches* p.",
+                {"before >= top_p": "before > top_p"},
             ),
             "top_p_0_leaves_nothing": (
                 "With p = 0 no token is left in your answer, and 0 divided by 0 is NaN. The likeliest always stays.",
@@ -431,6 +439,11 @@ MISCONCEPTIONS = [
                     "    for module, training in modes.items():\n"
                     "        pass"
                 },
+            ),
+            "gradients_off_for_good": (
+                "You switch gradients off, and never on again. Whoever samples in the middle of a training run cannot train afterwards. `torch.no_grad()`, as a "
+                "decorator or in a `with`, ends by itself.",
+                {"torch.no_grad()": "", "model.eval()": "model.eval()\ntorch.set_grad_enabled(False)"},
             ),
             "gradients_kept": (
                 "Every step keeps what a `backward` would need, for the whole text. Nobody will ask: a drawn token has no gradient. The decorator above the "

@@ -64,6 +64,16 @@ MISCONCEPTIONS = [
                 {"sizes = ...": "sizes = n_layers, batch, n_heads, max_len + 1, d_k"},
             ),
             # --- the cache: its length
+            "counters_of_the_class": (
+                "All your caches count together: what belongs to one of them is kept in the class, and a new cache starts the others from 0 again. `self.` makes it "
+                "the cache's own.",
+                {"self.lengths = ...": "type(self).lengths = [0] * n_layers"},
+            ),
+            "room_for_a_third": (
+                "Your cache has memory for more than its keys and values: a third tensor as large as they are. Memory is what limits how many texts can be "
+                "generated side by side.",
+                {"self.lengths = ...": "self.spare = torch.empty_like(self.keys)\nself.lengths = [0] * n_layers"},
+            ),
             "counted_by_every_layer": (
                 "Your `length` goes up with every layer that has its chunk, so it ends as many times too large as there are layers. It counts tokens, and a token "
                 "is one, however many layers keep something of it.",
@@ -102,6 +112,10 @@ MISCONCEPTIONS = [
                     "self.values[:, :, :, :held] = ...": "self.values[0, :, :, :held] = self.values[0, rows, :, :held]",
                 },
             ),
+            "rows_moved_as_far_as_all_layers_hold": (
+                "`reorder` moves as many places as *every* layer holds. In the middle of a step some layers hold more: their newest chunk stays with the old rows.",
+                {"max(self.lengths)": "self.length"},
+            ),
             "rows_the_other_way": (
                 "You read `rows` the other way round: row i is to become what row `rows[i]` was, and not to go there.",
                 {
@@ -128,6 +142,11 @@ MISCONCEPTIONS = [
                 "With a cache nothing is hidden in your attention. That is right for a single new token. In a chunk of several, a token must not see the next ones.",
                 {"t_k - t_q": "t_k - t_q if cache is None else t_k"},
             ),
+            "later_chunks_see_their_future": (
+                "You mask the first chunk, and hide nothing once there is a past. That is right for a single new token. In a later chunk of several, too, a token "
+                "must not see the next ones.",
+                {"t_k - t_q": "t_k - t_q if t_q == t_k else t_k"},
+            ),
             "nothing_hidden": (
                 "Nothing is hidden in your attention: every token sees later ones.",
                 {"_.tril(t_k - t_q)": "_"},
@@ -139,6 +158,40 @@ MISCONCEPTIONS = [
             "itself_hidden": (
                 "No token sees itself in your attention. The last key that it may see is its own.",
                 {"t_k - t_q": "t_k - t_q - 1"},
+            ),
+            "mask_of_an_earlier_chunk": (
+                "You keep a mask for each size of chunk. How far a chunk's tokens see depends on what came before it as well: with a new cache the mask of an earlier "
+                "text lets them see their future.",
+                {
+                    "mask = _": "kept = self.__dict__.setdefault('kept', {})\n"
+                    "if t_q not in kept or kept[t_q].size(1) < t_k:\n"
+                    "    kept[t_q] = _\n"
+                    "mask = kept[t_q][:, :t_k]"
+                },
+            ),
+            "mask_inverted": (
+                "Your mask is True where a key is to be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
+                {"attention(query, key, value, mask, _)": "attention(query, key, value, ~mask, _)"},
+            ),
+            "mask_inverted_minus_infinity": (
+                "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. A chunk's last token then sees nothing, and "
+                "its output is NaN. Fill where the mask is False.",
+                {
+                    "heads, _ = ...": "wide = torch.promote_types(x.dtype, torch.float32)\n"
+                    "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                    "weights = scores.masked_fill(mask, float('-inf')).softmax(dim=-1).to(x.dtype)\n"
+                    "heads = self.dropout(weights) @ value"
+                },
+            ),
+            "mask_inverted_lowest": (
+                "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. A chunk's last token, for which nothing is "
+                "left, then sees all alike. Fill where the mask is False.",
+                {
+                    "heads, _ = ...": "wide = torch.promote_types(x.dtype, torch.float32)\n"
+                    "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                    "weights = scores.masked_fill(mask, torch.finfo(wide).min).softmax(dim=-1).to(x.dtype)\n"
+                    "heads = self.dropout(weights) @ value"
+                },
             ),
             "square_mask": (
                 "Your mask is square, made for as many keys as queries. With a cache there are more keys: it is (T_q, T_k).",

@@ -22,6 +22,11 @@ MISCONCEPTIONS = [
                 "all of them lie below 0.8, and all are hidden. Draw again, or cut between 0 and p.",
                 {"fate = ...": "fate = draw"},
             ),
+            "a_hundredth_off": (
+                "Your shares are near 80, 10 and 10 percent of the chosen tokens, and not equal to them: one of your bounds is off by a hundredth or more. Cut one "
+                "draw from 0 to 1 at 0.8 and at 0.9.",
+                {"fate < 0.8": "fate < 0.81", "fate >= 0.8": "fate >= 0.81", "fate < 0.9": "fate < 0.91"},
+            ),
             "one_fate_for_all": (
                 "You draw once, and all chosen tokens share that fate: all hidden, all random, or all as they were. Each has a draw of its own.",
                 {"fate = ...": "fate = torch.rand((), generator=generator, device=tokens.device).expand(tokens.shape)"},
@@ -170,6 +175,10 @@ MISCONCEPTIONS = [
                 "each stands at its place.",
                 {"labels = ...": "labels = tokens[chosen]"},
             ),
+            "text_for_labels": (
+                "Where everything is chosen, your labels are the text itself and no tensor of their own: whoever changes one changes the other.",
+                {"labels = _": "labels = _ if p < 1 or len(list(special)) else tokens"},
+            ),
             "labels_first": (
                 "You return the labels first. The inputs come first.",
                 {"return _, labels": "return labels, _"},
@@ -304,6 +313,10 @@ MISCONCEPTIONS = [
                     "self.positions(positions)": "self.positions(self.known)",
                 },
             ),
+            "positions_kept_from_an_earlier_call": (
+                "You keep the position vectors of the first call of each length. A training step changes their table, and the kept ones stay what they were.",
+                {"self.positions(positions)": "self.__dict__.setdefault('kept', {}).setdefault(tokens.size(1), self.positions(positions))"},
+            ),
             "positions_in_the_state_dict": (
                 "Your state dict holds a table of positions' numbers, as a buffer. They are 0, 1, 2 …: there is nothing to save, and published weights have no "
                 "such entry.",
@@ -425,6 +438,10 @@ MISCONCEPTIONS = [
             "dropout_before_the_norm": (
                 "You drop features of the embedding before they are normed. The norm comes first, then the dropout.",
                 {"self.dropout(self.norm(x))": "self.norm(self.dropout(x))"},
+            ),
+            "tokens_dropped_too": (
+                "You drop features of the tokens' embeddings, and then features of the normalized sum. The embedding has one dropout: after its norm.",
+                {"self.embed(tokens)": "self.dropout(self.embed(tokens))"},
             ),
             "embedding_not_dropped": (
                 "The embedding is not dropped in your answer. The config's dropout is for it, too.",

@@ -156,6 +156,14 @@ MISCONCEPTIONS = [
                     "return self.dropout(self.encoder.norm(x))"
                 },
             ),
+            "bias_kept_from_an_earlier_call": (
+                "You keep the biases of the first call of each length. A training step changes their table, and the kept ones stay what they were. Only the "
+                "buckets can be kept.",
+                {
+                    "self._bias(self.encoder_bias, _, bidirectional=True)": "self.__dict__.setdefault('kept', {}).setdefault((_, True), self._bias(self.encoder_bias, _, bidirectional=True))",
+                    "self._bias(self.decoder_bias, _, bidirectional=False)": "self.__dict__.setdefault('kept', {}).setdefault((_, False), self._bias(self.decoder_bias, _, bidirectional=False))",
+                },
+            ),
             "one_table_for_both_stacks": (
                 "Your two stacks have one table of biases between them. Each has its own: the encoder's is halved for two directions, the decoder's is not, so the "
                 "same bucket means different distances.",
@@ -203,6 +211,13 @@ MISCONCEPTIONS = [
                 "the future.",
                 {"torch.where(earlier, bias, -math.inf)": "bias + 0.0"},
             ),
+            "mask_with_a_row_for_each_query_as_it_is": (
+                "You take a mask with a row for each query as it is, and hide the future only beside a mask of padding. Published code does so, and leaves that to "
+                "the caller. Here no position sees a later one, whatever the mask says.",
+                {
+                    "torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None or tgt_mask.size(1) < tgt.size(1) else bias"
+                },
+            ),
             "causal_only_without_a_mask": (
                 "You hide later tokens only where no mask is given. A mask of padding, `(B, 1, T)`, does not hide them, so with it your decoder reads what it is "
                 "to predict.",
@@ -211,6 +226,14 @@ MISCONCEPTIONS = [
             "not_even_itself": (
                 "Your decoder hides the diagonal as well: a position must see itself. What stands there is the token before the one to predict.",
                 {"earlier = _": "earlier = _.tril(-1)"},
+            ),
+            "masks_inverted": (
+                "Your masks hide what they allow: True is what *may* be attended to, and you put −∞ where the mask is True. Put it where the mask is False.",
+                {
+                    "_hidden('src_mask', src_mask, src.size(0), bias)": "_hidden('src_mask', None if src_mask is None else ~src_mask, src.size(0), bias)",
+                    "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "_hidden('tgt_mask', None if tgt_mask is None else ~tgt_mask, tgt.size(0), bias)",
+                    "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "_hidden('src_mask', None if src_mask is None else ~src_mask, tgt.size(0), src_bias)",
+                },
             ),
             "targets_mask_ignored": (
                 "Your decoder ignores `tgt_mask`. It hides later tokens, and reads the padding before them.",
@@ -224,6 +247,26 @@ MISCONCEPTIONS = [
             "sources_mask_ignored_by_the_decoder": (
                 "Your decoder ignores `src_mask` where it looks at the source, and reads what the encoder made of padding.",
                 {"_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias + 0.0"},
+            ),
+            "minus_1e9_for_infinity": (
+                "You hide keys by −1e9 in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it attends to all of them; and in "
+                "float16 there is no −1e9. `BiasedAttention` recognizes hidden keys by their −∞.",
+                {
+                    "_hidden('src_mask', src_mask, src.size(0), bias)": "bias if src_mask is None else bias.masked_fill(~src_mask.unsqueeze(1), -1e9)",
+                    "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "bias if tgt_mask is None else bias.masked_fill(~tgt_mask.unsqueeze(1), -1e9)",
+                    "torch.where(earlier, bias, -math.inf)": "bias.masked_fill(~earlier.unsqueeze(1), -1e9)",
+                    "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias if src_mask is None else src_bias.masked_fill(~src_mask.unsqueeze(1), -1e9)",
+                },
+            ),
+            "lowest_number_for_infinity": (
+                "You hide keys by the lowest number of the dtype in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it "
+                "attends to all of them: to padding, or to the future. `BiasedAttention` recognizes hidden keys by their −∞.",
+                {
+                    "_hidden('src_mask', src_mask, src.size(0), bias)": "bias if src_mask is None else bias.masked_fill(~src_mask.unsqueeze(1), torch.finfo(bias.dtype).min)",
+                    "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "bias if tgt_mask is None else bias.masked_fill(~tgt_mask.unsqueeze(1), torch.finfo(bias.dtype).min)",
+                    "torch.where(earlier, bias, -math.inf)": "bias.masked_fill(~earlier.unsqueeze(1), torch.finfo(bias.dtype).min)",
+                    "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias if src_mask is None else src_bias.masked_fill(~src_mask.unsqueeze(1), torch.finfo(src_bias.dtype).min)",
+                },
             ),
             "a_large_number_for_infinity": (
                 "You hide keys by a large negative number in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it attends to "
@@ -278,6 +321,10 @@ MISCONCEPTIONS = [
             "softmax_at_the_end": (
                 "You return log-probabilities, as `Generator` does. `T5` returns the scores.",
                 {"forward(): return _": "return _.log_softmax(dim=-1)"},
+            ),
+            "padding_index": (
+                "Your table takes token 0 for padding: where it is read, it learns nothing. The loss leaves padding out; the table has no padding index.",
+                {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
             ),
             "embeddings_scaled": (
                 "You multiply the embeddings by √d_model, as on day 10. There the table starts small; here it starts with deviation 1, and tokens enter without a "

@@ -400,6 +400,15 @@ MISCONCEPTIONS = [
                 'Your exact curve is x · σ(1.702 x), a third form, from the same paper. It is 0.02 off; "none" asks for the error function.',
                 {"(wide / math.sqrt(2)).erf()": "2 * (1.702 * wide).sigmoid() - 1"},
             ),
+            "gelu_tanh_by_sigmoid": (
+                'With "tanh" your curve is x · σ(1.702 x), a third form, from the same paper. It is 0.02 off; "tanh" asks for the form with the cubic term.',
+                {"signed = (... * _).tanh()": "signed = 2 * (1.702 * wide).sigmoid() - 1"},
+            ),
+            "gelu_always_by_sigmoid": (
+                'Both your curves are x · σ(1.702 x), a third form, from the same paper. It is 0.02 off. "none" asks for the error function, "tanh" for the form '
+                "with the cubic term.",
+                {"(wide / math.sqrt(2)).erf()": "2 * (1.702 * wide).sigmoid() - 1", "signed = (... * _).tanh()": "signed = 2 * (1.702 * wide).sigmoid() - 1"},
+            ),
             "gelu_half_forgotten": (
                 "Your share runs from 0 to 2. It is half of 1 + erf(…), or of 1 + tanh(…).",
                 {"wide * 0.5": "wide"},
@@ -424,6 +433,11 @@ MISCONCEPTIONS = [
             "gelu_float64_narrowed": (
                 RMS_FLOAT64_NARROWED,
                 {"wide = ...": "wide = x.float()"},
+            ),
+            "gelu_number_by_number": (
+                "You go through the features one by one, and `torch.stack` refuses an empty list: a tensor without numbers has a result, too. A function of each feature needs "
+                "no loop.",
+                {"return _": "return torch.stack(list(_.flatten())).view(x.shape)"},
             ),
             "gelu_in_place": (
                 GELU_IN_PLACE,
@@ -484,6 +498,11 @@ MISCONCEPTIONS = [
             "mish_float64_narrowed": (
                 RMS_FLOAT64_NARROWED,
                 {"wide = ...": "wide = x.float()"},
+            ),
+            "mish_number_by_number": (
+                "You go through the features one by one, and `torch.stack` refuses an empty list: a tensor without numbers has a result, too. A function of each feature needs "
+                "no loop.",
+                {"return _": "return torch.stack(list(_.flatten())).view(x.shape)"},
             ),
             "mish_in_place": (
                 GELU_IN_PLACE,
@@ -566,6 +585,10 @@ MISCONCEPTIONS = [
                 "Your gate is a GELU: that is GEGLU, of the same paper. SwiGLU has Swish, x · σ(x).",
                 {"gate * gate.sigmoid()": "F.gelu(gate)"},
             ),
+            "swiglu_quick_gelu_gate": (
+                "Your gate is x · σ(1.702 x), which is close to GELU. Swish has no factor here: x · σ(x).",
+                {"gate * gate.sigmoid()": "gate * (1.702 * gate).sigmoid()"},
+            ),
             "swiglu_sigmoid_gate": (
                 "Your gate is a sigmoid alone: that is GLU, with which it all began. Swish is x · σ(x), and can be larger than 1.",
                 {"1: gate * _": "_"},
@@ -603,6 +626,11 @@ MISCONCEPTIONS = [
                 "Your results are right, your gradients are not: the sigmoid is taken for a constant. Swish is differentiated whole, or the gate does not learn "
                 "when to open.",
                 {"gate.sigmoid": "gate.detach().sigmoid"},
+            ),
+            "swiglu_starts_small": (
+                "Your weights are drawn with a standard deviation of 0.02, as GPT's and LLaMA's are. Here they are initialized as `nn.Linear` does it; the model around it "
+                "may change them.",
+                {"self.w_down = _": "self.w_down = _\nfor one in (self.w_gate, self.w_up, self.w_down):\n    nn.init.normal_(one.weight, std=0.02)"},
             ),
             "swiglu_three_axes_only": (
                 "Your network asks for exactly three axes. It treats every token by itself, so any number of axes may stand in front; `nn.Linear` does not mind.",

@@ -112,6 +112,24 @@ MISCONCEPTIONS = [
                 "All rows get the first row's offset. Where prompts differ in length, each row is at a position of its own.",
                 {"offset.unsqueeze": "offset[:1].unsqueeze"},
             ),
+            "offset_added_to_the_angles": (
+                "You add the offset to the angles. The offset is a number of positions, and one position rotates each pair by an angle of its own: only the first "
+                "pair's is 1 radian.",
+                {
+                    "angles[offset : ...]": "angles[: x.size(-2)] + offset",
+                    "turns = angles[...]": "turns = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)",
+                },
+            ),
+            "int_offset_added_to_the_angles": (
+                "An offset for each row works in your answer. An offset for all rows you add to the angles. It is a number of positions, and one position rotates each "
+                "pair by an angle of its own: only the first pair's is 1 radian.",
+                {"angles[offset : ...]": "angles[: x.size(-2)] + offset"},
+            ),
+            "offset_of_the_rows_added_to_the_angles": (
+                "An offset for all rows works in your answer. With one for each row you add the offsets to the angles. An offset is a number of positions, and one "
+                "position rotates each pair by an angle of its own: only the first pair's is 1 radian.",
+                {"turns = angles[position.to(angles.device)]": "turns = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)"},
+            ),
             "row_offset_subtracted": (
                 "You subtract each row's offset from the positions, as one does for padding on the left. An offset is what came before the chunk: it is added.",
                 {"_ + steps": "steps - _"},
@@ -202,6 +220,15 @@ MISCONCEPTIONS = [
                 "expect the paper's way.)",
                 {"turns.sin": "(-turns).sin"},
             ),
+            "halves_turned_backwards": (
+                'With `layout="halves"` you rotate the wrong way: by −mθ. The minus belongs to the first of a pair, which is in the first half: "rotate half" is '
+                "(−second half, first half).",
+                {"cos, sin = _": "cos, sin = _\nsin = sin if layout == 'interleaved' else -sin"},
+            ),
+            "interleaved_turned_backwards": (
+                'With `layout="interleaved"` you rotate the wrong way: by −mθ. The minus belongs to the first of a pair.',
+                {"cos, sin = _": "cos, sin = _\nsin = sin if layout == 'halves' else -sin"},
+            ),
             "cosine_and_sine_swapped": (
                 "You have exchanged cosine and sine. At position 0 nothing is turned: the cosine, which is 1 there, keeps a feature where it is.",
                 {"cos, sin = _": "sin, cos = _"},
@@ -237,6 +264,16 @@ MISCONCEPTIONS = [
                 "You round the angles to the dtype of x before you take cosines. In half precision an angle of 200 is off by up to half a radian. Take cosines and "
                 "sines first, and then change the dtype.",
                 {"turns.cos": "turns.to(x.dtype).cos", "turns.sin": "turns.to(x.dtype).sin"},
+            ),
+            "halves_rotated_as_they_are": (
+                "You rotate half precision in half precision: cosines, sines and every product are rounded to three digits, as in Hugging Face's code. Go through float32, and back at the "
+                "end.",
+                {"wide = ...": "wide = x.dtype"},
+            ),
+            "cosines_of_float32_angles": (
+                "You round the angles to float32 before you take their cosines and sines. Far out, that is off by a visible angle. Take them in the angles' dtype, "
+                "and then change it.",
+                {"turns.cos": "turns.float().cos", "turns.sin": "turns.float().sin"},
             ),
             "always_in_float32": (
                 "You turn in float32 whatever comes in. That is right for halves, but float64 loses half its digits on the way.",

@@ -84,6 +84,10 @@ MISCONCEPTIONS = [
                 "Your slopes are negative. A slope says how steeply scores fall, and is positive; the minus sign is the bias's.",
                 {"return _": "return -_"},
             ),
+            "float32_slopes": (
+                "Your slopes are float32, whatever torch's default dtype is. Where `torch.set_default_dtype` has made it another, the model's scores have that one.",
+                {"torch.tensor(slopes)": "torch.tensor(slopes, dtype=torch.float32)"},
+            ),
             "float64_slopes": (
                 "Your slopes are float64. Compute them as finely as you like, and hand them out in torch's default dtype: the scores that they are added to have "
                 "it.",
@@ -128,6 +132,34 @@ MISCONCEPTIONS = [
                 "Your bias grows with the key's own position and is the same for every query. A causal softmax cannot tell that from the distance, as each row is "
                 "only shifted, and much published code does so; here the bias is the distance, so that it means the same without a causal mask.",
                 {"-_ * distance": "_ * key.expand(t_q, t_k)"},
+            ),
+            "key_position_alone_in_one_row": (
+                "Your bias has one row, which grows with the key's own position, as in the authors' code. After a causal softmax it is equal to the distance's, "
+                "because each row is only shifted. Here the bias is the distance, with a row for each query, so that it means the same without a causal mask.",
+                {"-_ * distance": "_ * key.expand(1, t_k)"},
+            ),
+            "key_counted_from_the_last": (
+                "Your bias is the distance between each key and the *last* position, and the same for every query, as in MPT's code. After a causal softmax it is "
+                "equal to the distance's, because each row is only shifted. Here the bias is the distance between query and key, so that it means the same without "
+                "a causal mask.",
+                {"-_ * distance": "-_ * (t_k - 1 - key).expand(t_q, t_k)"},
+            ),
+            "key_counted_from_the_last_in_one_row": (
+                "Your bias has one row: the distance between each key and the *last* position, as in MPT's code. After a causal softmax it is equal to the "
+                "distance's, because each row is only shifted. Here the bias has a row for each query, so that it means the same without a causal mask.",
+                {"-_ * distance": "-_ * (t_k - 1 - key).expand(1, t_k)"},
+            ),
+            "visible_keys_counted": (
+                "Your bias counts the keys that a query sees up to each key, as labml's code does by a cumulative sum of the causal mask. After a causal softmax it "
+                "is equal to the distance's, because each row is only shifted. Here the bias is minus the distance, so that it means the same without a causal "
+                "mask.",
+                {"-_ * distance": "_ * torch.minimum(key, query.unsqueeze(1)).add(1)"},
+            ),
+            "visible_keys_counted_heads_last": (
+                "Your bias counts the keys that a query sees up to each key, with the heads on the last axis, as in labml's code. After a causal softmax it is "
+                "equal to the distance's, because each row is only shifted. Here the bias is minus the distance, so that it means the same without a causal mask, "
+                "and the heads come first: (n_heads, t_q, t_k).",
+                {"return -_ * distance": "return (_ * torch.minimum(key, query.unsqueeze(1)).add(1)).movedim(0, -1)"},
             ),
             "counted_from_1": (
                 "You count the distance from 1: a query pays for looking at itself. The softmax would not notice, but query and key at the same position are 0 "

@@ -47,6 +47,15 @@ MISCONCEPTIONS = of(
             "Keys and values have changed places: what is compared with the query comes from `w_v`, and what is mixed from `w_k`.",
             {"2: return ...": "return query.transpose(1, 2), value.transpose(1, 2), key.transpose(1, 2)"},
         ),
+        "keys_repeated": (
+            "Your outputs are right, but keys and values are copied, once for each query head. The heads of a group can ask the same tensor: to its keys they are "
+            "only more queries, or another axis of length 1 to broadcast over.",
+            {
+                "heads, _ = ...": "key, value = key.repeat_interleave(share, dim=1), value.repeat_interleave(share, dim=1)\n"
+                "heads, _ = attention(query.unflatten(2, (share, t_q)).flatten(1, 2), key, value, past)\n"
+                "heads = heads.unflatten(1, (self.n_kv_heads, share)).flatten(2, 3)"
+            },
+        ),
         # --- masks
         "mask_interleaved": (
             "Your heads' queries lie one head's after the other's, but the rows of your mask are repeated one by one. So most queries have the mask of another "
@@ -88,9 +97,52 @@ MISCONCEPTIONS = of(
             "Your mask shows the later tokens and hides the earlier. True is what may be attended to.",
             {"_.tril": "_.triu"},
         ),
+        "mask_inverted": (
+            "Your mask is True where a key is to be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
+            {"mask": "~mask"},
+        ),
+        "mask_inverted_minus_infinity": (
+            "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. The last token then sees nothing, and its "
+            "output is NaN. Fill where the mask is False.",
+            {
+                "heads, _ = ...": "wide = torch.promote_types(query.dtype, torch.float32)\n"
+                "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                "weights = scores.masked_fill(mask, float('-inf')).softmax(dim=-1).to(value.dtype)\n"
+                "heads = weights @ value"
+            },
+        ),
+        "mask_inverted_lowest": (
+            "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. The last token, for which nothing is left, "
+            "then sees all alike. Fill where the mask is False.",
+            {
+                "heads, _ = ...": "wide = torch.promote_types(query.dtype, torch.float32)\n"
+                "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                "weights = scores.masked_fill(mask, torch.finfo(wide).min).softmax(dim=-1).to(value.dtype)\n"
+                "heads = weights @ value"
+            },
+        ),
         "mask_of_the_first_call": (
             "You keep the mask of the first call. Another call may have other lengths.",
             {"past = _": "past = self.__dict__.setdefault('past', _)"},
+        ),
+        "hidden_score_not_low_enough": (
+            "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and beside them what is "
+            "hidden is seen. Minus infinity, or the lowest number of the dtype, is safe.",
+            {
+                "heads, _ = ...": "wide = torch.promote_types(query.dtype, torch.float32)\n"
+                "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
+                "weights = scores.masked_fill(~mask, -1e4).softmax(dim=-1)\n"
+                "heads = weights.to(value.dtype) @ value"
+            },
+        ),
+        "mask_of_as_many_queries": (
+            "You keep a mask for each number of queries. With another past, as many queries see other keys: a mask belongs to both lengths.",
+            {
+                "past = _": "kept = self.__dict__.setdefault('kept', {})\n"
+                "if t_q not in kept or kept[t_q].size(1) < t_k:\n"
+                "    kept[t_q] = _\n"
+                "past = kept[t_q][:, :t_k]"
+            },
         ),
         # --- scores
         "not_scaled": (

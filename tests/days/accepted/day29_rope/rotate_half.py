@@ -1,4 +1,4 @@
-"""Cosines and sines as wide as x, and x with its pairs exchanged: x cos + rotated sin, in the dtype of x."""
+"""Cosines and sines as wide as x, and x with its pairs exchanged: x cos + rotated sin."""
 
 import torch
 
@@ -27,5 +27,6 @@ def apply_rope(x, angles, offset=0, layout="interleaved"):
     wide = turns.repeat_interleave(2, dim=-1)
     if layout == "halves":
         wide = torch.cat((turns, turns), dim=-1)
-    cos, sin = wide.cos().to(x.dtype), wide.sin().to(x.dtype)
-    return x * cos + rotated(x, layout) * sin
+    upcast = x.double() if x.dtype == torch.float64 else x.float()
+    cos, sin = wide.cos().to(upcast.dtype), wide.sin().to(upcast.dtype)
+    return (upcast * cos + rotated(upcast, layout) * sin).to(x.dtype)
