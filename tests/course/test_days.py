@@ -197,7 +197,9 @@ def test_checks_leave_their_inputs_alone(day):
         before = contents(inputs)
         check.function(answer=reference, **inputs)
         if contents(inputs) != before:
-            changed[check.name] = [name for name in inputs if contents(inputs)[name] != before[name]]
+            changed[check.name] = [
+                name for name in inputs if contents(inputs)[name] != before[name]
+            ]
     assert not changed
 
 

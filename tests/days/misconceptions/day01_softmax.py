@@ -102,7 +102,7 @@ MISCONCEPTIONS = [
             ),
             # --- softmax: the shift ------------------------------------------------------------------------
             "overflows": (
-                "Your weights are right for small scores, and NaN for large ones: no float64 holds e^710, no float32 holds e^89, and ∞ / ∞ is no number. A shift "
+                "Your weights are NaN for large scores: no float64 holds e^710, no float32 holds e^89, and ∞ / ∞ is no number. A shift "
                 "of all scores cancels in the fraction, so you may choose one after which nothing is large.",
                 {"shifted = ...": "shifted = x"},
             ),
@@ -248,7 +248,7 @@ MISCONCEPTIONS = [
                 {"x.max(axis=axis, keepdims=True)": "x.max()", "shifted - ...": "np.log(np.exp(shifted) / np.exp(shifted).sum())"},
             ),
             "log_overflows": (
-                "Your formula is right and overflows: the exponentials of large scores are ∞, and those of very negative ones sum to 0. A shift of all scores does "
+                "Your formula is right, but it overflows: the exponentials of large scores are ∞, and those of very negative ones sum to 0. A shift of all scores does "
                 "not change the result, so you may choose one after which nothing is large.",
                 {"shifted = ...": "shifted = x"},
             ),

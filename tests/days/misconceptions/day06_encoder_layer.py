@@ -306,7 +306,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "no_norms": (
-                "Your shortcuts are right and the norms are missing, both of them. Every addition is followed by one.",
+                "Your shortcuts are right, but both norms are missing. Every addition is followed by one.",
                 {"x = ...": "x = x + attended", "return ...": "return x + transformed"},
             ),
             "no_first_norm": (

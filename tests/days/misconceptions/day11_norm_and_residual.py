@@ -38,8 +38,8 @@ MISCONCEPTIONS = [
 """,
             ),
             "gain_is_no_parameter": (
-                "Your gain and bias are plain tensors. Only an `nn.Parameter` is found by the model's `parameters()`, and so by the optimiser; these two would "
-                "stay as they are for ever.",
+                "Your gain and bias are no `nn.Parameter`s. Only these are found by the model's `parameters()`, and so by the optimizer; plain tensors and "
+                "buffers would stay as they are for ever.",
                 {"self.gain = nn.Parameter(_)": "self.gain = _", "self.bias = nn.Parameter(_)": "self.bias = _"},
             ),
             "one_gain_for_all_features": (
@@ -51,7 +51,7 @@ MISCONCEPTIONS = [
                 {"torch.ones": "torch.zeros"},
             ),
             "starts_at_random": (
-                "Your gain and bias start at random numbers. They start at 1 and 0, so that at first the norm only norms.",
+                "Your gain and bias do not start at 1 and 0, with which at first the norm only normalizes.",
                 {"torch.ones": "torch.randn", "torch.zeros": "torch.randn"},
             ),
             # --- LayerNorm: which numbers
@@ -150,12 +150,12 @@ MISCONCEPTIONS = [
                 {"_.rsqrt": "_.reciprocal"},
             ),
             "statistics_detached": (
-                "Your results are right, your gradients are not: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves, "
+                "Your results are right, but your gradients are wrong: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves, "
                 "and that is how the norm holds a gradient in check.",
                 {"wide - _": "wide - _.detach()", "variance = _": "variance = _.detach()"},
             ),
             "deviation_detached": (
-                "Your results are right, your gradients are not: the deviation is taken for a constant. It depends on x itself, and so a longer x gets a smaller "
+                "Your results are right, but your gradients are wrong: the deviation is taken for a constant. It depends on x itself, and so a longer x gets a smaller "
                 "gradient, not a larger one.",
                 {"variance = _": "variance = _.detach()"},
             ),

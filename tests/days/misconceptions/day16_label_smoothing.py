@@ -71,6 +71,10 @@ MISCONCEPTIONS = of(
             "Every other class gets all of ε in your answer. They have ε *together*: each has its share of it.",
             {"_ / (self.size - 2)": "_"},
         ),
+        "share_without_epsilon": (
+            "The other classes share a whole 1 in your answer: ε is missing from their shares. Together they have ε, and the right class the rest.",
+            {"self.smoothing / (self.size - 2)": "1 / (self.size - 2)"},
+        ),
         "epsilon_and_confidence_swapped": (
             "ε and 1 − ε have changed places: you give ε to the right class and spread the rest. With an ε of 0.1 the model would be taught to be wrong.",
             {"self.smoothing = smoothing": "self.smoothing = 1 - smoothing"},

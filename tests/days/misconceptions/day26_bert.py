@@ -450,11 +450,12 @@ MISCONCEPTIONS = [
             ),
             # --- the start, and what is left over
             "torchs_own_start": (
-                "Your matrices start as torch starts them. BERT's start close to 0, with a deviation of 0.02, the three tables as well.",
+                "Your matrices start too wide, as torch's own layers do. BERT's start close to 0, with a standard deviation of 0.02, the three embedding "
+                "matrices as well.",
                 {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": ""},
             ),
             "tables_as_torch_starts_them": (
-                "Your tables start as torch starts them, with a deviation of 1, fifty times too wide. They start at 0.02 like all matrices.",
+                "Your embedding matrices start far too wide, as torch's own do, with their standard deviation of 1. They start at 0.02 like all matrices.",
                 {
                     "for name, parameter in self.named_parameters():\n    _": "for name, parameter in self.named_parameters():\n"
                     "    if parameter.dim() == 2 and name in ('embed.weight', 'positions.weight', 'segments.weight'):\n"
@@ -463,11 +464,11 @@ MISCONCEPTIONS = [
                 },
             ),
             "xavier": (
-                "Your matrices start as Xavier and the paper of 2017 have them. BERT's start at 0.02, whatever their size.",
+                "Your matrices start too wide, as by Xavier's rule and the paper of 2017. BERT's start at 0.02, whatever their size.",
                 {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": "nn.init.xavier_uniform_(parameter)"},
             ),
             "biases_not_0": (
-                "Your biases start as torch starts them. They start at 0.",
+                "Your biases do not start at 0; torch's own do not. BERT's do.",
                 {"name.endswith('bias')": "False"},
             ),
             "normal_not_cut_off": (

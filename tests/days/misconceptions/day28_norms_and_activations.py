@@ -32,8 +32,8 @@ MISCONCEPTIONS = [
                 {"self.eps = eps": "self.bias = nn.Parameter(torch.zeros(features))\nself.eps = eps", "_.to(x.dtype)": "(_ + self.bias).to(x.dtype)"},
             ),
             "rms_gain_is_no_parameter": (
-                "Your gain is a plain tensor. Only an `nn.Parameter` is found by the model's `parameters()`, and so by the optimiser; this one would stay as it is "
-                "for ever.",
+                "Your gain is no `nn.Parameter`. Only these are found by the model's `parameters()`, and so by the optimizer; a plain tensor or a buffer "
+                "would stay as it is for ever.",
                 {"nn.Parameter(_)": "_"},
             ),
             "rms_one_gain": (
@@ -108,7 +108,7 @@ MISCONCEPTIONS = [
                 {"keepdim=True": ""},
             ),
             "rms_detached": (
-                "Your results are right, your gradients are not: the mean square is taken for a constant (`detach`, `no_grad`). It depends on x itself, and so a "
+                "Your results are right, but your gradients are wrong: the mean square is taken for a constant (`detach`, `no_grad`). It depends on x itself, and so a "
                 "longer x gets a smaller gradient.",
                 {"mean_square = _": "mean_square = _.detach()"},
             ),
@@ -300,7 +300,7 @@ MISCONCEPTIONS = [
                 {"centred * ...": "centred"},
             ),
             "group_statistics_detached": (
-                "Your results are right, your gradients are not: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves.",
+                "Your results are right, but your gradients are wrong: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves.",
                 {"split - _": "split - _.detach()", "variance = _": "variance = _.detach()"},
             ),
             # --- GroupNorm: eps, gain and bias
@@ -600,7 +600,7 @@ MISCONCEPTIONS = [
                 {"gate * gate.sigmoid()": "gate / (1 + (-gate).exp())"},
             ),
             "swiglu_gate_detached": (
-                "Your results are right, your gradients are not: the sigmoid is taken for a constant. Swish is differentiated whole, or the gate does not learn "
+                "Your results are right, but your gradients are wrong: the sigmoid is taken for a constant. Swish is differentiated whole, or the gate does not learn "
                 "when to open.",
                 {"gate.sigmoid": "gate.detach().sigmoid"},
             ),

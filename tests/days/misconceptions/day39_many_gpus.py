@@ -269,7 +269,7 @@ MISCONCEPTIONS = [
         {
             # --- pieces
             "view_of_the_whole": (
-                "Your pieces are right, and views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
+                "Your pieces are right, but they are views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
                 "does not help: a slice is contiguous already.)",
                 {"_.clone()": "_"},
             ),
