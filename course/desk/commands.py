@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from itertools import chain
@@ -186,8 +187,17 @@ def _show_case(day: Day, asked: str, answers: Path, device: str, seed: int) -> i
     except LookupError as error:
         raise typer.BadParameter(str(error)) from error
     chosen = next((name for name in names if found[name].is_open), names[0])
-    shown = case_(found[chosen], snippet(day, chosen, seed, device), steps(day, chosen))
-    display.console().print(shown, crop=False, soft_wrap=True)
+    console = display.console()
+    console.print(case_(found[chosen]))
+    for title, lines in (
+        ("The same inputs in Python", snippet(day, chosen, seed, device)),
+        (
+            f"What {display.shown(day.checks)} does with them; `answer` is your file",
+            steps(day, chosen),
+        ),
+    ):
+        console.print(Text(f"\n{title}:\n", "quiet"))
+        console.print(Text(textwrap.indent(lines, "    ")), soft_wrap=True)  # to be copied
     return 0 if found[chosen].status == "passed" else 1
 
 

@@ -154,16 +154,13 @@ def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
     return Group(*lines)
 
 
-def case(check: CheckResult, snippet: str, steps: str) -> RenderableType:
-    """One check: its verdict, how to draw its inputs, and what it does with them."""
-    return Group(
-        Text.assemble((f"{MARKS.get(check.status, '✘')} ", _colour(check.status)), check.exercise),
-        _failure(check, _colour(check.status), "") if check.message else Text(check.name),
-        Text("\nThe same inputs in Python:\n", "quiet"),
-        Padding(Text(snippet), (0, 0, 0, 4)),
-        Text("\nWhat the check does with them; `answer` is your file:\n", "quiet"),
-        Padding(Text(steps), (0, 0, 0, 4)),
+def case(check: CheckResult) -> RenderableType:
+    """The verdict on one check."""
+    mark = Text.assemble(
+        (f"{MARKS.get(check.status, '✘')} ", _colour(check.status)), check.exercise
     )
+    shown = _failure(check, _colour(check.status), "") if check.message else Text(check.name)
+    return Group(mark, Padding(shown, (0, 0, 0, 2)))
 
 
 def diagnoses(result: DayResult) -> RenderableType:
