@@ -192,8 +192,8 @@ MISCONCEPTIONS = [
                 {"return _": "return _.astype(np.float32)"},
             ),
             "in_place": (
-                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. `x -= …` "
-                "writes into x, and whoever called you still needs it.",
+                "Your result is right, but your scores are not what they were, as where the largest one is subtracted inside the array that you were given. "
+                "`x -= …` writes into x, and whoever called you still needs it.",
                 {"shifted = x - _": "x -= _\nshifted = x"},
             ),
         },
@@ -341,8 +341,8 @@ MISCONCEPTIONS = [
                 {"shifted = x - _": "shifted = x.astype(float) - _"},
             ),
             "log_in_place": (
-                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. `x -= …` "
-                "writes into x, and whoever called you still needs it.",
+                "Your result is right, but your scores are not what they were, as where the largest one is subtracted inside the array that you were given. "
+                "`x -= …` writes into x, and whoever called you still needs it.",
                 {"shifted = x - _": "x -= _\nshifted = x"},
             ),
         },

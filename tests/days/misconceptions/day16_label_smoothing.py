@@ -219,8 +219,8 @@ MISCONCEPTIONS = of(
             {"torch.full_like(wide, _)": "wide.data.fill_(_)"},
         ),
         "padding_zeroed_in_the_inputs": (
-            "Your value is right, but the log-probabilities that you were given are not what they were: you set rows of padding to 0 *in them*. In float32 "
-            "nothing copies them for you.",
+            "Your value is right, but the log-probabilities that you were given are not what they were, as where rows of padding are set to 0 *in them*. In "
+            "float32 nothing copies them for you.",
             {"wide = _": "wide = _\nwide.data[target == self.padding_idx] = 0"},
         ),
         "flat_view": (

@@ -432,11 +432,11 @@ MISCONCEPTIONS = [
                 {"self.dropout(... + _)": "self.dropout(self.embed(tokens)) + _"},
             ),
             "attention_without_dropout": (
-                "Your attention is made without the config's dropout, and its own default is 0: no weight is ever dropped.",
+                "No attention weight is ever dropped in your model. The config's dropout has to reach `CausalSelfAttention`, whose own default is 0.",
                 {"CausalSelfAttention(_, config.n_heads, config.dropout)": "CausalSelfAttention(_, config.n_heads)"},
             ),
             "block_without_dropout": (
-                "Your blocks are made with a dropout of 0: what their sublayers say is never dropped. The config's probability is for them, too.",
+                "What the sublayers of your blocks add is never dropped. The config's dropout is for them, too.",
                 {"Block(config.d_model, _, ..., config.dropout)": "Block(config.d_model, _, FeedForward(config.d_model, config.d_ff), 0.0)"},
             ),
             "states_dropped_before_the_head": (

@@ -176,7 +176,7 @@ MISCONCEPTIONS = [
             ),
             # --- what it works on, and where chance comes from
             "text_changed_in_place": (
-                "You write the masks into the text that you were given. It belongs to the caller, who will mask it anew in the next epoch.",
+                "You write into the text that you were given, such as the masks. It belongs to the caller, who will mask it again in the next epoch.",
                 {"4: tokens.masked_fill": "tokens.masked_fill_"},
             ),
             "generator_ignored": (
@@ -342,7 +342,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "mask_ignored": (
-                "The mask never reaches the layers, so that real tokens attend to padding.",
+                "The mask changes nothing in your answer, so that real tokens attend to padding. It has to reach the layers.",
                 {"self.encoder(x, mask)": "self.encoder(x)"},
             ),
             "mask_in_the_first_layer_only": (

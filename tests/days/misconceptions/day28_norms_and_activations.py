@@ -385,7 +385,8 @@ MISCONCEPTIONS = [
                 {"wide + ...": "wide"},
             ),
             "gelu_tanh_written_out": (
-                "You wrote tanh out with exponentials, and they overflow: for large features it is ∞/∞, which is NaN. `torch.tanh` does not compute them.",
+                "Your approximate curve is NaN for large features, as it is where tanh is written out with exponentials: they overflow, and ∞/∞ is no number. "
+                "`torch.tanh` does not compute them.",
                 {"signed = (... * _).tanh()": "twice = (2 * math.sqrt(2 / math.pi) * _).exp()\nsigned = (twice - 1) / (twice + 1)"},
             ),
             "gelu_erf_of_x": (
@@ -436,12 +437,13 @@ MISCONCEPTIONS = [
         {
             # --- mish
             "mish_softplus_written_out": (
-                "You compute eˣ in the softplus, with `log` or `log1p`. From 89 on it is infinite in float32: the value may survive that, its gradient is 0 · ∞, "
-                "which is NaN. torch has a softplus that does not compute eˣ where x is large.",
+                "Your gradient is NaN for large features, as it is where the softplus computes eˣ, with `log` or `log1p`: from 89 on that is infinite in "
+                "float32, and 0 · ∞ is no number. torch has a softplus that does not compute eˣ where x is large.",
                 {"F.softplus(wide)": "(1 + wide.exp()).log()"},
             ),
             "mish_as_a_fraction": (
-                "You wrote tanh and logarithm out, as a fraction of powers of eˣ. True on paper; from 45 on it is ∞/∞ in float32, which is NaN.",
+                "Your result is NaN for large features, as it is where tanh and logarithm are written out as a fraction of powers of eˣ: true on paper; from "
+                "45 on it is ∞/∞ in float32.",
                 {"softplus = ...": "power = wide.exp()\nsoftplus = power * (power + 2)", "wide * softplus.tanh()": "wide * softplus / (softplus + 2)"},
             ),
             "mish_sigmoid_for_tanh": (
@@ -595,8 +597,8 @@ MISCONCEPTIONS = [
                 {"return _": "return x + _"},
             ),
             "swiglu_sigmoid_written_out": (
-                "You wrote the sigmoid out, and e⁻ˣ overflows where a gate is far below 0: the value is 0, as it should be, its gradient is 0 · ∞, which is NaN. "
-                "`torch.sigmoid` does not.",
+                "Your gradient is NaN where a gate is far below 0, as it is where the sigmoid is written out: e⁻ˣ overflows there, the value is 0, as it "
+                "should be, and its gradient is 0 · ∞. `torch.sigmoid` does not compute e⁻ˣ so.",
                 {"gate * gate.sigmoid()": "gate / (1 + (-gate).exp())"},
             ),
             "swiglu_gate_detached": (

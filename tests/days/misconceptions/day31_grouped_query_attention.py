@@ -220,7 +220,8 @@ MISCONCEPTIONS = of(
         ),
         # --- gradients and dtypes
         "kept_keys_detached": (
-            "Your outputs are right, but keys and values get no gradient: they were detached, as a cache does. In training `w_k` and `w_v` would never learn.",
+            "Your outputs are right, but keys and values get no gradient: they are detached, as in a cache, or made under `no_grad`. In training `w_k` and "
+            "`w_v` would never learn.",
             {"attention(query, key, value, mask)": "attention(query, key.detach(), value.detach(), mask)"},
         ),
         "heads_in_float32": (

@@ -7,8 +7,8 @@ MISCONCEPTIONS = of(
     {
         # --- the cache
         "layer_not_named": (
-            "You do not tell a block which one it is, and a block that is not told takes itself for the first. So all of them write their keys and values into "
-            "layer 0 of the cache, one behind the other. Without a cache nothing shows.",
+            "All your blocks write their keys and values into layer 0 of the cache, one behind the other, as they do where a block is not told which one it "
+            "is. Without a cache nothing shows.",
             {"block(x, cache, layer)": "block(x, cache)"},
         ),
         "layers_from_1": (

@@ -140,8 +140,9 @@ MISCONCEPTIONS = [
             ),
             # --- the scan: numbers
             "divided_by_vanishing_products": (
-                "You compute all states at once, from a sum of what was written divided by the product of all decays so far. That is right on paper. The product "
-                "vanishes, sooner or later, and then you divide by 0. A product may be multiplied by, and never divided by.",
+                "Your scan goes wrong where decays vanish, as it does where all states are computed at once, from a sum of what was written divided by the "
+                "product of all decays so far. That is right on paper, but sooner or later the product is 0. A product may be multiplied by, and never "
+                "divided by.",
                 DIVIDING,
             ),
             "axes_squeezed_away": (

@@ -162,7 +162,8 @@ MISCONCEPTIONS = [
                 {"(rank + 1) % size, (rank - 1) % size": "rank + 1, rank - 1"},
             ),
             "receives_before_it_sends": (
-                "All your processes wait for a message before they send one, so nobody ever sends: a deadlock. First send, then receive.",
+                "Your processes wait for messages that none of them sends: a deadlock, as there is where all wait for a message before they send one. First "
+                "send, then receive.",
                 {
                     "group.send(chunks[(rank - step) % size], after)": "incoming = group.receive(before)",
                     "chunks[arriving] = _ + ...": "chunks[arriving] = _ + incoming\ngroup.send(chunks[(rank - step) % size], after)",
@@ -347,7 +348,8 @@ MISCONCEPTIONS = [
                 TO_ALL_AT_ONCE,
             ),
             "waits_before_it_sends": (
-                "All your processes wait for a piece before they send one, so nobody ever sends: a deadlock. First send, then receive.",
+                "Your processes wait for pieces that none of them sends: a deadlock, as there is where all wait for a piece before they send one. First send, "
+                "then receive.",
                 {
                     "_\npieces[(rank - step - 1) % size] = group.receive((rank - 1) % size)": "incoming = group.receive((rank - 1) % size)\n"
                     "pieces[(rank - step - 1) % size] = incoming\n"
