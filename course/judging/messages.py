@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -165,8 +166,9 @@ def _names_of(exercises: Sequence[str]) -> str:
     return " and ".join(f"`{name}`" for name in exercises)
 
 
-def _clauses(text: str) -> list[str]:
-    return [part.strip().lower() for part in re.split(r"[.:;,]| and | but ", text)]
+@functools.cache
+def _clauses(text: str) -> tuple[str, ...]:
+    return tuple(part.strip().lower() for part in re.split(r"[.:;,]| and | but ", text))
 
 
 def shown(path: str, index: tuple[int, ...] = ()) -> str:
