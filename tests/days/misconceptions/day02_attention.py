@@ -93,16 +93,6 @@ MISCONCEPTIONS = of(
             "weights to 0 afterwards then leaves nothing.",
             {"np.where(mask, scores, _)": "np.where(mask, _, scores)"},
         ),
-        "mask_inverted_and_lowest": (
-            "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*. And a query whose keys are all hidden "
-            "attends to all of them equally, since all its scores are equally low; where the mask forbids them all, weights and output should be exactly 0.",
-            {"np.where(mask, scores, _)": "np.where(mask, _, scores)", "np.where(mask, weights, 0)": "weights"},
-        ),
-        "mask_inverted_and_minus_infinity": (
-            "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*. And a query whose keys are all hidden "
-            "gives NaN, since all its scores are −∞; where the mask forbids them all, weights and output should be exactly 0.",
-            {"np.where(mask, scores, _)": "np.where(mask, -np.inf, scores)", "np.where(mask, weights, 0)": "weights"},
-        ),
         "mask_after_softmax": (
             "Your mask sets weights to 0 after the softmax, so what is left no longer sums to 1: the hidden keys took their share first. Hide the scores "
             "before the softmax.",
