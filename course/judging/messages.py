@@ -118,7 +118,7 @@ def describe_damage(names: tuple[str, ...]) -> str:
 # --- Sentences beside each other ------------------------------------------------------------------
 
 # How a message begins that says what is right: beside another mistake it may not be.
-PRAISE = re.compile(r"^(?:Your|The) [^.,:]*? (?:is|are) right, (?:but|and) (\w)")
+PRAISE = re.compile(r"^(?:Your|The) [^.,:]*? (?:is|are) right, (?:but|and) (.)")
 DENIED = re.compile(r"^you (?:do not|never) (.+)$")
 FEW_LETTERS = 14  # by which a clause is known again: a verb and the beginning of its object
 

@@ -77,7 +77,7 @@ def test_two_mistakes_at_once(number, pair):
     ]
     told = next(result.message for result in failed if result.misconception)
     assert told.startswith("Two things at once. ")
-    assert all(f"• {mistake.id}: {mistake.tell}" in told for mistake in mistakes)
+    assert all(f"• {mistake.id}: {beside_others(mistake.tell)}" in told for mistake in mistakes)
     assert {r.misconception for r in failed if r.status != "passed"} <= set(pair)
 
 
@@ -100,7 +100,9 @@ def test_three_mistakes_at_once(number, three):
     failed = [r for r in results if r.exercise == known[three[0]].definition and r.misconception]
     assert failed
     assert failed[0].message.startswith("Three things at once. ")
-    assert all(f"• {name}: {known[name].tell}" in failed[0].message for name in three)
+    assert all(
+        f"• {name}: {beside_others(known[name].tell)}" in failed[0].message for name in three
+    )
 
 
 def test_a_mistake_in_each_of_two_exercises():
@@ -217,7 +219,7 @@ def test_a_watertight_failure_of_a_part_is_no_reason_to_mend_it_first():
         (
             "softmax_backward",
             "(grad_weights - mean)",
-            "(grad_weights - mean) + 0.3 * (weights == 0)",
+            "(grad_weights - mean) + (weights == 0).astype(weights.dtype)",
         ),
         (
             "attention_backward",
@@ -228,8 +230,11 @@ def test_a_watertight_failure_of_a_part_is_no_reason_to_mend_it_first():
         assert texts[name].count(find) == 1
         texts[name] = texts[name].replace(find, put)
     results = results_of(day, reference_module(day, texts))
-    failed = {result.exercise: result.tier for result in reversed(results) if result.went_wrong}
-    assert failed == {"softmax_backward": "watertight", "attention_backward": "core"}
+    failed = {(result.exercise, result.tier) for result in results if result.went_wrong}
+    assert ("softmax_backward", "watertight") in failed and (
+        "softmax_backward",
+        "core",
+    ) not in failed
     assert not [result for result in results if "mend that first" in result.message]
 
 
@@ -253,7 +258,7 @@ def test_no_sentence_says_that_the_rest_is_right_beside_another(day):
     for one in load_misconceptions(day):
         told = beside_others(one.tell)
         assert not re.match(r"(Your|The) [^.,:]* (is|are) right, ", told), one.id
-        assert told[0].isupper() or not told[0].isalpha(), one.id
+        assert told == one.tell or not told[0].islower(), one.id
 
 
 @pytest.mark.parametrize(

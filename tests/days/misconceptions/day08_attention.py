@@ -157,17 +157,6 @@ MISCONCEPTIONS = of(
             "weights to 0 afterwards then leaves nothing.",
             {"2: ~mask": "mask"},
         ),
-        "mask_inverted_and_lowest": (
-            "Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. And a query whose keys "
-            "are all hidden attends to all of them equally, since all its scores are equally low; where the mask forbids them all, weights and output should "
-            "be exactly 0.",
-            {"2: ~mask": "mask", "weights.masked_fill(~mask, 0.0)": "weights"},
-        ),
-        "mask_inverted_and_minus_infinity": (
-            "Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. And a query whose keys "
-            "are all hidden gives NaN, since all its scores are −∞; where the mask forbids them all, weights and output should be exactly 0.",
-            {"2: ~mask": "mask", "torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
-        ),
         "mask_inverted_and_lowest_in_halves": (
             "Several things. Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. You "
             "compute in the inputs' own dtype, so that in half precision dot products are rounded, and overflow. And a query that may attend to nothing gets "
