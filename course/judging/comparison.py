@@ -71,6 +71,8 @@ def _with_keys(difference: Difference, seen: Observation, wanted: Observation) -
 
 def _dict_of(difference: Difference, seen: Observation, wanted: Observation) -> str:
     """The path of the dict whose keys differ, if that is the difference."""
+    if difference.stage not in ("type", "names"):
+        return ""
     dicts = [
         path
         for path, leaf in wanted.items()
@@ -81,7 +83,7 @@ def _dict_of(difference: Difference, seen: Observation, wanted: Observation) -> 
     if difference.stage == "type":
         return difference.path if difference.path in dicts else ""
     around = [path for path in dicts if difference.path.startswith(f"{path}.")]
-    return max(around, key=len, default="") if difference.stage == "names" else ""
+    return max(around, key=len, default="")
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
