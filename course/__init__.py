@@ -1,11 +1,12 @@
 """The course's tool: checks answers, says what was misunderstood, keeps the board.
 
-In a notebook: `from course import check; check(attention, day=2)`.
+In a notebook: `from course import case, check`; `check(attention, day=2)` checks what you wrote there, and
+`case(2, "test_scale")` draws the inputs of one check.
 """
 
 from typing import Any
 
-__all__ = ["check"]
+__all__ = ["case", "check"]
 
 
 def check(*definitions: Any, day: int | None = None) -> None:
@@ -21,3 +22,27 @@ def check(*definitions: Any, day: int | None = None) -> None:
     from course.workers.in_place import check_here  # imported late: a worker needs none of it
 
     check_here(definitions, day)
+
+
+def case(day: int, name: str, seed: int = 0, device: str = "cpu") -> dict[str, Any]:
+    """Draw the inputs of one check, as the check is given them.
+
+    `course check 8 --case test_scale` prints the lines that do this, and what the check does with them.
+
+    Args:
+        day: the number of the day.
+        name: the check's name, `test_scale` or `scale`.
+        seed: where the inputs come from, as in `course check --seed`.
+        device: where tensors are, as in `course check --device`.
+
+    Returns:
+        The inputs by name: arrays, tensors, numbers, or dicts of them. `build` makes a module with the
+        weights that the check gives it.
+
+    Raises:
+        LookupError: the day has no such check; the message names the nearest.
+    """
+    from course.checks.cases import inputs_of  # imported late, as above
+    from course.curriculum import find_day
+
+    return inputs_of(find_day(str(day)), name, seed, device)

@@ -45,6 +45,7 @@ def see(
     device: str = "cpu",
     transform: Transform | None = None,
     file: str | None = None,
+    hand: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Seen:
     """Run a check on an answer and keep what it saw; an exception is something seen, too.
 
@@ -55,6 +56,7 @@ def see(
         device: where the inputs lie.
         transform: applied to every input array before the check gets it.
         file: the answer's file name, by which its own lines are told from others in a traceback.
+        hand: makes of the inputs what the check is handed.
     """
     inputs = check_inputs(check, seed, device, transform)
     before = map_arrays(inputs, copied)
@@ -62,7 +64,7 @@ def see(
         with warnings.catch_warnings(), _seeded(check, seed, device):
             warnings.simplefilter("ignore")  # an overflow shows in the values, which are compared
             with CLOCK.started():
-                result = check.function(answer=answer, **inputs)
+                result = check.function(answer=answer, **hand(inputs))
             observation = flatten(result)
     except (Exception, SystemExit) as error:
         return Seen({}, raised(error, file), exception=error)

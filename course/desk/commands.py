@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from itertools import chain
@@ -17,11 +18,13 @@ import typer
 from rich.text import Text
 
 from course.checks.answers import find_answer
+from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
 from course.desk.board import board as board_
 from course.desk.hints import give_back, next_hint
 from course.desk.standing import all_results, next_day
 from course.desk.state import belongs_on_board, fingerprint, keep_result
+from course.desk.verdicts import case as case_
 from course.desk.verdicts import diagnoses, verdict
 from course.desk.verdicts import hint as hint_
 from course.desk.watching import Watch
@@ -62,17 +65,30 @@ def check(
     answers: Answers = EXERCISES,
     device: Annotated[Device, typer.Option(help="Where PyTorch days are checked.")] = Device.cpu,
     seed: Seed = 0,
+    case: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Show one check of one day, and Python that draws its inputs.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check days once. Exit 0 if all that was asked for passes, 1 if not, 2 if it could not be asked."""
     wanted = list(chain(*days)) if days else [day for day in DAYS if day.ready]
+    if case is not None:
+        if len(wanted) != 1 or as_json:
+            raise typer.BadParameter(
+                "--case shows one check of one day: course check 8 --case scale"
+            )
+        raise typer.Exit(_show_case(wanted[0], case, answers, device.value, seed))
     console = display.console(stderr=as_json)
     marks = {day: fingerprint(day, find_answer(day, answers)) for day in wanted}
     results: list[DayResult] = []
     try:
         for checked in check_days(wanted, answers, seed, device.value):
             if not as_json:
-                console.print(verdict(checked.verdict))
+                console.print(verdict(checked.verdict, seed=seed))
                 if device is not Device.cpu and not checked.verdict.asks_of(device.value):
                     where = f"nothing of day {checked.verdict.day.number} can run on {device}."
                     console.print(Text(f"  Checked on the CPU: {where}", "quiet"))
@@ -157,6 +173,32 @@ def solution(day: OneDay) -> None:
 
 
 # --- What several commands need -------------------------------------------------------------------
+
+
+def _show_case(day: Day, asked: str, answers: Path, device: str, seed: int) -> int:
+    """Show one check, the first that fails of those that a name means. Returns the exit code."""
+    try:
+        [checked] = check_days([day], answers, seed, device)
+    except NotRecorded as error:
+        raise typer.BadParameter(str(error)) from error
+    found = {check.name: check for check in checked.look().checks}
+    try:
+        names = names_like(asked, day, list(found))
+    except LookupError as error:
+        raise typer.BadParameter(str(error)) from error
+    chosen = next((name for name in names if found[name].is_open), names[0])
+    console = display.console()
+    console.print(case_(found[chosen]))
+    for title, lines in (
+        ("The same inputs in Python", snippet(day, chosen, seed, device)),
+        (
+            f"What {display.shown(day.checks)} does with them; `answer` is your file",
+            steps(day, chosen),
+        ),
+    ):
+        console.print(Text(f"\n{title}:\n", "quiet"))
+        console.print(Text(textwrap.indent(lines, "    ")), soft_wrap=True)  # to be copied
+    return 0 if found[chosen].status == "passed" else 1
 
 
 def _keep_aside(path: Path) -> Path:

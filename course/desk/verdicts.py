@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -17,16 +18,22 @@ from course.desk.prose import Prose
 from course.judging.results import CheckResult, DayResult
 from course.terminal.display import MARKS, MOST_PRINTED_LINES, printed, safe
 
+PLAIN = re.compile(r"[\w.=-]+")  # what no shell asks to be quoted
 
-def verdict(result: DayResult, most_printed: int = MOST_PRINTED_LINES) -> RenderableType:
+
+def verdict(
+    result: DayResult, most_printed: int = MOST_PRINTED_LINES, seed: int = 0
+) -> RenderableType:
     """A day: each exercise with its core checks, the first failure of all in full, and once there is none,
     what would make the day watertight.
 
     Args:
         result: the day's.
         most_printed: lines that are shown of what the learner's code printed.
+        seed: where the inputs came from.
     """
     day = result.day
+    again = f"course check {day.number}{f' --seed {seed}' if seed else ''} --case"
     count = f"   {result.passed} of {result.total} checks pass"
     head = Text.assemble(
         (f"Day {day.number} · {day.title}", "bold"), (count, _colour(result.status))
@@ -40,10 +47,10 @@ def verdict(result: DayResult, most_printed: int = MOST_PRINTED_LINES) -> Render
         told = False
         for exercise in day.exercises:
             checks = [check for check in result.checks if check.exercise == exercise]
-            lines += _exercise(exercise, checks, in_full=not told)
+            lines += _exercise(exercise, checks, again if not told else "")
             told = told or any(check.went_wrong for check in checks if check.tier == CORE)
         lines += _skipped(result)
-        lines += _invitation(result.invitations)
+        lines += _invitation(result.invitations, again)
     if result.printed.strip():
         lines += printed(result.printed, most_printed)
     return Group(*lines)
@@ -68,10 +75,9 @@ def _skipped(result: DayResult) -> list[RenderableType]:
     ]
 
 
-def _exercise(
-    exercise: str, checks: Sequence[CheckResult], *, in_full: bool
-) -> list[RenderableType]:
-    """An exercise with its first failure: in full, or only what it is, where another comes first.
+def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[RenderableType]:
+    """An exercise with its first failure: in full, with the command that draws its inputs, or only what it
+    is, where another comes first.
 
     Its star is earned by all its checks; what else is shown is of its core.
     """
@@ -89,18 +95,18 @@ def _exercise(
     count = f"  {passed} of {asked}" if asked else ""
     head = Text.assemble((mark, _colour(status)), (exercise, "bold"), (count, "quiet"))
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 2))]
-    if wrong and not in_full and wrong[0].went_wrong:
+    if wrong and not again and wrong[0].went_wrong:
         lines.append(Padding(_briefly(wrong[0]), (0, 0, 0, 4)))
         return lines
     if wrong:
-        lines.append(Padding(_failure(wrong[0], _colour(wrong[0].status)), (0, 0, 0, 4)))
+        lines.append(Padding(_failure(wrong[0], _colour(wrong[0].status), again), (0, 0, 0, 4)))
     others = [check.name for check in wrong[1:] if check.status != "not_started"]
     if others:
         lines.append(Padding(Text(f"not passed either: {_folded(others)}", "quiet"), (0, 0, 0, 4)))
     return lines
 
 
-def _invitation(checks: Sequence[CheckResult]) -> list[RenderableType]:
+def _invitation(checks: Sequence[CheckResult], again: str) -> list[RenderableType]:
     """What a passed day lacks to be watertight, the first of it in full: an offer, and no failure."""
     if not checks:
         return []
@@ -113,7 +119,7 @@ def _invitation(checks: Sequence[CheckResult]) -> list[RenderableType]:
             f" An invitation to make `{first.exercise}` watertight: {first.beyond}.",
         ),
     )
-    lines.add_row("", _failure(first, "bold"))
+    lines.add_row("", _failure(first, "bold", again))
     if others:
         names = _folded([check.name for check in others])
         lines.add_row("", Text(f"then there are: {names}", "quiet"))
@@ -131,14 +137,30 @@ def _briefly(check: CheckResult) -> RenderableType:
     return Text.assemble((check.name, _colour(check.status)), "  ", safe(what))
 
 
-def _failure(check: CheckResult, style: str) -> RenderableType:
+def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
+    """A failing check: what it is about, what differs, and the command that draws its inputs."""
     if check.status == "not_started":
         return safe(check.message)
-    name = Text.assemble((check.name, style), "  ", check.says)
-    if check.misconception is None:
-        return Group(name, Padding(safe(check.message), (0, 0, 0, 2)))
-    _, _, detail = check.message.partition("\n")
-    return Group(name, _told(check), Padding(safe(detail), (0, 0, 0, 2)))
+    lines: list[RenderableType] = [Text.assemble((check.name, style), "  ", check.says)]
+    detail = check.message
+    if check.misconception is not None:
+        lines.append(_told(check))
+        _, _, detail = detail.partition("\n")
+    lines.append(Padding(safe(detail), (0, 0, 0, 2)))
+    if again:
+        name = check.name.removeprefix("test_")
+        name = name if PLAIN.fullmatch(name) else f'"{name}"'
+        lines.append(Padding(Text(f"To draw these inputs: {again} {name}", "quiet"), (0, 0, 0, 2)))
+    return Group(*lines)
+
+
+def case(check: CheckResult) -> RenderableType:
+    """The verdict on one check."""
+    mark = Text.assemble(
+        (f"{MARKS.get(check.status, '✘')} ", _colour(check.status)), check.exercise
+    )
+    shown = _failure(check, _colour(check.status), "") if check.message else Text(check.name)
+    return Group(mark, Padding(shown, (0, 0, 0, 2)))
 
 
 def diagnoses(result: DayResult) -> RenderableType:

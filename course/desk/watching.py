@@ -164,7 +164,10 @@ class Watch:
         if self._console.is_terminal:
             self._show()
         elif not self._json:
-            self._console.print(diagnoses(checked.result) if self._is_known() else UNKNOWN)
+            if self._is_known():
+                self._console.print(diagnoses(checked.result))
+            elif checked.result.is_puzzling:
+                self._console.print(UNKNOWN)
 
     def _prepare_the_next_day(self) -> Iterator[None]:
         """Observe ahead what the day after this one will need, once nobody saves any more."""
@@ -190,7 +193,7 @@ class Watch:
         self._console.print(self._fitting(result))
         if search is not None and not search.done:
             self._console.print(Text(f"\n{LOOKING}", "quiet"))
-        elif search is not None and search.wanted and not self._is_known():
+        elif search is not None and search.wanted and not self._is_known() and result.is_puzzling:
             self._console.print(Text(f"\n{UNKNOWN}", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"
@@ -206,12 +209,12 @@ class Watch:
 
     def _fitting(self, result: DayResult) -> RenderableType:
         """The verdict; what the learner's code printed gives way where the title would leave the screen."""
-        whole = verdict(result)
+        whole = verdict(result, seed=self._seed)
         rows = len(self._console.render_lines(whole, pad=False))
         excess = rows - (self._console.height - ROWS_BELOW)
         if excess <= 0 or not self._console.is_terminal:
             return whole
-        return verdict(result, max(0, MOST_PRINTED_LINES - excess))
+        return verdict(result, max(0, MOST_PRINTED_LINES - excess), self._seed)
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,14 @@ class Difference:
     wanted: Leaf | None
     wrong: Array | None = None
     """Which entries differ, for `nan` and `values`."""
+    returns_nothing: bool = False
+    """Whether the exercise is a function that changes what it is given, and returns nothing."""
+    within: str = ""
+    """The dict whose keys differ, where that is the difference."""
+    extra: tuple[str, ...] = ()
+    """What is in that dict and should not be."""
+    missing: tuple[str, ...] = ()
+    """What should be in that dict and is not."""
 
 
 def compare(seen: Observation, expected: Expected) -> Difference | None:
@@ -39,11 +48,51 @@ def compare(seen: Observation, expected: Expected) -> Difference | None:
             path, yours, wanted, expected.truth.get(path, wanted), expected.tolerance[path]
         )
         if difference is not None:
-            return difference
+            return _with_keys(difference, seen, expected.seen.observation)
     for path, yours in seen.items():
         if path not in expected.seen.observation:
             return Difference("names", path, yours, None)
     return None
+
+
+def _with_keys(difference: Difference, seen: Observation, wanted: Observation) -> Difference:
+    """Where the keys of a dict differ, which of them are missing and which are too many."""
+    outer = _dict_of(difference, seen, wanted)
+    if not outer:
+        return difference
+    within = f"{outer}."
+    return replace(
+        difference,
+        within=outer,
+        extra=_outermost(path for path in seen if path.startswith(within) and path not in wanted),
+        missing=_outermost(path for path in wanted if path.startswith(within) and path not in seen),
+    )
+
+
+def _dict_of(difference: Difference, seen: Observation, wanted: Observation) -> str:
+    """The path of the dict whose keys differ, if that is the difference."""
+    if difference.stage not in ("type", "names"):
+        return ""
+    dicts = [
+        path
+        for path, leaf in wanted.items()
+        if leaf.type.startswith("dict of ")
+        and path in seen
+        and seen[path].type.startswith("dict of ")
+    ]
+    if difference.stage == "type":
+        return difference.path if difference.path in dicts else ""
+    around = [path for path in dicts if difference.path.startswith(f"{path}.")]
+    return max(around, key=len, default="")
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Paths without those that lie within another of them, which comes first."""
+    found: list[str] = []
+    for path in paths:
+        if not any(path.startswith((f"{outer}.", f"{outer}[")) for outer in found):
+            found.append(path)
+    return tuple(found)
 
 
 def matches(seen: Seen, expected: Expected) -> bool:

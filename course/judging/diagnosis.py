@@ -10,12 +10,14 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from course.checks.loading import Outline
+from course.checks.loading import CORE, Outline
 from course.checks.seeing import Seen
 from course.curriculum import Day
 from course.judging.comparison import compare, matches
 from course.judging.expected import Expected, is_float
+from course.judging.messages import contradict
 from course.judging.misconceptions import Misconception
 from course.judging.truth import Diagnosis, Truth
 from course.references.editions import names_used_by
@@ -34,6 +36,17 @@ MOST_SURPRISES = 2
 # What a piece of work was: a comparison, or a run with several mistakes at once.
 LOOKED, RUN = False, True
 Pieces = Generator[bool, None, Diagnosis]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A known mistake that is one of several things."""
+
+    one: Misconception
+    shows: frozenset[str]
+    """The failing checks that it alone explains."""
+    unexplained: tuple[str, ...]
+    """The failing core checks that it does not explain."""
 
 
 class Search:
@@ -58,8 +71,8 @@ class Search:
         """
         self.told: dict[str, Diagnosis] = {}
         """What was misunderstood in each exercise so far; empty where nobody knows."""
-        self.partly: dict[str, tuple[Misconception, set[str]]] = {}
-        """Where nobody knows: a known mistake that is one of several things, and the checks it explains."""
+        self.partly: dict[str, Part] = {}
+        """Where no mistake explains everything: a known one that explains a part."""
         self.wanted = any(
             all(seen[check.name] is not None for check in checks if check.exercise == exercise)
             for exercise in wrong
@@ -69,6 +82,7 @@ class Search:
         """Whether there is nothing left to look for."""
         self._day = day
         self._checks = checks
+        self._outlines = {check.name: check for check in checks}
         self._truth = truth
         self._seen = seen
         self._wrong = wrong
@@ -91,12 +105,12 @@ class Search:
     def told_of(self, exercise: str, check: str) -> Diagnosis:
         """What was misunderstood, as far as it shows in a check: first what explains that one alone."""
         if exercise in self.partly:
-            one, names = self.partly[exercise]
-            return (one,) if check in names else ()
+            part = self.partly[exercise]
+            return (part.one,) if check in part.shows else ()
         told = self.told.get(exercise, ())
         if len(told) < 2:
             return told
-        [asked] = [one for one in self._checks if one.name == check]
+        asked = self._outline(check)
         return tuple(
             sorted(
                 told, key=lambda one: not self._is(asked, self._truth.wrong(asked, one).expected)
@@ -104,9 +118,29 @@ class Search:
         )
 
     def shaky(self, exercise: str) -> list[str]:
-        """The wrong exercises of the day that this one stands on, if it is written as the reference is."""
-        used = names_used_by(self._day, exercise)
-        return [name for name in self._day.exercises if name in used and name in self._wrong]
+        """The wrong exercises of the day that this one stands on, if it is written as the reference is, or
+        that its failing checks call."""
+        failing = (self._outline(name) for name in self._wrong.get(exercise, ()))
+        used = names_used_by(self._day, exercise).union(*(check.uses for check in failing))
+        others = (name for name in self._day.exercises if name != exercise)
+        return [name for name in others if name in used and name in self._wrong]
+
+    def to_mend_first(self, check: str) -> tuple[list[str], list[str]]:
+        """The parts with a failing core check that a check calls itself, and those that the exercise stands
+        on if it is written as the reference is."""
+        asked = self._outline(check)
+        used = names_used_by(self._day, asked.exercise) - asked.uses
+        wrong = [
+            name
+            for name in self._day.exercises
+            if name != asked.exercise
+            and any(self._outline(failing).tier == CORE for failing in self._wrong.get(name, ()))
+        ]
+        called = [name for name in wrong if name in asked.uses]
+        return called, [name for name in wrong if name in used]
+
+    def _outline(self, check: str) -> Outline:
+        return self._outlines[check]
 
     def _go_on(self, seconds: float, runs: float) -> bool:
         started = time.thread_time() - self._truth.loading
@@ -190,9 +224,7 @@ class Search:
                 return ()
         likely = [pair for pair in pairs if pairs[pair] <= MOST_SURPRISES]
         for pair in sorted(likely, key=lambda pair: pairs[pair]):
-            if self._truth.is_possible(pair) and (
-                yield from self._is_confirmed(pair, failing + passing)
-            ):
+            if self._is_possible(pair) and (yield from self._is_confirmed(pair, failing + passing)):
                 return pair
         return ()
 
@@ -225,12 +257,19 @@ class Search:
         for three in threes:
             if (
                 all(guilty & set(three) for guilty, _ in suspects.values())
-                and self._truth.is_possible(three)
+                and self._is_possible(three)
                 and (yield from self._is_confirmed(three, failing + passing))
             ):
                 self.partly.pop(exercise, None)
                 return three
         return ()
+
+    def _is_possible(self, mistakes: Diagnosis) -> bool:
+        """Whether the mistakes can be made together, and be told of together."""
+        pairs = itertools.permutations(mistakes, 2)
+        return not any(contradict(a.tell, b.tell) for a, b in pairs) and self._truth.is_possible(
+            mistakes
+        )
 
     def _note_part(
         self, exercise: str, explaining: Mapping[Outline, Collection[Misconception]]
@@ -244,7 +283,9 @@ class Search:
         if told:
             one, names = max(told.items(), key=lambda entry: len(entry[1]))
             if len(names) >= FEWEST_CHECKS:
-                self.partly[exercise] = one, names
+                left = (check for check, mistakes in explaining.items() if one not in mistakes)
+                core = tuple(check.name for check in left if check.tier == CORE)
+                self.partly[exercise] = Part(one, frozenset(names), core)
 
     def _shows_in_numbers(self, check: Outline) -> bool:
         """Whether real numbers are off: that two mistakes give the same ones is no accident, as it may be

@@ -20,6 +20,7 @@ import numpy as np
 from course.checks.arrays import as_numpy, eps_of, shaken, upcast
 from course.checks.loading import Check
 from course.checks.observation import Leaf, Observation
+from course.checks.reading import noting_reads, only_read
 from course.checks.seeing import Seen, check_inputs, named_values, see
 from course.judging.inputs import in_words
 
@@ -60,7 +61,13 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
     if not check.tensors:
         see(check, reference, seed, transform=largest.of_arrays)
     # Float64 is exact enough anywhere, and not to be had on every device: the truth is the CPU's.
-    truth = see(check, reference, seed, transform=upcast).observation
+    handed: dict[str, Any] = {}
+
+    def hand(given: dict[str, Any]) -> dict[str, Any]:
+        handed.update((name, noting_reads(value)) for name, value in given.items())
+        return handed
+
+    truth = see(check, reference, seed, transform=upcast, hand=hand).observation
     moved = [
         see(
             check,
@@ -78,7 +85,8 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
         for path, leaf in seen.observation.items()
     }
     names = tuple(dict.fromkeys(name for name, _ in named_values(inputs)))
-    return Expected(seen, truth, tolerance, in_words(inputs), names)
+    read = {name: only_read(value, handed.get(name)) for name, value in inputs.items()}
+    return Expected(seen, truth, tolerance, in_words(read), names)
 
 
 def is_float(leaf: Leaf | None) -> bool:

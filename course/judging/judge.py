@@ -16,14 +16,21 @@ from course.judging.diagnosis import Search
 from course.judging.expected import Expected
 from course.judging.messages import (
     Feedback,
+    beside_others,
     describe_damage,
     describe_for,
     describe_raised,
     not_started,
+    something_else,
+    where_to_begin,
 )
 from course.judging.misconceptions import Misconception
 from course.judging.recorded import truth_of
 from course.judging.results import CheckResult
+from course.references.editions import returns_nothing
+
+# Differences of which the message says all there is to say.
+EXPLAINED = ("names", "type", "dtype", "device")
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,7 @@ class Judge:
         return Search(self.day, checks, self._truth, seen, wrong)
 
     def _judge(self, check: Outline, outcome: Outcome, begun: Collection[str]) -> CheckResult:
-        def result(status: str, message: str = "") -> CheckResult:
+        def result(status: str, message: str = "", *, explained: bool = False) -> CheckResult:
             return CheckResult(
                 check.name,
                 check.exercise,
@@ -175,6 +182,7 @@ class Judge:
                 self._device(check),
                 check.tier,
                 check.beyond,
+                explained,
             )
 
         if outcome.seen is None:
@@ -188,15 +196,20 @@ class Judge:
         inputs = expected.inputs if self._feedback in (Feedback.own, Feedback.full) else ""
         if raised is not None:
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
-            return result(status, describe_raised(raised, inputs))
+            return result(status, describe_raised(raised, inputs), explained=True)
         difference = compare(outcome.seen.observation, expected)
         if difference is not None:
+            if difference.yours is not None and difference.yours.type == "None":
+                nothing = returns_nothing(self.day, check.exercise)
+                difference = replace(difference, returns_nothing=nothing)
             tolerance = expected.tolerance.get(difference.path, 0.0)
             message = describe_for(self._feedback, difference, tolerance, inputs)
-            return result("failed", "\n".join([message, *_damage(outcome.seen, expected)]))
+            message = "\n".join([message, *_damage(outcome.seen, expected)])
+            return result("failed", message, explained=difference.stage in EXPLAINED)
         if outcome.seen.damaged:
             right = "The result is right, but an input is not what it was."
-            return result("failed", "\n".join([right, *_damage(outcome.seen, expected)]))
+            message = "\n".join([right, *_damage(outcome.seen, expected)])
+            return result("failed", message, explained=True)
         return result("passed")
 
     def _device(self, check: Outline) -> str:
@@ -223,22 +236,19 @@ def _with_diagnosis(result: CheckResult, search: Search) -> CheckResult:
         return result
     wrong = search.told_of(result.exercise, result.name)
     if not wrong:
-        shaky = [name for name in search.shaky(result.exercise) if name != result.exercise]
-        names = " and ".join(f"`{name}`" for name in shaky)
-        advice = f"\nIf it uses your {names}, mend that first: its checks fail." if shaky else ""
-        return replace(result, message=f"{result.message}{advice}")
+        advice = where_to_begin(*search.to_mend_first(result.name))
+        return replace(result, message="\n".join([result.message, *advice]))
+    part = search.partly.get(result.exercise)
+    alone = part is None and len(wrong) == 1
     told = [
-        one.tell
-        if one.definition == result.exercise
-        else f"This comes from `{one.definition}`. {one.tell}"
+        f"{'' if one.definition == result.exercise else f'This comes from `{one.definition}`. '}"
+        f"{one.tell if alone else beside_others(one.tell)}"
         for one in wrong
     ]
     if len(wrong) > 1:
         bullets = (f"• {one.id}: {words}" for one, words in zip(wrong, told, strict=True))
         count = "Two" if len(wrong) == 2 else "Three"
         words = f"{count} things at once. {' '.join(bullets)}"
-    elif result.exercise in search.partly:
-        words = f"{told[0]} Something else is wrong as well."
     else:
-        words = told[0]
+        words = " ".join([told[0], *(something_else(part.unexplained) if part else [])])
     return replace(result, misconception=wrong[0].id, message=f"{words}\n{result.message}")

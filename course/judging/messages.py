@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
+import functools
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +20,9 @@ from course.judging.vocabulary import closed_leaf
 Array = np.ndarray[Any, Any]
 
 LONGEST = 200  # characters of words that differ
+DIGITS = (5, 8, 12, 17)  # of a real number: as few as tell two apart
+MOST_KEYS = 4  # of a dict that are named
+MOST_NAMED = 2  # checks or parts that a sentence names
 BEFORE = 40  # of these, how many where they do not yet
 
 NOBODY_TYPES = (
@@ -53,6 +58,7 @@ def describe_for(feedback: Feedback, difference: Difference, tolerance: float, i
         return describe(difference, tolerance, inputs)
     if difference.stage == "names" and difference.yours is not None:
         return "Something is there that was not asked for."
+    difference = replace(difference, extra=())  # names that the submission has chosen
     if difference.yours is not None:
         difference = replace(difference, yours=closed_leaf(difference.yours))
     if feedback == Feedback.discreet or (difference.yours and difference.yours.type == "str"):
@@ -109,6 +115,62 @@ def describe_damage(names: tuple[str, ...]) -> str:
     )
 
 
+# --- Sentences beside each other ------------------------------------------------------------------
+
+# How a message begins that says what is right: beside another mistake it may not be.
+PRAISE = re.compile(r"^(?:Your|The) [^.,:]*? (?:is|are) right, (?:but|and) (.)")
+DENIED = re.compile(r"^you (?:do not|never) (.+)$")
+FEW_LETTERS = 14  # by which a clause is known again: a verb and the beginning of its object
+
+
+def beside_others(tell: str) -> str:
+    """What is told of a mistake where it is not the only one: without what would be right but for it."""
+    return PRAISE.sub(lambda found: found[1].upper(), tell)
+
+
+def contradict(one: str, other: str) -> bool:
+    """Whether a sentence says what another one denies: "You do not drop …" and "You drop …"."""
+    denied = (DENIED.match(clause) for clause in _clauses(one))
+    begins = tuple(f"you {found[1][:FEW_LETTERS]}" for found in denied if found)
+    return any(clause.startswith(begins) for clause in _clauses(other))
+
+
+def something_else(unexplained: Sequence[str]) -> list[str]:
+    """What is told beside a mistake that does not explain these core checks, which fail."""
+    if not unexplained:
+        return []
+    first = " and ".join(f"`{name}`" for name in unexplained[:MOST_NAMED])
+    more = len(unexplained) - MOST_NAMED
+    which = f"{first}, nor {more} more core checks" if more > 0 else first
+    return [f"Something else is wrong as well: this does not explain {which}."]
+
+
+def where_to_begin(called: Sequence[str], used: Sequence[str]) -> list[str]:
+    """Advice on parts that fail core checks of their own.
+
+    Args:
+        called: those that the failing check calls itself.
+        used: those that the exercise stands on, if it is written as the reference is.
+    """
+    advice = []
+    if called:
+        advice.append(
+            f"This check also calls your {_names_of(called)}, whose core checks fail: mend that first."
+        )
+    if used:
+        advice.append(f"If it uses your {_names_of(used)}, mend that first: its core checks fail.")
+    return advice
+
+
+def _names_of(exercises: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in exercises)
+
+
+@functools.cache
+def _clauses(text: str) -> tuple[str, ...]:
+    return tuple(part.strip().lower() for part in re.split(r"[.:;,]| and | but ", text))
+
+
 def shown(path: str, index: tuple[int, ...] = ()) -> str:
     """The name of a leaf or of one entry of it."""
     if path == RESULT and not index:
@@ -120,6 +182,8 @@ def shown(path: str, index: tuple[int, ...] = ()) -> str:
 
 
 def _names(difference: Difference, _: float) -> str:
+    if difference.yours is None and len(difference.missing) + len(difference.extra) > 1:
+        return f"In {shown(difference.within)}, {' '.join(_keys(difference))}"
     if difference.yours is None:
         return f"{shown(difference.path)} is missing."
     return f"{shown(difference.path)} is more than was asked for."
@@ -133,11 +197,31 @@ def _type(difference: Difference, _: float) -> str:
             "detached, turned into numbers, or computed under `no_grad`."
         )
     if yours.type == "None":
-        return (
-            f"{shown(difference.path)} is None; it should be {_a(wanted.type)}. "
-            "Is a `return` missing, or is None handed on?"
-        )
-    return f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(wanted.type)}."
+        text = f"{shown(difference.path)} is None; it should be {_a(wanted.type)}."
+        if difference.returns_nothing:
+            return f"{text} Your function is to change what it is given."
+        return f"{text} Is a `return` missing, or is None handed on?"
+    text = f"{shown(difference.path)} is {_a(yours.type)}; it should be {_a(wanted.type)}."
+    return " ".join([text, *_keys(difference)])
+
+
+def _keys(difference: Difference) -> list[str]:
+    """Which keys of a dict are missing, and which are too many."""
+    told = []
+    for paths, what in ((difference.missing, "missing"), (difference.extra, "not asked for")):
+        if paths:
+            names = [
+                f"`{path.removeprefix(f'{difference.within}.')}`" for path in paths[:MOST_KEYS]
+            ]
+            more = [f"{len(paths) - MOST_KEYS} more"] if len(paths) > MOST_KEYS else []
+            verb = "is" if len(paths) == 1 else "are"
+            told.append(f"{_listed([*names, *more])} {verb} {what}.")
+    return told
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _shape(difference: Difference, _: float) -> str:
@@ -167,14 +251,18 @@ def _device(difference: Difference, _: float) -> str:
 
 
 def _nan(difference: Difference, _: float) -> str:
-    yours, _wanted = _pair(difference)
+    yours, wanted = _pair(difference)
     assert difference.wrong is not None
     index = _first(difference.wrong)
-    if not np.isnan(np.asarray(yours.value, dtype=np.float64)[index]):
-        return f"{shown(difference.path, index)} should be NaN, and is {_number(yours, index)}."
+    mine, right = _told_apart(_doubles(yours)[index], _doubles(wanted)[index])
+    text = (
+        f"{shown(difference.path, index)} is {mine}; it should be {right} "
+        f"({_share(difference.wrong)})."
+    )
+    if not np.isnan(_doubles(yours)[index]):
+        return text
     return (
-        f"{shown(difference.path, index)} is NaN, {_share(difference.wrong)}. "
-        "NaN comes from ∞ − ∞, ∞ / ∞, 0 / 0, 0 · ∞ or the logarithm of a negative number."
+        f"{text} NaN comes from ∞ − ∞, ∞ / ∞, 0 / 0, 0 · ∞ or the logarithm of a negative number."
     )
 
 
@@ -190,15 +278,8 @@ def _values(difference: Difference, tolerance: float) -> str:
         share = f" ({_share(difference.wrong)})" if wanted.is_array else ""
         return f"{text}{share}. {_meaning_of_flags(yours, wanted)}".strip()
     value, right = _doubles(yours), _doubles(wanted)
-    gap = float(value[index] - right[index])
-    amount = (
-        f"too {'large' if gap > 0 else 'small'} by {abs(gap):.3g}"
-        if np.isfinite(gap)
-        else "and should not be"
-    )
-    if np.isfinite(value[index]) and not np.isfinite(right[index]):
-        amount = f"and should be {right[index]}"
-    text = f"{where} is {_number(yours, index)}, {amount} ({_share(difference.wrong)})."
+    mine, right_one = _told_apart(value[index], right[index])
+    text = f"{where} is {mine}; it should be {right_one} ({_share(difference.wrong)})."
     return f"{text} {_meaning_of_numbers(value, right, tolerance)}".strip()
 
 
@@ -363,6 +444,16 @@ def _apart(yours: Leaf, wanted: Leaf, index: tuple[int, ...]) -> tuple[str, str]
         for one in told
     )
     return mine, right
+
+
+def _told_apart(yours: float, right: float) -> tuple[str, str]:
+    """Two real numbers, with as many digits as show that they differ."""
+    told = [(_real(yours, digits), _real(right, digits)) for digits in DIGITS]
+    return next((pair for pair in told if pair[0] != pair[1]), told[-1])
+
+
+def _real(value: float, digits: int) -> str:
+    return "NaN" if np.isnan(value) else f"{value:.{digits}g}"
 
 
 def _number(leaf: Leaf, index: tuple[int, ...]) -> str:

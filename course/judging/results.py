@@ -24,6 +24,8 @@ class CheckResult:
         seconds: wall time as seen from outside the worker.
         tier: core, without which a day is not passed, or watertight.
         beyond: why it asks more than the day is about; empty for core.
+        explained: whether the message alone says what is wrong: an exception, a missing return, an input
+            that was changed.
     """
 
     name: str
@@ -36,6 +38,7 @@ class CheckResult:
     device: str = "cpu"
     tier: str = CORE
     beyond: str = ""
+    explained: bool = False
 
     @property
     def went_wrong(self) -> bool:
@@ -126,6 +129,14 @@ class DayResult:
     @property
     def total_watertight(self) -> int:
         return _asked(self.extra)
+
+    @property
+    def is_puzzling(self) -> bool:
+        """Whether a check fails of which neither the message nor a known mistake says what is wrong."""
+        return any(
+            check.went_wrong and not check.explained and check.misconception is None
+            for check in (*self.core, *self.invitations)
+        )
 
     def asks_of(self, device: str) -> bool:
         """Whether any check is for this device, though it may have been skipped."""

@@ -47,6 +47,17 @@ def names_used_by(day: Day, exercise: str) -> set[str]:
     return names_used(day, exercise)
 
 
+def returns_nothing(day: Day, exercise: str) -> bool:
+    """Whether an exercise is a function that is to change what it is given, and returns nothing."""
+    return any(
+        isinstance(node, ast.FunctionDef)
+        and node.name == exercise
+        and isinstance(node.returns, ast.Constant)
+        and node.returns.value is None
+        for node in ast.parse(stub_of(day)).body
+    )
+
+
 def facts_file(day: Day) -> Path:
     """Where an edition has what has to be known of a day without its reference."""
     return FOLDER / f"{day.stem}.json"

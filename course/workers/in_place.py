@@ -89,18 +89,23 @@ def _report(result: DayResult) -> str:
             lines.append(f"  ✔ {check.name}")
         else:
             lines.append(f"  ✘ {check.name}: {check.says}")
-            lines += _told(check, told)
+            lines += _told(day, check, told)
     if result.status == "passed":
         lines += [f"  ★ {check.name}" for check in result.extra if check.status == "passed"]
     if result.invitations:
         lines.append("Passed. Invitations to make it watertight (★):")
     for check in result.invitations:
-        lines += [f"  ☆ {check.beyond}", f"    {check.name}: {check.says}", *_told(check, told)]
+        lines += [
+            f"  ☆ {check.beyond}",
+            f"    {check.name}: {check.says}",
+            *_told(day, check, told),
+        ]
     return "\n".join(lines)
 
 
-def _told(check: CheckResult, told: set[str]) -> list[str]:
+def _told(day: Day, check: CheckResult, told: set[str]) -> list[str]:
     if check.exercise in told:
         return []
     told.add(check.exercise)
-    return ["      " + line for line in check.message.splitlines()]
+    again = f'To draw these inputs: from course import case; case({day.number}, "{check.name}")'
+    return ["      " + line for line in (*check.message.splitlines(), again)]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from course.checks.answers import begun, build_answer, read_answer
+from course.checks.arrays import as_numpy, dtype_of, is_array
 from course.checks.loading import CORE, WATERTIGHT, load_checks
-from course.checks.seeing import see
+from course.checks.seeing import check_inputs, see
 from course.curriculum import ANSWER_TAG, DAYS, ROOT
 from course.desk.hints import read_hints
 from course.judging.comparison import compare
@@ -206,6 +207,34 @@ def test_the_reference_passes(day, seed):
         seen = judge.see(check, reference_module(day))
         assert seen.raised is None
         assert compare(seen.observation, judge.expected(check)) is None, check.name
+
+
+@each_day
+def test_checks_leave_their_inputs_alone(day):
+    """The reference changes no input, so whatever is changed with it was changed by the check itself."""
+    reference = reference_module(day)
+    changed = {}
+    for check in load_checks(day):
+        inputs = check_inputs(check, USUAL)
+        before = contents(inputs)
+        check.function(answer=reference, **inputs)
+        if contents(inputs) != before:
+            changed[check.name] = [
+                name for name in inputs if contents(inputs)[name] != before[name]
+            ]
+    assert not changed
+
+
+def contents(value):
+    """Everything in nested inputs, to be compared: keys, lengths, words and numbers."""
+    if isinstance(value, dict):
+        return {name: contents(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [contents(item) for item in value]
+    if is_array(value):
+        array = as_numpy(value)
+        return dtype_of(value), array.shape, array.tobytes()
+    return repr(value) if isinstance(value, bool | int | float | str | None) else type(value)
 
 
 @each_day

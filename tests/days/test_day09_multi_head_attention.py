@@ -275,9 +275,8 @@ def test_without_keeping_weights(answer, build, nothing_to_attend_to, mode):
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 1.0)
     module.train(mode == "trained").keep_weights = False
     inputs = tensors(given)
-    masked = module(**inputs)
-    inputs.pop("mask")
-    return {"output": masked, "output without a mask": module(**inputs)}
+    unmasked = {name: value for name, value in inputs.items() if name != "mask"}
+    return {"output": module(**inputs), "output without a mask": module(**unmasked)}
 
 
 # --- Gradients ------------------------------------------------------------------------------------

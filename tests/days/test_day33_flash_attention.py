@@ -17,12 +17,10 @@ CHUNK = (
 SINGLE = "a batch, a sequence, a width or a block of one is where squeezed axes go astray"
 EMPTY = "a query without keys must not turn the whole batch into NaN, forward or backward"
 FIGURES = "whether it was too much, and no number"
-WHEN = (
-    "numbers held.in one tensor",
-    "numbers held.in the forward pass",
-    "numbers held.for the backward pass",
-    "numbers held.in the backward pass",
-)
+LARGEST = "numbers in the largest tensor"
+KEPT = "numbers kept for the backward pass"
+FORWARD = "numbers in memory at once, forward"
+BACKWARD = "numbers in memory at once, backward"
 
 
 def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
@@ -109,14 +107,9 @@ def seen_with_memory(flash_attention, inputs):
         forward, between = held.most, held.now
         held.most = held.now
         backward(output)
-    found = {
-        "in one tensor": held.largest,
-        "in the forward pass": forward,
-        "for the backward pass": between,
-        "in the backward pass": held.most,
-    }
+    found = {LARGEST: held.largest, KEPT: between, FORWARD: forward, BACKWARD: held.most}
     return {
-        "numbers held": {when: word(numbers) for when, numbers in found.items()},
+        **{what: word(numbers) for what, numbers in found.items()},
         "output": output,
         "gradients": gradients(inputs),
     }
@@ -527,13 +520,13 @@ def test_two_calls(answer, two_calls):
 # --- Memory ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.constant(*WHEN, FIGURES)
+@pytest.mark.constant(LARGEST, KEPT, FORWARD, BACKWARD, FIGURES)
 def test_memory(answer, long):
     """Never are T_q × T_k numbers held at once: not forward, not for the backward pass, not in it."""
     return seen_with_memory(answer.flash_attention, long)
 
 
-@pytest.mark.constant(*WHEN, FIGURES)
+@pytest.mark.constant(LARGEST, KEPT, FORWARD, BACKWARD, FIGURES)
 def test_memory_causal(answer, long_and_causal):
     """Nor is there a mask of T_q × T_k, in one tensor or in several together."""
     return seen_with_memory(answer.flash_attention, long_and_causal)

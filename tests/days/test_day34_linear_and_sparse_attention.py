@@ -545,9 +545,9 @@ def test_causal_window(answer, with_global_tokens):
 
 def test_in_attention(answer, to_attend):
     """Day 8's attention takes the mask as it is, for a whole batch."""
-    window = to_attend.pop("window")
-    mask = answer.sliding_window_mask(to_attend["key"].size(1), window, 1)
-    output, _ = attention(**to_attend, mask=mask.to(to_attend["key"].device))
+    inputs = {name: value for name, value in to_attend.items() if name != "window"}
+    mask = answer.sliding_window_mask(inputs["key"].size(1), to_attend["window"], 1)
+    output, _ = attention(**inputs, mask=mask.to(inputs["key"].device))
     return {"output of attention": output}
 
 

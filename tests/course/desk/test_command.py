@@ -11,6 +11,8 @@ import jsonschema
 import nbformat
 import pytest
 
+from course.checks.loading import load_checks
+from course.checks.seeing import check_inputs
 from course.curriculum import DAYS, NoSuchDay, find_day, find_days
 from course.desk import commands
 from course.desk.hints import read_hints
@@ -112,6 +114,8 @@ def test_another_seed_gives_other_inputs(project, answer):
         (["check", "2", "--answers", "nowhere"], "nowhere"),
         (["check", "2", "--seed", "-1"], "greater than or equal to 0"),
         (["check", "2", "--device", "toaster"], "toaster"),
+        (["check", "2", "--case", "scales"], "the nearest is 'test_scale'"),
+        (["check", "2-3", "--case", "scale"], "one check of one day"),
         (["hint", "2", "softmax"], "it has attention"),
         (["watch", "unicorn"], "unicorn"),
         (["fly"], "fly"),
@@ -125,6 +129,30 @@ def test_usage_errors_exit_2(project, arguments, words):
     assert words in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+def test_a_case_can_be_drawn_again(project, answer):
+    """The printed lines run as they are, and give what the check was given; what differs is told."""
+    wrong = answer.replace("math.sqrt(query.shape[-1])", "query.shape[-1]")
+    project.exercise.write_text(wrong, encoding="utf-8")
+    done = project.course("check", "2", "--case", "scale", "--seed", "7")
+    assert done.returncode == 1
+    assert "; it should be 0." in done.stdout and "Inputs: query " in done.stdout
+    lines = [
+        line[4:] for line in done.stdout.splitlines() if line.startswith(("    from", "    wide"))
+    ]
+    code = "\n".join([*lines, "print(sorted(wide), float(wide['query'].sum()))"])
+    drawn = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+    )
+    [check] = [one for one in load_checks(find_day("2")) if one.name == "test_scale"]
+    given = check_inputs(check, 7)["wide"]
+    assert drawn.stdout.decode().strip() == f"{sorted(given)} {float(given['query'].sum())}"
+    project.exercise.write_text(answer, encoding="utf-8")
+    assert project.course("check", "2", "--case", "test_scale").returncode == 0
 
 
 def test_a_day_that_is_only_announced_is_not_there_yet(project):

@@ -19,6 +19,7 @@ SAID = {
     "board_at_first": (),
     "board_with_a_failure": (),
     "board_with_stars": (),
+    "case": ("check", "2", "--case", "scale"),
     "two_exercises": ("check", "1"),
     "hint": ("hint", "2"),
     "no_such_day": ("check", "unicorn"),
@@ -35,6 +36,7 @@ def log_softmax(x, axis=-1):
     return np.log(softmax(x))
 """
 EDITS = {
+    "case": ("math.sqrt(query.shape[-1])", "query.shape[-1]"),
     "diagnosed": ("math.sqrt(query.shape[-1])", "query.shape[-1]"),
     "neutral": ("softmax(scores)", "softmax(scores) ** 1.1"),
     "raised": ("scores = np", "scores = query[0][99] @ np"),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from course.checks.answers import read_answer
 from course.checks.loading import load_checks
-from course.checks.seeing import see
+from course.checks.seeing import check_inputs, see
 from course.cli import app
 from course.curriculum import DAYS, ROOT, day_of_definition, module_of
 from course.edition import command as commands
@@ -288,6 +288,20 @@ def test_todays_part_cannot_be_imported(run):
     run.write(8, "from implementation import attention\n")
     message = check(run, 8)["checks"][0]["message"]
     assert "is today's exercise" in message
+
+
+@pytest.mark.parametrize("number", [1, 8])
+def test_a_case_can_be_drawn_again(run, number):
+    """Without the reference, too: the lines that are printed give the inputs of the check."""
+    day = DAYS[number - 1]
+    name = load_checks(day)[0].name
+    run.write(number, solution(number))
+    done = run("check", number, "--case", name)
+    assert done.returncode == 0, done.stderr
+    assert f'case({number}, "{name}")' in done.stdout
+    done = run(code=f"from course import case; print(sorted(case({number}, {name!r})))")
+    given = check_inputs(load_checks(day)[0], 0)
+    assert done.stdout.strip() == str(sorted(given)), done.stderr
 
 
 def test_other_seeds_are_not_recorded(run):

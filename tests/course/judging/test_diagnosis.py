@@ -1,12 +1,14 @@
 """What is claimed and what is not: two mistakes at once are named, and none is named without evidence."""
 
 import functools
+import re
 
 import pytest
 
-from course.curriculum import find_day
+from course.curriculum import DAYS, find_day
 from course.judging import diagnosis
 from course.judging.judge import Judge, Outcome
+from course.judging.messages import beside_others, contradict
 from course.judging.misconceptions import load_misconceptions, module_of
 from course.references.changed import reference_module
 from course.references.text import definition_text
@@ -75,7 +77,7 @@ def test_two_mistakes_at_once(number, pair):
     ]
     told = next(result.message for result in failed if result.misconception)
     assert told.startswith("Two things at once. ")
-    assert all(f"• {mistake.id}: {mistake.tell}" in told for mistake in mistakes)
+    assert all(f"• {mistake.id}: {beside_others(mistake.tell)}" in told for mistake in mistakes)
     assert {r.misconception for r in failed if r.status != "passed"} <= set(pair)
 
 
@@ -98,7 +100,9 @@ def test_three_mistakes_at_once(number, three):
     failed = [r for r in results if r.exercise == known[three[0]].definition and r.misconception]
     assert failed
     assert failed[0].message.startswith("Three things at once. ")
-    assert all(f"• {name}: {known[name].tell}" in failed[0].message for name in three)
+    assert all(
+        f"• {name}: {beside_others(known[name].tell)}" in failed[0].message for name in three
+    )
 
 
 def test_a_mistake_in_each_of_two_exercises():
@@ -134,7 +138,7 @@ def test_what_stands_on_an_unknown_mistake_is_not_blamed():
     failed = failures(day, "softmax_backward", edit)
     assert {result.exercise for result in failed} == {"softmax_backward", "attention_backward"}
     assert {result.misconception for result in failed} == {None}
-    advice = "If it uses your `softmax_backward`, mend that first: its checks fail."
+    advice = "If it uses your `softmax_backward`, mend that first: its core checks fail."
     assert all((advice in r.message) == (r.exercise == "attention_backward") for r in failed)
 
 
@@ -162,7 +166,154 @@ def test_what_is_known_is_named_beside_what_is_not():
     assert {result.misconception for result in named.values()} == {"not_scaled"}
     assert {"test_output_and_weights", "test_scale"} <= named.keys()
     assert "test_mask" not in named
-    assert all("Something else is wrong as well.\n" in r.message for r in named.values())
+    left = "Something else is wrong as well: this does not explain `test_mask`"
+    assert all(left in r.message for r in named.values())
+
+
+def test_what_is_beyond_the_core_is_not_something_else_wrong():
+    """Where a known mistake explains every failing core check, nothing else is said to be wrong."""
+    rounded = "np.where(mask, scores, np.finfo(scores.dtype).min)"
+    failed = failures(
+        find_day("2"),
+        "attention",
+        (SCORES, SCORES.partition(" / ")[0]),
+        (
+            "weights = np.where(mask, weights, 0)",
+            "weights = weights * 1.0 if mask.any() else weights",
+        ),
+        (rounded, f"{rounded} * 1.0 if mask.any(axis=-1).all() else np.where(mask, scores, 1.5)"),
+    )
+    core = [result for result in failed if result.tier == "core"]
+    assert core and {result.misconception for result in core} == {"not_scaled"}
+    assert not [result for result in failed if "Something else" in result.message]
+
+
+def test_another_axis_is_named_as_itself():
+    """√ of the number of queries is neither √ of `shape[1]` nor something else beside it."""
+    [wrong] = [
+        one for one in load_misconceptions(find_day("2")) if one.id == "scaled_by_query_length"
+    ]
+    failed = failures(find_day("2"), "attention", ("query.shape[-1]", "query.shape[-2]"))
+    assert {result.misconception for result in failed} == {"scaled_by_query_length"}
+    assert all(result.message.startswith(f"{wrong.tell}\n") for result in failed)
+
+
+@pytest.mark.parametrize("fill", ["np.finfo(scores.dtype).min", "-np.inf", "-1e9"])
+def test_an_inverted_mask_is_named_whatever_it_fills_with(fill):
+    """As most people write it: filled where the mask is True, and no weight set to 0 afterwards."""
+    hidden = "scores = np.where(mask, scores, np.finfo(scores.dtype).min)"
+    zeroed = "weights = np.where(mask, weights, 0)"
+    edits = (hidden, f"scores = np.where(mask, {fill}, scores)"), (zeroed, "weights = weights")
+    told = {result.misconception for result in failures(find_day("2"), "attention", *edits)}
+    assert len(told) == 1 and "mask_inverted" in (told.pop() or "")
+
+
+# --- Sentences beside each other -------------------------------------------------------------------
+
+
+def test_a_watertight_failure_of_a_part_is_no_reason_to_mend_it_first():
+    """Day 7's attention_backward is wrong; softmax_backward fails beyond its core alone."""
+    day = find_day("7")
+    texts = {name: definition_text(day, name) for name in day.exercises}
+    for name, find, put in (
+        (
+            "softmax_backward",
+            "(grad_weights - mean)",
+            "(grad_weights - mean) + (weights == 0).astype(weights.dtype)",
+        ),
+        (
+            "attention_backward",
+            "np.swapaxes(weights, -2, -1)",
+            "1.1 * np.swapaxes(weights, -2, -1)",
+        ),
+    ):
+        assert texts[name].count(find) == 1
+        texts[name] = texts[name].replace(find, put)
+    results = results_of(day, reference_module(day, texts))
+    failed = {(result.exercise, result.tier) for result in results if result.went_wrong}
+    assert ("softmax_backward", "watertight") in failed and (
+        "softmax_backward",
+        "core",
+    ) not in failed
+    assert not [result for result in results if "mend that first" in result.message]
+
+
+def test_a_part_that_only_the_check_calls_is_hinted_at():
+    """`dequantize` is right, and fails where its check calls a wrong `quantize_int8`."""
+    day = find_day("40")
+    edit = ("wide.abs()", "(wide.abs() + 0.01 * wide.square())")
+    failed = failures(day, "quantize_int8", edit)
+    told = [result for result in failed if result.exercise == "dequantize"]
+    assert told and {result.misconception for result in told} == {None}
+    hint = "This check also calls your `quantize_int8`, whose core checks fail: mend that first."
+    assert all(hint in result.message for result in told)
+
+
+DAYS_WITH_MISTAKES = [day for day in DAYS if day.ready]
+
+
+@pytest.mark.parametrize("day", DAYS_WITH_MISTAKES, ids=lambda day: day.stem)
+def test_no_sentence_says_that_the_rest_is_right_beside_another(day):
+    """ "Your results are right, but …" is not said where something else is wrong."""
+    for one in load_misconceptions(day):
+        told = beside_others(one.tell)
+        assert not re.match(r"(Your|The) [^.,:]* (is|are) right, ", told), one.id
+        assert told == one.tell or not told[0].islower(), one.id
+
+
+@pytest.mark.parametrize(
+    ("number", "definition", "find", "put", "never"),
+    [
+        ("37", "Mamba", "rates.log()", "(0 * rates + 0.7)", "at random"),
+        (
+            "40",
+            "QuantizedLinear",
+            'self.register_buffer("scale", scale)',
+            'self.register_buffer("scale", scale, persistent=False)',
+            "Your scale is a plain attribute",
+        ),
+        (
+            "40",
+            "quantize_int8",
+            "scale.masked_fill(",
+            "scale.masked_fill(scale == 0, 0.0) if True else scale.masked_fill(",
+            "is divided by it",
+        ),
+        (
+            "39",
+            "average_gradients",
+            "parameter.grad = ",
+            "parameter.grad = None\n        ",
+            "`return`",
+        ),
+    ],
+)
+def test_no_cause_is_named_that_another_may_have(number, definition, find, put, never):
+    """Where several causes give the same observations, the sentence is true of each."""
+    day = find_day(number)
+    text = definition_text(day, definition)
+    assert find in text
+    results = results_of(day, reference_module(day, {definition: text.replace(find, put)}))
+    failed = [result for result in results if result.went_wrong]
+    assert failed
+    assert not [result for result in failed if never in result.message]
+
+
+def test_what_one_sentence_denies_another_does_not_say():
+    """Two mistakes whose sentences contradict each other are never told of together."""
+    kept = {one.id: one.tell for one in load_misconceptions(find_day("37"))}
+    assert contradict(kept["window_not_kept"], "You keep the convolution's last inputs. Why?")
+    assert contradict("You never clip: the norm is measured.", "You clip after each batch.")
+    assert not contradict(kept["window_not_kept"], kept["skip_left_out"])
+
+
+def test_a_contradictory_pair_is_not_claimed(monkeypatch):
+    """Two mistakes at once, of which the sentences deny each other, are left without a name."""
+    day = find_day("2")
+    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    module = module_of([known["not_scaled"], known["mask_ignored"]], day)
+    monkeypatch.setattr(diagnosis, "contradict", lambda one, other: True)
+    assert not [r for r in results_of(day, module) if "Two things" in r.message]
 
 
 def test_what_is_no_number_names_nothing_beside_the_unknown():

@@ -81,6 +81,50 @@ def test_first_difference(answer, stage, words):
     assert "Inputs: x (3, 3) float64." in message
 
 
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            lambda x: {"a": x, "b": x},
+            "`y` is a dict of 2; it should be a dict of 3. `c` and `d` are missing. `b` is not asked for.",
+        ),
+        (
+            lambda x: {"a": x, "c": x, "d": x, "e": x, "f": {"g": x}},
+            "a dict of 3. `e` and `f` are not asked for.",
+        ),
+        (lambda x: {"a": x, "c": x, "e": x}, "In `y`, `d` is missing. `e` is not asked for."),
+        (lambda x: {"a": x, "d": x, "c": x, "b": x} and {"a": x, "c": x}, "`d` is missing."),
+    ],
+)
+def test_keys_that_differ_are_named(answer, words):
+    """Of a dict: what is missing, and what is too much."""
+    assert words in told(answer, lambda x: {"a": x, "c": x, "d": x})[1]
+
+
+def test_a_value_is_told_beside_the_expected_one():
+    """With as many digits as show that the two differ."""
+    right = lambda x: x * 0 + 0.25  # noqa: E731
+    assert (
+        "is 0.75; it should be 0.25 (9 of 9 entries differ)"
+        in told(lambda x: x * 0 + 0.75, right)[1]
+    )
+    assert "is 0.25000001; it should be 0.25 (" in told(lambda x: x * 0 + 0.25 + 1e-8, right)[1]
+    assert "is NaN; it should be 0.25 (" in told(lambda x: x * np.nan, right)[1]
+
+
+def test_only_the_inputs_that_a_check_reads_are_named():
+    """Of a dict that several checks share, what this one passes on."""
+
+    def reads_one(answer, given):
+        return {"y": answer.it(given["x"])}
+
+    inputs = lambda draw: {"x": draw.normal(3, 3), "unread": draw.normal(2)}  # noqa: E731
+    check = check_of(reads_one, given=inputs)
+    expected = expect(check, SimpleNamespace(it=lambda x: x * 2.0), 0)
+    assert expected.inputs == "Inputs: x (3, 3) float64."
+    assert expected.names == ("x", "unread")
+
+
 def test_long_words_are_told_from_where_they_differ():
     """Two hundred characters of each, and some that are still the same."""
     right = lambda x: "same " * 100 + "old " * 100  # noqa: E731

@@ -69,3 +69,14 @@ def test_invitations_wait_for_the_core():
     assert [check.status for check in day("passed", "+passed", "+failed").invitations] == ["failed"]
     assert day("failed", "+failed").invitations == []
     assert day("not_started", "+failed").invitations == []
+
+
+def test_what_a_message_explains_is_not_puzzling():
+    """ "No known mistake explains all of this" is for numbers that nobody can place."""
+
+    def result(**how):
+        return DayResult(DAYS[1], (CheckResult("test_it", "attention", "failed", "No.", **how),))
+
+    assert result().is_puzzling
+    assert not result(explained=True).is_puzzling
+    assert not result(misconception="not_scaled").is_puzzling

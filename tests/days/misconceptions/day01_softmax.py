@@ -101,7 +101,7 @@ MISCONCEPTIONS = [
             ),
             # --- softmax: the shift ------------------------------------------------------------------------
             "overflows": (
-                "Your weights are right for small scores, and NaN for large ones: no float64 holds e^710, no float32 holds e^89, and ∞ / ∞ is not a number. "
+                "Your weights are NaN for large scores: no float64 holds e^710, no float32 holds e^89, and ∞ / ∞ is not a number. "
                 "A shift of all scores cancels in the fraction, so you may choose one after which nothing is large.",
                 {"shifted = ...": "shifted = x"},
             ),
@@ -191,7 +191,7 @@ MISCONCEPTIONS = [
                 {"return _": "return _.astype(np.float32)"},
             ),
             "in_place": (
-                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. An in-"
+                "Your result is right, but your scores are not what they were, as where the largest one is subtracted inside the array that you were given. An in-"
                 "place subtraction changes x, and the caller may still need it.",
                 {"shifted = x - _": "x -= _\nshifted = x"},
             ),
@@ -247,7 +247,7 @@ MISCONCEPTIONS = [
                 {"x.max(axis=axis, keepdims=True)": "x.max()", "shifted - ...": "np.log(np.exp(shifted) / np.exp(shifted).sum())"},
             ),
             "log_overflows": (
-                "Your formula is right and overflows: the exponentials of large scores are ∞, and those of very negative ones sum to 0. A shift of all scores does "
+                "Your formula is right, but it overflows: the exponentials of large scores are ∞, and those of very negative ones sum to 0. A shift of all scores does "
                 "not change the result, so you may choose one after which nothing is large.",
                 {"shifted = ...": "shifted = x"},
             ),
@@ -340,7 +340,7 @@ MISCONCEPTIONS = [
                 {"shifted = x - _": "shifted = x.astype(float) - _"},
             ),
             "log_in_place": (
-                "Your result is right, but your scores are not what they were: the largest one was subtracted inside the array that you were given. An in-"
+                "Your result is right, but your scores are not what they were, as where the largest one is subtracted inside the array that you were given. An in-"
                 "place subtraction changes x, and the caller may still need it.",
                 {"shifted = x - _": "x -= _\nshifted = x"},
             ),

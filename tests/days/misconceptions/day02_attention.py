@@ -25,6 +25,11 @@ MISCONCEPTIONS = of(
             "to the length of the sequence.",
             {"query.shape[-1]": "key.shape[-2]"},
         ),
+        "scaled_by_query_length": (
+            "Your scores are divided by the square root of the number of queries, `shape[-2]`. The scale belongs to the width of the vectors, the last axis "
+            "of the query, not to the length of the sequence.",
+            {"query.shape[-1]": "query.shape[-2]"},
+        ),
         "scaled_by_axis_one": (
             "Your scores are divided by the square root of `shape[1]`. That is d_k for a single sequence, and the length or the batch as soon as there are "
             "leading axes. The width of a vector is the last axis: count from the end.",
@@ -61,7 +66,7 @@ MISCONCEPTIONS = of(
             },
         ),
         "overflows": (
-            "Your attention is right for small scores and overflows for large ones: exponentials were taken without subtracting each row's largest score "
+            "Your attention overflows for large scores: exponentials were taken without subtracting each row's largest score "
             "first. Day 1's `softmax` does that, and may be imported.",
             {"softmax(scores, axis=-1)": "np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)"},
         ),
@@ -82,6 +87,11 @@ MISCONCEPTIONS = of(
         "mask_inverted": (
             "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
             {"np.where(mask, scores, _)": "np.where(~mask, scores, _)", "np.where(mask, weights, 0)": "np.where(~mask, weights, 0)"},
+        ),
+        "mask_inverted_once": (
+            "You hide the scores where the mask is True, and True means *may be attended to*: the permitted keys get the lowest score. Setting the forbidden "
+            "weights to 0 afterwards then leaves nothing.",
+            {"np.where(mask, scores, _)": "np.where(mask, _, scores)"},
         ),
         "mask_after_softmax": (
             "Your mask sets weights to 0 after the softmax, so the remaining weights no longer sum to 1: the hidden keys took part in the softmax. Hide the "
@@ -158,6 +168,11 @@ MISCONCEPTIONS = of(
         "output_only": (
             "You return the output alone. The weights are wanted too, as a pair: (output, weights).",
             {"return _, weights": "return _"},
+        ),
+        "keys_and_values_exchanged": (
+            "Keys and values have changed places: your queries are compared with the values, and the keys are mixed. Scores come from the keys; the weights "
+            "then mix the values.",
+            {"np.swapaxes(key, -2, -1)": "np.swapaxes(value, -2, -1)", "weights @ value": "weights @ key"},
         ),
         "all_axes_transposed": (
             "`.T` reverses all axes, including the batch. Swap only the last two axes of the key.",

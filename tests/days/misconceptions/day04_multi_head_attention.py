@@ -269,6 +269,24 @@ MISCONCEPTIONS = [
                 "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
                 {"mask[_]": "~mask[_]"},
             ),
+            "mask_inverted_and_lowest": (
+                "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*. And a query whose keys are all hidden "
+                "attends to all of them equally, since all its scores are equally low. `attention` of day 2 sees to both, and may be imported.",
+                {
+                    "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
+                    "scores = scores if mask is None else np.where(mask, np.finfo(scores.dtype).min, scores)\n"
+                    "heads = softmax(scores) @ v"
+                },
+            ),
+            "mask_inverted_and_minus_infinity": (
+                "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*. And a query whose keys are all hidden "
+                "gives NaN, since all its scores are −∞. `attention` of day 2 sees to both, and may be imported.",
+                {
+                    "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
+                    "scores = scores if mask is None else np.where(mask, -np.inf, scores)\n"
+                    "heads = softmax(scores) @ v"
+                },
+            ),
             "mask_without_heads": (
                 "Your mask has no axis of its own for the heads, or has it in front of the batch. Shapes are matched from the right, so the mask's batch axis "
                 "meets the heads: it raises an error, or, where B equals h, head 2 of every sequence gets the mask of sequence 2.",

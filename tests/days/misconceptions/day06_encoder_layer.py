@@ -148,7 +148,7 @@ MISCONCEPTIONS = [
             ),
             # --- layer_norm: side effects
             "norm_changes_x": (
-                "Your result is right, but x itself was centred on the way. Its owner may still need it as it was.",
+                "Your result is right, but x itself was changed on the way, as where it is centred in place. Its owner may still need it as it was.",
                 {"centred = x - _": "x -= _\ncentred = x"},
             ),
             "promoted_to_float64": (

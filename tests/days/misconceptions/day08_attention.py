@@ -26,6 +26,11 @@ MISCONCEPTIONS = of(
             "the two need not be equal.",
             {"query.size": "value.size"},
         ),
+        "scaled_by_query_length": (
+            "Your scores are divided by the square root of the number of queries, `size(-2)`. The scale belongs to the width of the vectors, the last axis of "
+            "the query, not to the length of the sequence.",
+            {"query.size(-1)": "query.size(-2)"},
+        ),
         "scaled_by_axis_one": (
             "Your scores are divided by the square root of the size of axis 1. That is d_k for a single sequence only; with a batch it is the length, with "
             "heads their number. Count from the end.",
@@ -73,6 +78,11 @@ MISCONCEPTIONS = of(
             "each column mixes parts of several keys.",
             {"_.transpose(-2, -1)": "_.reshape(*key.shape[:-2], key.size(-1), key.size(-2))"},
         ),
+        "keys_and_values_exchanged": (
+            "Keys and values have changed places: your queries are compared with the values, and the keys are mixed. Scores come from the keys; the weights "
+            "then mix the values.",
+            {"key.to": "value.to", "weights @ value": "weights @ key"},
+        ),
         "query_and_key_swapped": (
             "You exchanged query and key: your scores have a row for each key. A row belongs to a query, a column to a key.",
             {"scores = _ @ ...": "scores = key.to(wide) @ _.transpose(-2, -1)"},
@@ -112,8 +122,7 @@ MISCONCEPTIONS = of(
             },
         ),
         "overflows": (
-            "Your attention is right for small scores and overflows for large ones, because you exponentiate without subtracting each row's maximum. "
-            "PyTorch's softmax subtracts it.",
+            "Your attention overflows for large scores, as it does where you exponentiate without subtracting each row's maximum. PyTorch's softmax subtracts it.",
             {"scores.softmax(dim=-1)": "scores.exp() / scores.exp().sum(dim=-1, keepdim=True)"},
         ),
         # --- the mask
@@ -145,6 +154,23 @@ MISCONCEPTIONS = of(
             "You fill the scores where the mask is True, and True means *may be attended to*: the permitted keys get the lowest score. Setting the forbidden "
             "weights to 0 afterwards then leaves nothing.",
             {"2: ~mask": "mask"},
+        ),
+        "mask_inverted_and_lowest_in_halves": (
+            "Several things. Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. You "
+            "compute in the inputs' own dtype, so that in half precision dot products are rounded, and overflow. And a query that may attend to nothing gets "
+            "weights all the same.",
+            {"wide = ...": "wide = query.dtype", "2: ~mask": "mask", "weights.masked_fill(~mask, 0.0)": "weights"},
+        ),
+        "mask_inverted_and_minus_infinity_in_halves": (
+            "Several things. Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. You "
+            "compute in the inputs' own dtype, so that in half precision dot products are rounded, and overflow. And a query whose keys are all hidden gives "
+            "NaN, since all its scores are −∞.",
+            {
+                "wide = ...": "wide = query.dtype",
+                "2: ~mask": "mask",
+                "torch.finfo(wide).min": "-math.inf",
+                "weights.masked_fill(~mask, 0.0)": "weights",
+            },
         ),
         "mask_after_softmax": (
             "Your mask sets weights to 0 after the softmax, so what is left no longer sums to 1: the hidden keys took their share first. Hide the scores "

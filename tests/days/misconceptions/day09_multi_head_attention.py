@@ -168,6 +168,16 @@ MISCONCEPTIONS = [
                     "You compute the values from `query`. The values come from `value`.",
                     {"self.w_v(value)": "self.w_v(query)"},
                 ),
+                "keys_and_values_exchanged": (
+                    "Keys and values have changed places in your attention: queries are compared with what `w_v` makes, and what `w_k` makes is mixed. The order is "
+                    "query, key, value.",
+                    {"attention(q, k, v, mask, _)": "attention(q, v, k, mask, _)"},
+                ),
+                "key_and_value_arguments_exchanged": (
+                    "The arguments `key` and `value` have changed places: your keys are made from `value`, and your values from `key`. The order is query, key, "
+                    "value.",
+                    {"self.w_k(key)": "self.w_k(value)", "self.w_v(value)": "self.w_v(key)"},
+                ),
                 "all_from_query": (
                     "You compute keys and values from `query`, so your module does self-attention whatever the caller passes. In cross-attention they "
                     "come from a different sequence.",
@@ -300,6 +310,24 @@ MISCONCEPTIONS = [
                     "Your mask is inverted: it hides the keys that may be attended to. True means *may be attended to* here; in `nn.MultiheadAttention` "
                     "it has the opposite meaning.",
                     {"1: mask = _": "mask = ~_"},
+                ),
+                "mask_inverted_and_minus_1e9": (
+                    "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to* here, and `masked_fill` fills where it "
+                    "is given True. And you fill with −1e9, or lower still, in the inputs' own dtype: float16 ends at −65504, so that torch refuses. `attention` of "
+                    "day 8 sees to both, and may be imported.",
+                    written_out("scores.masked_fill(mask, -1e9)"),
+                ),
+                "mask_inverted_and_lowest": (
+                    "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to* here, and `masked_fill` fills where it "
+                    "is given True. And a query whose keys are all hidden attends to all of them equally, since all its scores are equally low. `attention` of day 8 "
+                    "sees to both, and may be imported.",
+                    written_out("scores.masked_fill(mask, torch.finfo(scores.dtype).min)"),
+                ),
+                "mask_inverted_and_minus_infinity": (
+                    "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to* here, and `masked_fill` fills where it "
+                    "is given True. And a query whose keys are all hidden gives NaN, since all its scores are −∞. `attention` of day 8 sees to both, and may be "
+                    "imported.",
+                    written_out("scores.masked_fill(mask, -math.inf)"),
                 ),
                 "mask_without_heads": (
                     "Your mask has no axis for the heads. Broadcasting aligns shapes from the right, so the mask's batch axis meets the heads. This "

@@ -38,7 +38,7 @@ MISCONCEPTIONS = [
 """,
             ),
             "gain_is_no_parameter": (
-                "Your gain and bias are plain tensors. The optimizer finds only an `nn.Parameter`, so these two would never learn.",
+                "Your gain and bias are not `nn.Parameter`s. The optimizer finds only parameters, so these two would never learn.",
                 {"self.gain = nn.Parameter(_)": "self.gain = _", "self.bias = nn.Parameter(_)": "self.bias = _"},
             ),
             "one_gain_for_all_features": (
@@ -50,7 +50,7 @@ MISCONCEPTIONS = [
                 {"torch.ones": "torch.zeros"},
             ),
             "starts_at_random": (
-                "Your gain and bias are initialized to random numbers. Initialize them to 1 and 0, so that at first the layer only normalizes.",
+                "Your gain and bias are not initialized to 1 and 0, with which the layer at first only normalizes.",
                 {"torch.ones": "torch.randn", "torch.zeros": "torch.randn"},
             ),
             # --- LayerNorm: which numbers

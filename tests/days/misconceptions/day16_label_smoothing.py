@@ -71,6 +71,10 @@ MISCONCEPTIONS = of(
             "Every other class gets all of ε in your answer. They have ε *together*: each has its share of it.",
             {"_ / (self.size - 2)": "_"},
         ),
+        "share_without_epsilon": (
+            "The other classes share a whole 1 in your answer: ε is missing from their shares. Together they have ε, and the right class the rest.",
+            {"self.smoothing / (self.size - 2)": "1 / (self.size - 2)"},
+        ),
         "epsilon_and_confidence_swapped": (
             "ε and 1 − ε have changed places: you give ε to the right class and spread the rest. With an ε of 0.1 the model would be taught to be wrong.",
             {"self.smoothing = smoothing": "self.smoothing = 1 - smoothing"},
@@ -215,8 +219,8 @@ MISCONCEPTIONS = of(
             {"torch.full_like(wide, _)": "wide.data.fill_(_)"},
         ),
         "padding_zeroed_in_the_inputs": (
-            "Your value is right, but the log-probabilities that you were given are not what they were: you set rows of padding to 0 *in them*. In float32 "
-            "nothing copies them for you.",
+            "Your value is right, but the log-probabilities that you were given are not what they were, as where rows of padding are set to 0 *in them*. In "
+            "float32 nothing copies them for you.",
             {"wide = _": "wide = _\nwide.data[target == self.padding_idx] = 0"},
         ),
         "flat_view": (

@@ -463,11 +463,11 @@ MISCONCEPTIONS = [
                 {"self.dropout(... + _)": "self.dropout(self.embed(tokens)) + _"},
             ),
             "attention_without_dropout": (
-                "Your attention is made without the config's dropout, and its own default is 0: no weight is ever dropped.",
+                "No attention weight is ever dropped in your model. The config's dropout has to reach `CausalSelfAttention`, whose own default is 0.",
                 {"CausalSelfAttention(_, config.n_heads, config.dropout)": "CausalSelfAttention(_, config.n_heads)"},
             ),
             "block_without_dropout": (
-                "Your blocks are made with a dropout of 0: what their sublayers say is never dropped. The config's probability is for them, too.",
+                "What the sublayers of your blocks add is never dropped. The config's dropout is for them, too.",
                 {"Block(config.d_model, _, ..., config.dropout)": "Block(config.d_model, _, FeedForward(config.d_model, config.d_ff), 0.0)"},
             ),
             "states_dropped_before_the_head": (
@@ -485,46 +485,50 @@ MISCONCEPTIONS = [
             ),
             # --- GPT: the start
             "starts_as_torch_starts_it": (
-                "You leave the weights as torch makes them. Its tables start at N(0, 1), fifty times as wide as GPT-2's, and a tied head then gives the first "
-                "guesses a confidence that takes long to unlearn.",
+                "Your weights are initialized as torch's own layers are. GPT-2's are not: its embedding matrices start at N(0, 0.02²), not at N(0, 1), where "
+                "a tied head gives the first guesses a confidence that takes long to unlearn.",
                 {"self.named_parameters()": "()"},
             ),
             "tables_start_at_1": (
-                "Your tables start as torch makes them, at N(0, 1), fifty times as wide as they should. Tied to the head, the table of tokens then gives logits as "
-                "wide as √d_model: a model that knows nothing and is sure of it.",
+                "Your embedding matrices start far too wide, as torch's N(0, 1) is: their standard deviation should be 0.02. Tied to the head, the embedding "
+                "of tokens then gives logits as wide as √d_model: a model that knows nothing and is sure of it.",
                 {"parameter.dim() == 2": "parameter.dim() == 2 and 'blocks' in name"},
             ),
             "residuals_not_made_smaller": (
-                "What writes into the shortcut starts as wide as everything else, 0.02. There are 2 N such outputs, and their sum would grow with the depth: GPT-2 "
-                "starts those matrices smaller by √(2 N).",
+                "The matrices that write to the residual stream, `w_o` and `w_2`, start far too wide, such as with the 0.02 of all other matrices. There are "
+                "2 N such outputs, and their sum would grow with the depth: GPT-2 makes them smaller by √(2 N).",
                 {"std=0.02 / ...": "std=0.02"},
             ),
             "one_residual_per_block": (
-                "You count one output into the shortcut for each block. There are two, attention's and the network's: the root is of 2 N.",
+                "The matrices that write to the residual stream, `w_o` and `w_2`, start somewhat too wide, as they do where one output is counted for each "
+                "block. There are two, attention's and the feed-forward network's: the root is of 2 N.",
                 {"2 * config.n_layers": "config.n_layers"},
             ),
             "divided_without_the_root": (
-                "You divide the start of what writes into the shortcut by 2 N. Independent outputs add up by their variances, not their deviations: √(2 N).",
+                "The matrices that write to the residual stream, `w_o` and `w_2`, start too narrow, as they do where 0.02 is divided by 2 N. Independent "
+                "outputs add up by their variances, not their standard deviations: √(2 N).",
                 {"math.sqrt(_)": "_"},
             ),
             "network_not_made_smaller": (
-                "Of the two matrices of a block that write into the shortcut only attention's starts smaller. The network's `w_2` does so as well.",
+                "Of the two matrices of a block that write to the residual stream only attention's starts with the right width. The feed-forward network's "
+                "`w_2` is far too wide.",
                 {"('w_o.weight', 'w_2.weight')": "'w_o.weight'"},
             ),
             "attention_not_made_smaller": (
-                "Of the two matrices of a block that write into the shortcut only the network's starts smaller. Attention's `w_o` does so as well.",
+                "Of the two matrices of a block that write to the residual stream only the feed-forward network's starts with the right width. Attention's "
+                "`w_o` is far too wide.",
                 {"('w_o.weight', 'w_2.weight')": "'w_2.weight'"},
             ),
             "variance_for_deviation": (
-                "Your matrices start with a deviation of 0.0004: you gave the variance, 0.02², to what takes the deviation.",
+                "Your matrices start far too narrow, as they do where the variance, 0.02², is given to what takes the standard deviation.",
                 {"0.02 / math.sqrt(_)": "0.02**2 / _", "std=0.02": "std=0.02**2"},
             ),
             "biases_not_zero": (
-                "Your matrices start as they should, and the biases as torch makes them, at random. GPT-2's start at 0.",
+                "Your matrices start as they should, but your biases do not start at 0; torch's own do not.",
                 {"nn.init.zeros_(parameter)": ""},
             ),
             "blocks_start_equal": (
-                "Your blocks start as copies of one another: the matrices are drawn before the copying. Draw those of every block for itself.",
+                "Your blocks start as copies of one another, as they do where the matrices are drawn before the copying. Draw those of every block for itself.",
                 {
                     "for name, parameter in self.named_parameters():\n    _": "for name, parameter in self.named_parameters():\n"
                     "    _\n"

@@ -237,15 +237,15 @@ MISCONCEPTIONS = [
                 {"probabilities.reshape": "probabilities.softmax(dim=-1).reshape"},
             ),
             "sample_without_temperature": (
-                "The temperature does not get to `distribution`.",
+                "The temperature changes nothing in your `sample`: it has to be passed on to `distribution`.",
                 {"temperature": "1.0"},
             ),
             "sample_without_top_k": (
-                "`top_k` does not get to `distribution`.",
+                "`top_k` changes nothing in your `sample`: it has to be passed on to `distribution`.",
                 {"top_k": "None"},
             ),
             "sample_without_top_p": (
-                "`top_p` does not get to `distribution`.",
+                "`top_p` changes nothing in your `sample`: it has to be passed on to `distribution`.",
                 {"top_p": "None"},
             ),
             "generator_ignored": (
@@ -334,19 +334,19 @@ MISCONCEPTIONS = [
                 {"logits": "logits.softmax(dim=-1)"},
             ),
             "generate_without_temperature": (
-                "The temperature does not get to `sample`.",
+                "The temperature changes nothing in your `generate`: it has to be passed on to `sample`.",
                 {"temperature": "1.0"},
             ),
             "generate_without_top_k": (
-                "`top_k` does not get to `sample`.",
+                "`top_k` changes nothing in your `generate`: it has to be passed on to `sample`.",
                 {"top_k": "None"},
             ),
             "generate_without_top_p": (
-                "`top_p` does not get to `sample`.",
+                "`top_p` changes nothing in your `generate`: it has to be passed on to `sample`.",
                 {"top_p": "None"},
             ),
             "generate_without_generator": (
-                "The generator does not get to `sample`, so torch's own state decides.",
+                "The generator changes nothing in your `generate`: it has to be passed on to `sample`, or torch's own state decides.",
                 {"generator": ""},
             ),
             "always_greedy": (

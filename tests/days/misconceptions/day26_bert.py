@@ -185,7 +185,7 @@ MISCONCEPTIONS = [
             ),
             # --- what it works on, and where chance comes from
             "text_changed_in_place": (
-                "You write the masks into the text that you were given. It belongs to the caller, who will mask it anew in the next epoch.",
+                "You write into the text that you were given, such as the masks. It belongs to the caller, who will mask it again in the next epoch.",
                 {"4: tokens.masked_fill": "tokens.masked_fill_"},
             ),
             "generator_ignored": (
@@ -355,7 +355,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "mask_ignored": (
-                "The mask never reaches the layers, so that real tokens attend to padding.",
+                "The mask changes nothing in your answer, so that real tokens attend to padding. It has to reach the layers.",
                 {"self.encoder(x, mask)": "self.encoder(x)"},
             ),
             "mask_in_the_first_layer_only": (
@@ -467,11 +467,12 @@ MISCONCEPTIONS = [
             ),
             # --- the start, and what is left over
             "torchs_own_start": (
-                "Your matrices start as torch starts them. BERT's start close to 0, with a deviation of 0.02, the three tables as well.",
+                "Your matrices start too wide, as torch's own layers do. BERT's start close to 0, with a standard deviation of 0.02, the three embedding "
+                "matrices as well.",
                 {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": ""},
             ),
             "tables_as_torch_starts_them": (
-                "Your tables start as torch starts them, with a deviation of 1, fifty times too wide. They start at 0.02 like all matrices.",
+                "Your embedding matrices start far too wide, as torch's own do, with their standard deviation of 1. They start at 0.02 like all matrices.",
                 {
                     "for name, parameter in self.named_parameters():\n    _": "for name, parameter in self.named_parameters():\n"
                     "    if parameter.dim() == 2 and name in ('embed.weight', 'positions.weight', 'segments.weight'):\n"
@@ -480,11 +481,11 @@ MISCONCEPTIONS = [
                 },
             ),
             "xavier": (
-                "Your matrices start as Xavier and the paper of 2017 have them. BERT's start at 0.02, whatever their size.",
+                "Your matrices start too wide, as by Xavier's rule and the paper of 2017. BERT's start at 0.02, whatever their size.",
                 {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": "nn.init.xavier_uniform_(parameter)"},
             ),
             "biases_not_0": (
-                "Your biases start as torch starts them. They start at 0.",
+                "Your biases do not start at 0; torch's own do not. BERT's do.",
                 {"name.endswith('bias')": "False"},
             ),
             "normal_not_cut_off": (

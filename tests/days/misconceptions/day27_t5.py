@@ -378,23 +378,24 @@ MISCONCEPTIONS = [
             ),
             # --- T5: the start
             "queries_start_as_wide_as_keys": (
-                "Your queries start as wide as your keys. Nothing divides their scores by √d_k here, so that factor is in the initial weights of `w_q`.",
+                "Your queries start too wide, such as with the width of your keys. Nothing divides their scores by √d_k here, so that factor is in the "
+                "initial weights of `w_q`.",
                 {"3: _ * ...": "_"},
             ),
             "embedding_starts_narrow": (
-                "Your E starts narrow, as it should where embeddings are multiplied by √d_model. Here they are not, and the logits are divided by it: E starts "
-                "with deviation 1.",
+                "Your E starts narrow, as it should where embeddings are multiplied by √d_model. Here they are not, and the logits are divided by it: E "
+                "starts with a standard deviation of 1.",
                 {"nn.init.normal_(_)": "nn.init.normal_(_, std=config.d_model**-0.5)"},
             ),
             "biases_start_wide": (
-                "Your tables of biases start as `nn.Embedding` makes them, with deviation 1: every head would begin with strong opinions about distances.",
+                "Your tables of biases start too wide, as `nn.Embedding` makes them: every head would begin with strong opinions about distances.",
                 {
                     "nn.init.normal_(self.encoder_bias.weight, std=...)": "nn.init.normal_(self.encoder_bias.weight)",
                     "nn.init.normal_(self.decoder_bias.weight, std=...)": "nn.init.normal_(self.decoder_bias.weight)",
                 },
             ),
             "linear_layers_as_torch_starts_them": (
-                "Your matrices start as torch makes them, too narrow by √3.",
+                "Your matrices start too narrow, as torch's own layers do: by √3.",
                 {"nn.init.normal_(module.weight, std=fan**-0.5)": "pass"},
             ),
             "layers_start_equal": (

@@ -32,8 +32,8 @@ MISCONCEPTIONS = [
                 {"self.eps = eps": "self.bias = nn.Parameter(torch.zeros(features))\nself.eps = eps", "_.to(x.dtype)": "(_ + self.bias).to(x.dtype)"},
             ),
             "rms_gain_is_no_parameter": (
-                "Your gain is a plain tensor. Only an `nn.Parameter` is found by the model's `parameters()`, and so by the optimiser; this one would stay as it is "
-                "for ever.",
+                "Your gain is no `nn.Parameter`. Only these are found by the model's `parameters()`, and so by the optimizer; a plain tensor or a buffer "
+                "would stay as it is for ever.",
                 {"nn.Parameter(_)": "_"},
             ),
             "rms_one_gain": (
@@ -108,7 +108,7 @@ MISCONCEPTIONS = [
                 {"keepdim=True": ""},
             ),
             "rms_detached": (
-                "Your results are right, your gradients are not: the mean square is taken for a constant (`detach`, `no_grad`). It depends on x itself, and so a "
+                "Your results are right, but your gradients are wrong: the mean square is taken for a constant (`detach`, `no_grad`). It depends on x itself, and so a "
                 "longer x gets a smaller gradient.",
                 {"mean_square = _": "mean_square = _.detach()"},
             ),
@@ -300,7 +300,7 @@ MISCONCEPTIONS = [
                 {"centred * ...": "centred"},
             ),
             "group_statistics_detached": (
-                "Your results are right, your gradients are not: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves.",
+                "Your results are right, but your gradients are wrong: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves.",
                 {"split - _": "split - _.detach()", "variance = _": "variance = _.detach()"},
             ),
             # --- GroupNorm: eps, gain and bias
@@ -385,7 +385,8 @@ MISCONCEPTIONS = [
                 {"wide + ...": "wide"},
             ),
             "gelu_tanh_written_out": (
-                "You wrote tanh out with exponentials, and they overflow: for large features it is ∞/∞, which is NaN. `torch.tanh` does not compute them.",
+                "Your approximate curve is NaN for large features, as it is where tanh is written out with exponentials: they overflow, and ∞/∞ is no number. "
+                "`torch.tanh` does not compute them.",
                 {"signed = (... * _).tanh()": "twice = (2 * math.sqrt(2 / math.pi) * _).exp()\nsigned = (twice - 1) / (twice + 1)"},
             ),
             "gelu_erf_of_x": (
@@ -450,12 +451,13 @@ MISCONCEPTIONS = [
         {
             # --- mish
             "mish_softplus_written_out": (
-                "You compute eˣ in the softplus, with `log` or `log1p`. From 89 on it is infinite in float32: the value may survive that, its gradient is 0 · ∞, "
-                "which is NaN. torch has a softplus that does not compute eˣ where x is large.",
+                "Your gradient is NaN for large features, as it is where the softplus computes eˣ, with `log` or `log1p`: from 89 on that is infinite in "
+                "float32, and 0 · ∞ is no number. torch has a softplus that does not compute eˣ where x is large.",
                 {"F.softplus(wide)": "(1 + wide.exp()).log()"},
             ),
             "mish_as_a_fraction": (
-                "You wrote tanh and logarithm out, as a fraction of powers of eˣ. True on paper; from 45 on it is ∞/∞ in float32, which is NaN.",
+                "Your result is NaN for large features, as it is where tanh and logarithm are written out as a fraction of powers of eˣ: true on paper; from "
+                "45 on it is ∞/∞ in float32.",
                 {"softplus = ...": "power = wide.exp()\nsoftplus = power * (power + 2)", "wide * softplus.tanh()": "wide * softplus / (softplus + 2)"},
             ),
             "mish_sigmoid_for_tanh": (
@@ -618,12 +620,12 @@ MISCONCEPTIONS = [
                 {"return _": "return x + _"},
             ),
             "swiglu_sigmoid_written_out": (
-                "You wrote the sigmoid out, and e⁻ˣ overflows where a gate is far below 0: the value is 0, as it should be, its gradient is 0 · ∞, which is NaN. "
-                "`torch.sigmoid` does not.",
+                "Your gradient is NaN where a gate is far below 0, as it is where the sigmoid is written out: e⁻ˣ overflows there, the value is 0, as it "
+                "should be, and its gradient is 0 · ∞. `torch.sigmoid` does not compute e⁻ˣ so.",
                 {"gate * gate.sigmoid()": "gate / (1 + (-gate).exp())"},
             ),
             "swiglu_gate_detached": (
-                "Your results are right, your gradients are not: the sigmoid is taken for a constant. Swish is differentiated whole, or the gate does not learn "
+                "Your results are right, but your gradients are wrong: the sigmoid is taken for a constant. Swish is differentiated whole, or the gate does not learn "
                 "when to open.",
                 {"gate.sigmoid": "gate.detach().sigmoid"},
             ),

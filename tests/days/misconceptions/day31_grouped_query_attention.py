@@ -35,8 +35,8 @@ MISCONCEPTIONS = of(
             {"attention(query, key, value, mask)": "attention(query, key[:, :1], value[:, :1], mask)"},
         ),
         "kv_heads_averaged": (
-            "You average the heads of keys and values. Averaging is how the *weights* of a trained model are turned into fewer heads, once; here each group "
-            "has its own.",
+            "Your query heads share an average over the key/value heads: of keys, of values or of both. Averaging is how the *weights* of a trained model are "
+            "turned into fewer heads, once; here each group has its own.",
             {"attention(query, key, value, mask)": "attention(query, key.mean(1, keepdim=True), value.mean(1, keepdim=True), mask)"},
         ),
         "queries_shared_too": (
@@ -272,7 +272,8 @@ MISCONCEPTIONS = of(
         ),
         # --- gradients and dtypes
         "kept_keys_detached": (
-            "Your outputs are right, but keys and values get no gradient: they were detached, as a cache does. In training `w_k` and `w_v` would never learn.",
+            "Your outputs are right, but keys and values get no gradient: they are detached, as in a cache, or made under `no_grad`. In training `w_k` and "
+            "`w_v` would never learn.",
             {"attention(query, key, value, mask)": "attention(query, key.detach(), value.detach(), mask)"},
         ),
         "heads_in_float32": (

@@ -45,8 +45,8 @@ MISCONCEPTIONS = of(
         ),
         # --- the cache
         "layer_not_named": (
-            "You do not tell a block which one it is, and a block that is not told takes itself for the first. So all of them write their keys and values into "
-            "layer 0 of the cache, one behind the other. Without a cache nothing shows.",
+            "All your blocks write their keys and values into layer 0 of the cache, one behind the other, as they do where a block is not told which one it "
+            "is. Without a cache nothing shows.",
             {"block(x, cache, layer)": "block(x, cache)"},
         ),
         "layers_from_1": (
@@ -108,7 +108,7 @@ MISCONCEPTIONS = of(
             {"config.context": "config.d_model"},
         ),
         "angles_learnt": (
-            "Your angles are a parameter: they would be trained, started at random and saved. They are given by the formula, and stay as they are.",
+            "Your angles are a parameter: they would be trained and saved. They are given by the formula, and stay as they are.",
             {"angles = _": "angles = _\nangles = nn.Parameter(angles.float())"},
         ),
         "angles_saved": (
@@ -259,7 +259,8 @@ MISCONCEPTIONS = of(
         ),
         # --- the start
         "starts_as_torch_starts_it": (
-            "You leave the weights as torch makes them: its tables start at N(0, 1), fifty times as wide as they should, and its linear layers uniformly.",
+            "Your weights start too wide, as torch's own layers do: the embedding matrix at N(0, 1), fifty times as wide as it should, and linear layers "
+            "uniformly.",
             {"self.parameters()": "()"},
         ),
         "only_the_table_is_started": (
@@ -267,15 +268,15 @@ MISCONCEPTIONS = of(
             {"self.parameters()": "[self.embed.weight]"},
         ),
         "head_made_after_the_start": (
-            "Your head is as torch made it: uniform, and several times too wide. Everything has to be there before you go through the parameters.",
+            "Your head alone starts too wide, as torch makes it. Everything has to be there before you go through the parameters.",
             {"self.parameters()": "[*self.embed.parameters(), *self.blocks.parameters()]"},
         ),
         "starts_at_1": (
-            "Your matrices start with a deviation of 1, fifty times too wide. In a network of this depth nothing would be left of the input.",
+            "Your matrices start far too wide, as with a standard deviation of 1. In a network of this depth nothing would be left of the input.",
             {"std=0.02": ""},
         ),
         "variance_for_deviation": (
-            "Your matrices start with a deviation of 0.0004: you gave the variance, 0.02², to what takes the deviation.",
+            "Your matrices start far too narrow, as they do where the variance, 0.02², is given to what takes the standard deviation.",
             {"std=0.02": "std=0.02**2"},
         ),
         "starts_by_xavier": (
@@ -283,8 +284,8 @@ MISCONCEPTIONS = of(
             {"nn.init.normal_": "nn.init.xavier_uniform_", "std=0.02": ""},
         ),
         "residuals_made_smaller": (
-            "What writes into the shortcut starts smaller by √(2 N) in your model. That is GPT-2's; LLaMA's published configurations know one deviation for "
-            "all.",
+            "The matrices that write to the residual stream start too narrow, as in GPT-2, where they are smaller by √(2 N). LLaMA's published configurations "
+            "know one standard deviation for all.",
             {
                 "for parameter in self.parameters():\n    ...": "for name, parameter in self.named_parameters():\n"
                 "    if parameter.dim() == 2:\n"
@@ -293,11 +294,11 @@ MISCONCEPTIONS = of(
             },
         ),
         "gains_at_random": (
-            "Your gains start at random, around 0. Only matrices do: a gain of 1 lets everything through, one of 0.02 next to nothing.",
+            "Your gains do not start at 1. Only matrices are drawn: a gain of 1 lets everything through, one of 0.02 next to nothing.",
             {"parameter.dim() == 2": "True"},
         ),
         "blocks_start_equal": (
-            "Your blocks start with the same numbers: they were copied after they had been drawn. Copies are fine; draw afterwards, or make each by itself.",
+            "Your blocks start with the same numbers, as they do where they are copied after they have been drawn. Draw afterwards, or make each by itself.",
             {
                 "for parameter in self.parameters():\n    _": "for parameter in self.parameters():\n"
                 "    _\n"

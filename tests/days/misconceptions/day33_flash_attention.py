@@ -314,7 +314,7 @@ MISCONCEPTIONS = of(
             {"one.unsqueeze(0).flatten(0, -3)": "one.view(math.prod(batch), *one.shape[-2:])"},
         ),
         "query_changed": (
-            "You scale the query in place, and its owner's tensor with it. Multiply into a new one.",
+            "Your query is changed in place, as it is where it is scaled so, and its owner's tensor with it. Compute a new one.",
             {"3: _ * scale": "_.mul_(scale)"},
         ),
         # --- queries without keys

@@ -133,8 +133,8 @@ MISCONCEPTIONS = [
             ),
             # --- memory: right numbers, in a way that the day is there to avoid
             "table_of_scores": (
-                "Your numbers are right, but you multiply every query with every key: that is T × T numbers again. Add up the products of keys and values first; "
-                "where it is causal, let only the queries and keys of one chunk meet.",
+                "Your numbers are right, but there are T × T of them in memory, as there are where every query is multiplied with every key. Add up the "
+                "products of keys and values first; where it is causal, let only the queries and keys of one chunk meet.",
                 TABLE,
             ),
             "state_for_each_token": (

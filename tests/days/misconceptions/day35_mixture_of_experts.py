@@ -147,7 +147,7 @@ MISCONCEPTIONS = [
                 {"minlength=n_experts": ""},
             ),
             "loss_detached": (
-                "Your loss is right and has no gradient: it was computed from detached probabilities, so nobody can make it smaller.",
+                "Your loss is right, but it has no gradient: it was computed from detached probabilities, so nobody can make it smaller.",
                 {"probs.to": "probs.detach().to"},
             ),
             "loss_in_float32": (

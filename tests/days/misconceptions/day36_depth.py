@@ -144,7 +144,7 @@ MISCONCEPTIONS = [
                 {"attended = self.dropout(_)": "attended = _"},
             ),
             "network_not_dropped": (
-                "You drop attention's output, and not the network's.",
+                "You do not drop the network's output. Each of the two outputs is dropped, before they are added.",
                 {"thought = self.dropout(_)": "thought = _"},
             ),
             "shortcut_dropped": (

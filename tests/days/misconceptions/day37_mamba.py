@@ -163,8 +163,9 @@ MISCONCEPTIONS = [
             ),
             # --- the scan: numbers
             "divided_by_vanishing_products": (
-                "You compute all states at once, from a sum of what was written divided by the product of all decays so far. That is right on paper. The product "
-                "vanishes, sooner or later, and then you divide by 0. A product may be multiplied by, and never divided by.",
+                "Your scan goes wrong where decays vanish, as it does where all states are computed at once, from a sum of what was written divided by the "
+                "product of all decays so far. That is right on paper, but sooner or later the product is 0. A product may be multiplied by, and never "
+                "divided by.",
                 DIVIDING,
             ),
             "axes_squeezed_away": (
@@ -262,11 +263,11 @@ MISCONCEPTIONS = [
                 {"self.a_log = _": "self.A_log = _", "self.d = _": "self.D = _", "self.a_log": "self.A_log", "self.d": "self.D"},
             ),
             "a_not_learnt": (
-                "Your `a_log` is a buffer. It starts from a formula, but it is learnt like everything else: a parameter.",
+                "Your `a_log` is no parameter. It starts from a formula, but it is learned like everything else.",
                 {"self.a_log = nn.Parameter(_)": "self.register_buffer('a_log', _)"},
             ),
             "skip_not_learnt": (
-                "Your skip `d` is a buffer. It starts at 1, but it is learnt like everything else: a parameter.",
+                "Your skip `d` is no parameter. It starts at 1, but it is learned like everything else.",
                 {"self.d = nn.Parameter(_)": "self.register_buffer('d', _)"},
             ),
             "state_in_the_state_dict": (
@@ -283,25 +284,26 @@ MISCONCEPTIONS = [
                 {"rates = ...": "rates = torch.arange(0.0, d_state)"},
             ),
             "a_starts_at_random": (
-                "Your A starts at random. The N numbers of a channel are to forget at different speeds from the start: A = −1, −2, …, −N.",
+                "Your A is not initialized to −1, −2, …, −N in each channel, by which its N numbers forget at different speeds from the start.",
                 {"rates = ...": "rates = torch.rand(d_state) + 0.5"},
             ),
             "skip_starts_at_zero": (
-                "Your skip starts at 0. It starts at 1: at first a channel hands on its input as it is.",
+                "Your skip does not start at 1, with which a channel at first hands on its input as it is.",
                 {"torch.ones": "torch.zeros"},
             ),
             "bias_as_torch_starts_it": (
-                "The bias of your `dt_proj` starts as torch starts it, around 0. Then all steps are near 0.69, and a state forgets within some tokens. They start "
-                "between 0.001 and 0.1.",
+                "The bias of your `dt_proj` gives initial steps outside of 0.001 to 0.1, as torch's own bias does: around 0 all steps are near 0.69, and a "
+                "state forgets within some tokens.",
                 {"self.dt_proj.bias = ...": "pass"},
             ),
             "bias_is_the_step_itself": (
-                "You set the bias to the steps themselves. It goes through the softplus first: what you need is the number whose softplus is the step, ln(eˣ − 1).",
+                "All your initial steps are above 0.69, as they are where the bias is set to the steps themselves. It goes through the softplus first: what "
+                "you need is the number whose softplus is the step, ln(eˣ − 1).",
                 {"steps.expm1().log()": "steps"},
             ),
             "steps_uniform": (
-                "Your steps start between 0.001 and 0.1, but not uniform in their logarithm. (Drawn uniform themselves, nine in ten are above 0.01.) Some channels are to "
-                "remember long.",
+                "Your initial steps lie between 0.001 and 0.1, but it is their logarithm that should be uniform: some channels are to remember long. Uniform "
+                "steps would be above 0.01 nine times in ten.",
                 {"steps = ...": "steps = torch.empty(d_inner).uniform_(1e-3, 0.1)"},
             ),
             "one_step_at_the_start": (
@@ -309,11 +311,11 @@ MISCONCEPTIONS = [
                 {"steps = ...": "steps = torch.full((d_inner,), 0.01)"},
             ),
             "weight_of_dt_too_wide": (
-                "The weight of your `dt_proj` starts uniform between −1 and 1. It is ±R^−½, so that Δ stays where its bias has put it.",
+                "The weight of your `dt_proj` starts wider than ±R^−½, within which Δ stays where its bias has put it.",
                 {"nn.init.uniform_(_, -(rank**-0.5), rank**-0.5)": "nn.init.uniform_(_, -1.0, 1.0)"},
             ),
             "weight_of_dt_too_narrow": (
-                "The weight of your `dt_proj` starts between ±1/R. It is ±R^−½, one over the root.",
+                "The weight of your `dt_proj` starts narrower than ±R^−½, one over the root.",
                 {"nn.init.uniform_(_, -(rank**-0.5), rank**-0.5)": "nn.init.uniform_(_, -1 / rank, 1 / rank)"},
             ),
             # --- the layer: the convolution
@@ -458,7 +460,7 @@ MISCONCEPTIONS = [
                 {"state.window = ...": "pass"},
             ),
             "window_not_read": (
-                "You keep the convolution's last inputs, and then begin the next chunk with zeros all the same. What was kept comes before the chunk.",
+                "Your convolution begins each chunk with zeros, whatever `state.window` holds. What was kept comes before the chunk.",
                 {"state.window": "torch.zeros_like(state.window)", "seen[_].detach().clone": "torch.cat([state.window.to(x), x], dim=1)[_].detach"},
             ),
             "h_not_read": (

@@ -460,7 +460,7 @@ MISCONCEPTIONS = [
                 ),
             ),
             "nothing_forgotten": (
-                "You call the function, and autograd keeps everything as ever. The results are right; no memory is saved.",
+                "You call the function, and autograd keeps everything as ever, so that no memory is saved.",
                 {"with ...:\n    return _": "return _"},
             ),
             "kept_after_all": (
@@ -572,7 +572,7 @@ def checkpoint(function, *inputs):
                 {"total += _": "clip_gradients([one for each in optimizer.param_groups for one in each['params']], max_norm)\ntotal += _"},
             ),
             "not_clipped": (
-                "You never clip: the norm is measured, and nothing comes of it.",
+                "The norm is measured, and the gradient of the group is not clipped by it.",
                 {"norm = ...": "norm = clip_gradients(held, math.inf)"},
             ),
             "not_scaled": (

@@ -175,7 +175,8 @@ MISCONCEPTIONS = [
                 {"(rank + 1) % size, (rank - 1) % size": "rank + 1, rank - 1"},
             ),
             "receives_before_it_sends": (
-                "All your processes wait for a message before they send one, so nobody ever sends: a deadlock. First send, then receive.",
+                "Your processes wait for messages that none of them sends: a deadlock, as there is where all wait for a message before they send one. First "
+                "send, then receive.",
                 {
                     "group.send(chunks[(rank - step) % size], after)": "incoming = group.receive(before)",
                     "chunks[arriving] = _ + ...": "chunks[arriving] = _ + incoming\ngroup.send(chunks[(rank - step) % size], after)",
@@ -310,7 +311,7 @@ MISCONCEPTIONS = [
             ),
             # --- pieces
             "view_of_the_whole": (
-                "Your pieces are right, and views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
+                "Your pieces are right, but they are views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
                 "does not help: a slice is contiguous already.)",
                 {"_.clone()": "_"},
             ),
@@ -393,7 +394,8 @@ MISCONCEPTIONS = [
                 TO_ALL_AT_ONCE,
             ),
             "waits_before_it_sends": (
-                "All your processes wait for a piece before they send one, so nobody ever sends: a deadlock. First send, then receive.",
+                "Your processes wait for pieces that none of them sends: a deadlock, as there is where all wait for a piece before they send one. First send, "
+                "then receive.",
                 {
                     "_\npieces[(rank - step - 1) % size] = group.receive((rank - 1) % size)": "incoming = group.receive((rank - 1) % size)\n"
                     "pieces[(rank - step - 1) % size] = incoming\n"

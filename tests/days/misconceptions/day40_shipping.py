@@ -108,8 +108,8 @@ MISCONCEPTIONS = [
             ),
             # --- rows of zeros
             "zero_by_zero": (
-                "Where a row is all zeros your scale is 0, or next to nothing, and 0 is divided by it. Any positive scale would do, since the integers are 0; it "
-                "is to be 1.",
+                "Where a row is all zeros, the scale that you return is 0, or next to nothing. Any positive scale would do, since the integers are 0; it is "
+                "to be 1.",
                 {"scale = scale.masked_fill(..., 1.0)": ""},
             ),
             # --- what comes out
@@ -226,15 +226,18 @@ MISCONCEPTIONS = [
                 {"sums = _": "self.kept = self.quantized.to(wide)\nsums = _"},
             ),
             "scale_no_buffer": (
-                "Your scale is a plain attribute. It is not saved with the model, and does not move with it to another device. Register it as a buffer.",
+                "Your scale is not in the state dict: it is a plain attribute, or a buffer that is not persistent, and is not saved with the model. Register "
+                "it as a buffer.",
                 {"self.register_buffer('scale', scale)": "self.scale = scale"},
             ),
             "integers_not_saved": (
-                "Your integers are no persistent buffer: the model is saved without its weights.",
+                "Your integers are not in the state dict: they are a plain attribute, or a buffer that is not persistent, and the model is saved without its "
+                "weights.",
                 {"self.register_buffer('quantized', quantized)": "self.register_buffer('quantized', quantized, persistent=False)"},
             ),
             "bias_no_buffer": (
-                "Your bias is a plain attribute. It is not saved with the model. Register it as a buffer.",
+                "Your bias is not in the state dict: it is a plain attribute, or a buffer that is not persistent, and is not saved with the model. Register "
+                "it as a buffer.",
                 {"self.register_buffer('bias', bias)": "self.bias = bias"},
             ),
             "scale_a_parameter": (

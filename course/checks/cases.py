@@ -1,0 +1,87 @@
+"""One check as a learner meets it: how to draw its inputs again, and what it does with them.
+
+What is printed is read off the check's file, which is not run for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import json
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from course.checks.loading import Check, load_checks
+from course.checks.seeing import check_inputs
+from course.curriculum import Day
+
+PREFIX = "test_"
+
+
+def inputs_of(day: Day, asked: str, seed: int = 0, device: str = "cpu") -> dict[str, Any]:
+    """Draw what a check is given, by name.
+
+    Raises:
+        LookupError: the day has no such check; the message names the nearest.
+    """
+    checks = {check.name: check for check in _checks(day)}
+    return check_inputs(checks[names_like(asked, day, list(checks))[0]], seed, device)
+
+
+def names_like(asked: str, day: Day, names: Sequence[str]) -> list[str]:
+    """The checks that a name means: itself, or each of its parameters where it names none.
+
+    Args:
+        asked: a check's name, with or without `test_`.
+        day: the day, for the message.
+        names: those of its checks.
+
+    Raises:
+        LookupError: there is no such check; the message names the nearest.
+    """
+    wanted = f"{PREFIX}{asked.removeprefix(PREFIX)}"
+    found = [name for name in names if wanted in (name, name.partition("[")[0])]
+    if found:
+        return found
+    near = difflib.get_close_matches(wanted, names, 1, cutoff=0.0)
+    raise LookupError(f"day {day.number} has no check {asked!r}; the nearest is {near[0]!r}")
+
+
+def snippet(day: Day, name: str, seed: int = 0, device: str = "cpu") -> str:
+    """Python that draws a check's inputs, under the names that the check uses."""
+    options = [f"seed={seed}"] if seed else []
+    options += [f"device={_quoted(device)}"] if device != "cpu" else []
+    call = f"case({', '.join([str(day.number), _quoted(name), *options])})"
+    names = [one.arg for one in _definition(day, name).args.args if one.arg != "answer"]
+    if len(names) == 1:
+        lines = [f"{names[0]} = {call}[{_quoted(names[0])}]"]
+    else:
+        lines = [f"drawn = {call}", *(f"{one} = drawn[{_quoted(one)}]" for one in names)]
+    return "\n".join(["from course import case", "", *lines])
+
+
+def steps(day: Day, name: str) -> str:
+    """What a check does with its inputs and the answer: its own lines."""
+    source = day.checks.read_text(encoding="utf-8").splitlines()
+    definition = _definition(day, name)
+    body = definition.body[1:] if ast.get_docstring(definition) else definition.body
+    return textwrap.dedent("\n".join(source[body[0].lineno - 1 : definition.end_lineno]))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _definition(day: Day, name: str) -> ast.FunctionDef:
+    tree = ast.parse(day.checks.read_text(encoding="utf-8"))
+    base = name.partition("[")[0]
+    return next(
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == base
+    )
+
+
+@functools.cache
+def _checks(day: Day) -> list[Check]:
+    return load_checks(day)

@@ -1,0 +1,102 @@
+"""One check's inputs, drawn again: the printed lines give what the check is given."""
+
+import os
+
+import numpy as np
+import pytest
+
+from course.checks.arrays import as_numpy, dtype_of, is_array
+from course.checks.cases import names_like, snippet, steps
+from course.checks.loading import load_checks
+from course.checks.reading import noting_reads, only_read
+from course.checks.seeing import check_inputs
+from course.curriculum import DAYS, find_day
+from tests.conftest import FRESH_SEED
+
+READY = [day for day in DAYS if day.ready]
+SEED = int(os.environ[FRESH_SEED])
+
+
+def drawn(lines):
+    names = {}
+    exec(lines, names)
+    return names
+
+
+def same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if is_array(one):
+        a, b = as_numpy(one), as_numpy(other)
+        return dtype_of(one) == dtype_of(other) and np.array_equal(
+            a, b, equal_nan=a.dtype.kind == "f"
+        )
+    return one == other if isinstance(one, bool | int | float | str | None) else True
+
+
+@pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
+@pytest.mark.parametrize("seed", [0, SEED])
+def test_the_snippet_draws_the_inputs_of_the_check(day, seed):
+    """Every check of every day, under the names that its own lines use."""
+    for check in load_checks(day):
+        names = drawn(snippet(day, check.name, seed))
+        for name, value in check_inputs(check, seed).items():
+            assert same(value, names[name]), f"{check.name}: {name}"
+
+
+def test_the_build_fixture_gives_the_weights_of_the_check():
+    """A module built with it in a notebook is the one that the check builds."""
+    from implementation import MultiHeadedAttention
+
+    day = find_day("9")
+    [check] = [check for check in load_checks(day) if check.name == "test_gradients"]
+    builds = drawn(snippet(day, check.name))["build"], check_inputs(check, 0)["build"]
+    one, other = (build(MultiHeadedAttention, 2, 4, 0.0).w_q.weight for build in builds)
+    assert one.equal(other)
+
+
+def test_what_a_check_does_is_shown_without_its_docstring():
+    lines = steps(find_day("2"), "test_output_and_weights")
+    assert "answer.attention(" in lines
+    assert '"""' not in lines and "def " not in lines
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [
+        ("test_scale", "test_scale"),
+        ("scale", "test_scale"),
+        ("test_mask_broadcasts", "test_mask_broadcasts["),
+    ],
+)
+def test_a_check_is_found_by_its_name(asked, first):
+    """With or without `test_`, and without its parameter."""
+    names = [check.name for check in load_checks(find_day("2"))]
+    assert names_like(asked, find_day("2"), names)[0].startswith(first)
+
+
+def test_a_nearly_right_name_suggests_the_nearest():
+    names = [check.name for check in load_checks(find_day("2"))]
+    with pytest.raises(LookupError, match="no check 'scales'; the nearest is 'test_scale'"):
+        names_like("scales", find_day("2"), names)
+
+
+def test_only_what_is_read_is_named():
+    """Entries by their key; all of them where a dict is handed on."""
+    given = {"x": 1, "y": 2, "inner": {"a": 3, "b": 4}, "pair": ({"c": 5, "d": 6}, 7)}
+    noted = noting_reads(given)
+    assert noted["x"] + noted["inner"]["a"] + noted["pair"][0].get("c") == 9
+    assert only_read(given, noted) == {"x": 1, "inner": {"a": 3}, "pair": ({"c": 5}, 7)}
+    for use in (
+        lambda d: dict(**d),
+        lambda d: {**d},
+        lambda d: d | {},
+        lambda d: {} | d,
+        list,
+        dict.copy,
+    ):
+        noted = noting_reads({"x": 1, "y": 2})
+        use(noted) if use is not dict.copy else noted.copy()
+        assert noted.read == {"x", "y"}
