@@ -35,14 +35,15 @@ def may_be_answer(path: str) -> bool:
 
 
 def inside(name: str) -> str:
-    """The path of an entry, written in one way.
+    """The path of an entry, written in one way: Windows PowerShell puts backslashes between folders.
 
     Raises:
         Refused: it leads out of the archive, or may be read as if it did.
     """
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    outside = name.startswith("/") or ".." in parts or re.match("[A-Za-z]:", name)
-    if outside or not name or "\\" in name or "\0" in name:
+    plain = name.replace("\\", "/")
+    parts = [part for part in plain.split("/") if part not in ("", ".")]
+    outside = plain.startswith("/") or ".." in parts or re.match("[A-Za-z]:", plain)
+    if outside or not name or "\0" in plain:
         raise Refused(
             f"{shown(name)} leads out of the archive, or may: the names of entries must be relative, "
             "with `/` between folders and without `..`."

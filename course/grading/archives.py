@@ -130,9 +130,14 @@ def _unzip(data: bytes, used: Used) -> list[Entry]:
                     content = b"".join(_sips(file, LARGEST_FILE + 1))
                 for _ in _sips(file, MOST_UNPACKED):  # its checksum is compared at its end
                     pass
-            if is_seen(path) and not entry.is_dir():
+            if is_seen(path) and not is_folder(entry):
                 found[path] = Entry(path, time_of(entry), content)
     return list(found.values())
+
+
+def is_folder(entry: ZipInfo) -> bool:
+    """Whether an entry of a zip is a folder, which Windows PowerShell ends with a backslash."""
+    return entry.filename.endswith(("/", "\\"))
 
 
 NO_TIME = (1980, 1, 1)  # what stands in a zip's entry whose time nobody gave

@@ -166,7 +166,7 @@ def _in_zip(path: Path) -> list[Source]:
         if parts:
             inside.setdefault(parts[0], {})[member] = "/".join(parts[1:])
     is_folder = {
-        first: any(rest or member.endswith("/") for member, rest in inside[first].items())
+        first: any(rest or member.endswith(("/", "\\")) for member, rest in inside[first].items())
         for first in inside
     }
     sources = []

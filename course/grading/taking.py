@@ -34,7 +34,7 @@ from course.grading.allowed import (
     is_seen,
     shown,
 )
-from course.grading.archives import class_zip, demand_safe, read_member, time_of, unpack
+from course.grading.archives import class_zip, demand_safe, is_folder, read_member, time_of, unpack
 from course.grading.names import meaning, nearest
 from course.grading.submissions import Source, is_archive
 from course.references.editions import stub_of
@@ -460,5 +460,5 @@ def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[_Fi
     return [
         _File(name, functools.partial(read_member, archive, entry), time_of(entry), rank)
         for name, entry, rank in zip(source.names, entries, ranks, strict=True)
-        if not entry.is_dir() and is_seen(name)
+        if not is_folder(entry) and is_seen(name)
     ]
