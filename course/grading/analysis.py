@@ -77,14 +77,29 @@ Send = Callable[[dict[str, Any]], None]
 def serve(request: dict[str, Any], send: Send) -> None:
     """Look through files and send what was found in each; or through the cells of a notebook."""
     for name, (number, path) in request.get("analyse", {}).items():
-        try:
-            source = read_answer(Path(path))
-            found = sorted(set(shortcuts(source, number)))
-            send({"file": name, "shortcuts": found, "fingerprints": fingerprints(source)})
-        except (Unreadable, *UNPARSED):
-            send({"file": name, "shortcuts": [], "fingerprints": []})
+        send({"file": name} | _looked_through(Path(path), number))
     if "gather" in request:
         send({"spans": gather(request["gather"], request["exercises"])})
+
+
+def _looked_through(path: Path, day: int) -> dict[str, Any]:
+    """Return what was found in a file, and whether it could be looked through.
+
+    A file that Python itself cannot read never runs, so there is nothing to look for in it.
+    """
+    nothing = {"shortcuts": [], "fingerprints": [], "unseen": False}
+    try:
+        source = read_answer(path)
+        ast.parse(source)
+    except (Unreadable, SyntaxError):
+        return nothing
+    except UNPARSED:
+        return nothing | {"unseen": True}
+    try:
+        found = sorted(set(shortcuts(source, day)))
+        return {"shortcuts": found, "fingerprints": fingerprints(source), "unseen": False}
+    except UNPARSED:
+        return nothing | {"unseen": True}
 
 
 # --- Shortcuts ------------------------------------------------------------------------------------
@@ -176,9 +191,14 @@ def fingerprints(source: str) -> list[int]:
 
 
 def _tokens(source: str) -> Iterator[str]:
-    """Code as its author's words do not change it: names alike, no comments, strings or layout."""
+    """Code as its author's words do not change it: names alike, no comments, strings or layout.
+
+    Python's own parser reads it: `tokenize` stumbles over text that Python accepts, such as a lone
+    carriage return.
+    """
     after_dot = False
-    for one in tokenize.generate_tokens(io.StringIO(source).readline):
+    plain = ast.unparse(ast.parse(source))
+    for one in tokenize.generate_tokens(io.StringIO(plain).readline):
         if one.type == token.NAME:
             # An attribute is a library's name; any other may be renamed without thought.
             yield one.string if keyword.iskeyword(one.string) or after_dot else "name"

@@ -131,8 +131,11 @@ def grade(
     except KeyboardInterrupt:
         console.print("Stopped. What is graded is kept: the same command goes on from here.")
         raise typer.Exit(1) from None
-    verdicts = Counter(result.verdict for result in graded.results())
-    _conclude(console, out, verdicts)
+    verdicts, unseen = Counter[str](), 0
+    for result in graded.results():
+        verdicts[result.verdict] += 1
+        unseen += result.unseen
+    _conclude(console, out, verdicts, unseen)
     _tell_returned(console, returned)
     if gone:
         who = "a learner" if gone == 1 else f"{gone} learners"
@@ -271,13 +274,14 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
     )
 
 
-def _conclude(console: Console, out: Path, verdicts: Counter[str]) -> None:
+def _conclude(console: Console, out: Path, verdicts: Counter[str], unseen: int) -> None:
     parts = [f"{verdicts['graded']} graded"]
     nothing = verdicts["nothing_found"]
     parts += [f"{nothing} with nothing to grade"] if nothing else []
     parts += [f"{verdicts['refused']} refused"] if verdicts["refused"] else []
     faults = verdicts["grader_fault"]
     parts += [f"{faults} not graded by a fault here: run it again"] if faults else []
+    parts += [f"{unseen} with files that could not be looked through"] if unseen else []
     console.print(", ".join(parts) + ".")
     console.print(Text(f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}", "quiet"))
 

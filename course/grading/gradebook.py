@@ -16,6 +16,8 @@ NOTHING_FOUND = "nothing_found"
 REFUSED = "refused"
 GRADER_FAULT = "grader_fault"
 
+UNSEEN = "the file could not be looked through for shortcuts and copies"
+
 VERSION = 2  # of `results/<learner>.json`
 
 
@@ -61,6 +63,11 @@ class LearnerResult:
     taken: list[Told] = field(default_factory=list)
     ignored: list[Told] = field(default_factory=list)
     ignored_count: int = 0
+
+    @property
+    def unseen(self) -> bool:
+        """Whether a file could not be looked through for shortcuts and copies."""
+        return any(one.what == UNSEEN for one in self.review)
 
     def as_json(self, weights: Weights) -> dict[str, Any]:
         """The object that `results/<learner>.json` holds."""

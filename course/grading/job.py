@@ -30,6 +30,7 @@ from course.grading.gradebook import (
     GRADER_FAULT,
     NOTHING_FOUND,
     REFUSED,
+    UNSEEN,
     LearnerResult,
     Shortcut,
 )
@@ -248,17 +249,21 @@ class Grader:
             cells = untagged_cells(taken.files[name]) if name in taken.files else None
             if cells is None:
                 continue
-            if answer := self._gather(cells, judge.day, seat):
+            answer = self._gather(cells, judge.day, seat)
+            if answer:
                 why = "no cell is tagged: the cells that define the exercises were taken"
                 taken = taken.with_answer(name, answer, why)
+            elif answer is None:
+                why = "no cell has the tag `answer`, and the notebook could not be looked through"
+                taken = taken.without(name, why)
             else:
                 exercises = " and ".join(f"`{one}`" for one in judge.day.exercises)
                 why = f"no cell has the tag `answer`, and none defines {exercises}"
                 taken = taken.without(name, why)
         return taken
 
-    def _gather(self, cells: list[str], day: Day, seat: Seat) -> bytes:
-        """A notebook of the lines that define the exercises; nothing, if none do or no parser survives it."""
+    def _gather(self, cells: list[str], day: Day, seat: Seat) -> bytes | None:
+        """A notebook of the lines that define the exercises; empty if none do, None if no parser copes."""
         worker = seat.take(self._judges[0].torch_on)
         try:
             worker.ask({"gather": cells, "exercises": list(day.exercises)}, {})
@@ -267,17 +272,18 @@ class Grader:
             return as_answer(cells, spans) if spans else b""
         except (WorkerStopped, KeyError, TypeError, ValueError, IndexError, OverflowError):
             worker.end()
-            return b""
+            return None
         finally:
             seat.give_back(worker)
 
     def _analyse(
         self, files: dict[str, bytes], seat: Seat
     ) -> tuple[list[Shortcut], dict[str, list[int]]]:
-        """What can be told of the files without running them, if they let us."""
+        """What can be told of the files without running them; and which of them do not let us."""
         numbers = {judge.day.stem: judge.day.number for judge in self._judges}
         asked = {name: data for name, data in files.items() if Path(name).stem in numbers}
         review: list[Shortcut] = []
+        unseen: list[Shortcut] = []
         fingerprints: dict[str, list[int]] = {}
         for name, data in asked.items():
             day = numbers[Path(name).stem]
@@ -288,13 +294,16 @@ class Grader:
                 message, _ = worker.hear()
                 found = message["shortcuts"][:MOST_SHORTCUTS]
                 review += [Shortcut(day, int(line), str(what)[:200]) for line, what in found]
-                hashes = message["fingerprints"][:MOST_FINGERPRINTS]
-                fingerprints[name] = [int(one) % 2**48 for one in hashes]
+                hashes = message["fingerprints"]
+                if message["unseen"] or len(hashes) > MOST_FINGERPRINTS:
+                    unseen.append(Shortcut(day, 0, UNSEEN))
+                fingerprints[name] = [int(one) % 2**48 for one in hashes[:MOST_FINGERPRINTS]]
             except (WorkerStopped, KeyError, TypeError, ValueError, OverflowError):
-                worker.end()  # a file that no parser survives: the day's checks will say so
+                worker.end()
+                unseen.append(Shortcut(day, 0, UNSEEN))
             finally:
                 seat.give_back(worker)
-        return review, fingerprints
+        return unseen + review, fingerprints
 
     def _day(self, judge: Judge, files: dict[str, bytes], seat: Seat) -> DayResult:
         """The verdict on one day: what an earlier day has left behind in the process does not count."""

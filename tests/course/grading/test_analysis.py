@@ -98,6 +98,22 @@ def test_files_that_cannot_be_read(tmp_path):
     serve({"analyse": {name: [8, str(tmp_path / name)] for name in texts}}, sent.append)
     assert [one["file"] for one in sent] == list(texts)
     assert [one["shortcuts"] for one in sent] == [[(1, "gc")], [], [], []]
+    assert [one["unseen"] for one in sent] == [False, False, False, False]
+
+
+def test_what_python_reads_is_looked_through(tmp_path):
+    """A carriage return alone ends a line for Python's parser: it hides neither shortcut nor copy."""
+    solution = read_answer(DAYS[1].solution)
+    odd = f"if True:\r  import gc\r\n{solution}\r# the end\r"
+    compile(odd, "answer", "exec")
+    (tmp_path / "a.py").write_bytes(odd.encode())
+    (tmp_path / "deep.py").write_text(f"x = 1{' + 1' * 3000}\n{solution}")
+    sent = []
+    paths = {name: [2, str(tmp_path / name)] for name in ("a.py", "deep.py")}
+    serve({"analyse": paths}, sent.append)
+    assert sent[0]["shortcuts"] == [(2, "gc")]
+    assert set(fingerprints(solution)) - set(sent[0]["fingerprints"]) == set()
+    assert [one["unseen"] for one in sent] == [False, True]
 
 
 # --- Notebooks without tags -------------------------------------------------------------------------

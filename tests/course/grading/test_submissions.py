@@ -472,6 +472,7 @@ ZIPS = {
     "long": ({"/" + "x" * 1000: b""}, "^'/x{58}…x{38}' leads"),
 }  # fmt: skip
 
+
 def test_backslashes_are_folders(submitted, tmp_path):
     """Windows PowerShell writes them, in a learner's zip or a class's; a folder itself is no file."""
     files = {"exercises\\": b""} | {f"exercises\\{name}": data for name, data in WORK.items()}
