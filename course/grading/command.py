@@ -23,7 +23,7 @@ from course.grading.pools import Cluster, Processes, closing, processes_that_fit
 from course.grading.reports import Returned
 from course.grading.run import InUse, Run, grade_all, read_weights, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, walls
-from course.grading.submissions import NothingHandedIn, find_sources
+from course.grading.submissions import UNCLEAR, NothingHandedIn, Source, find_sources
 from course.judging.messages import Feedback
 from course.terminal import display
 
@@ -137,6 +137,7 @@ def grade(
         unseen += result.unseen
     _conclude(console, out, verdicts, unseen)
     _tell_returned(console, returned)
+    _tell_unclear(console, [source for source in run.sources if source.unclear])
     if gone:
         who = "a learner" if gone == 1 else f"{gone} learners"
         words = f"What an earlier run said of {who} no more in this class is now in {aside}."
@@ -284,6 +285,16 @@ def _conclude(console: Console, out: Path, verdicts: Counter[str], unseen: int) 
     parts += [f"{unseen} with files that could not be looked through"] if unseen else []
     console.print(", ".join(parts) + ".")
     console.print(Text(f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}", "quiet"))
+
+
+def _tell_unclear(console: Console, sources: Sequence[Source]) -> None:
+    """Name the files of which it is not clear whose they are."""
+    for source in sources[:MOST_NAMED]:
+        name, whose = source.learner.removeprefix(UNCLEAR), " or ".join(source.unclear)
+        words = f"Not clear whose it is: {name} may be of {whose}. It was graded by itself."
+        console.print(display.safe(words.replace("\n", " ")))
+    if len(sources) > MOST_NAMED:
+        console.print(f"And {len(sources) - MOST_NAMED} more: see the report.")
 
 
 def _tell_returned(console: Console, returned: Sequence[Returned]) -> None:

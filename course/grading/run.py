@@ -92,7 +92,10 @@ class Run:
             lacking,
             alike(self.results, self.weights.days),
             like_what_is_given(self.results, self.weights.days),
-            {source.learner: Download(source.system, source.back) for source in self.sources},
+            {
+                source.learner: Download(source.system, source.back, source.unclear)
+                for source in self.sources
+            },
         )
         return graded, write_reports(self.folder, graded)
 

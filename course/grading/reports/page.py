@@ -10,7 +10,7 @@ import functools
 import re
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -80,6 +80,11 @@ class _Report:
         self.from_a_system = " or ".join(
             sorted({one.system for one in graded.downloads.values() if one.system})
         )
+
+    @property
+    def unclear(self) -> list[tuple[str, Sequence[str]]]:
+        """The submissions that may be of several learners, and of whom."""
+        return [(name, one.unclear) for name, one in self.run.downloads.items() if one.unclear]
 
     @property
     def learners(self) -> Iterator[_Learner]:

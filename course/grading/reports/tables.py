@@ -63,7 +63,7 @@ def write_canvas(path: Path, graded: GradedClass) -> None:
 
     def rows() -> Iterable[list[Cell]]:
         yield ["    Points Possible", "", "", "", "", plain(weights.max_points)]
-        for result in _known(graded):
+        for result in graded.known:
             who = Person.of(result.learner)
             yield [cell(who.name), who.id, "", "", "", plain(weights.points(result.days))]
 
@@ -87,7 +87,7 @@ def write_moodle(path: Path, graded: GradedClass) -> None:
         grade, most = plain(weights.points(result.days)), plain(weights.max_points)
         return [identifier, cell(who.name), "", "", grade, most, "Yes", "-", "-"]
 
-    _write(path, columns, map(row, _known(graded)))
+    _write(path, columns, map(row, graded.known))
 
 
 def write_nbgrader(path: Path, graded: GradedClass) -> None:
@@ -105,7 +105,7 @@ def write_nbgrader(path: Path, graded: GradedClass) -> None:
             score, most = earned.get(day.number, 0), plain(weights.of(day.number))
             yield [day.stem, "", "", who, "", "", "", score, 0, score, most]
 
-    _write(path, columns, (row for result in _known(graded) for row in rows(result)))
+    _write(path, columns, (row for result in graded.known for row in rows(result)))
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,6 @@ def plain(points: Fraction) -> int | float:
     """Points as a plain number, without a fraction where there is none."""
     value = rounded(points)
     return int(value) if value.is_integer() else value
-
-
-def _known(graded: GradedClass) -> Iterable[LearnerResult]:
-    return (result for result in graded.results() if result.verdict != GRADER_FAULT)
 
 
 def _write(path: Path, columns: list[str], rows: Iterable[list[Cell]]) -> None:

@@ -24,7 +24,8 @@ from course.curriculum import DAYS
 from course.grading import taking
 from course.grading.allowed import Refused
 from course.grading.names import ANSWERS
-from course.grading.submissions import NothingHandedIn, Source, find_sources
+from course.grading.reports.tables import Person
+from course.grading.submissions import UNCLEAR, NothingHandedIn, Source, find_sources
 from course.grading.taking import take
 
 SOFTMAX, ATTENTION = "day01_softmax.py", "day08_attention.py"
@@ -288,6 +289,33 @@ def test_a_class_that_handed_in_no_code(tmp_path):
         ("adalee_101", False),
         ("bo_102", True),
     ]
+
+
+FORGED = zip_of({SOFTMAX: b"wrong"})
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["unpacked", "zip"])
+def test_a_name_that_imitates_canvas_takes_nobodys_place(tmp_path, packed):
+    """A learner whose name has another's numbers is neither that one, nor has that one's number."""
+    files = {
+        f"victim_123_208490284_{SOFTMAX}": b"right",
+        "victim_123_208490999_x_77_208490290_work.zip": FORGED,
+        "victim_LATE_123_208490998_x_77_208490291_text.html": b"typed",
+        "mean_77_208490300_victim_123_208490997_work.zip": FORGED,
+        f"ann_55_208490301_hand_in_1_2_{SOFTMAX}": b"ann",
+    }
+    path = tmp_path / "class"
+    path.write_bytes(zip_of(files)) if packed else write(path, files)
+    sources = {source.learner: source for source in find_sources(path)}
+    taken = all_taken(path)
+    assert taken.pop("victim_123") == {SOFTMAX: b"right"}
+    assert (sources["victim_123"].late, sources["victim_123"].unclear) == (False, ())
+    assert taken.pop("ann_55") == {}  # of one file, with a name of her own
+    forged = [name for name in files if "_77_" in name]
+    assert sorted(taken) == sorted(f"{UNCLEAR}{name}" for name in forged)
+    for learner in taken:
+        assert "victim_123" in " ".join(sources[learner].unclear)
+        assert Person.of(learner).id == sources[learner].back == ""
 
 
 @pytest.mark.parametrize("ending", ["", "_7_assignsubmission_file"])
