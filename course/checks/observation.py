@@ -6,11 +6,12 @@ path such as `output` or `gradients.query[0]` to a `Leaf`.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from course.checks.arrays import is_tensor
 
 # Arrays of these kinds travel; any other dtype is only named.
 CARRIED = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"} | {
@@ -99,8 +100,7 @@ def flatten(value: object, path: str = "", depth: int = 0) -> Observation:
 def _leaf(value: object) -> Leaf:
     if isinstance(value, np.ndarray | np.generic):
         return _array_leaf(value)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if is_tensor(value):
         return _tensor_leaf(value)
     if value is None or type(value) in (bool, int, float, str):
         text = value[:LONGEST_TEXT] if isinstance(value, str) else value

@@ -8,11 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading.analysis import listened_for
 from course.grading.cgroups import Hierarchy
 from course.grading.sandbox import HOME, MODULES, WalledWorker
 from course.judging.judge import Judge
+from course.judging.vocabulary import NO_TORCH
 from course.workers.checking import Answer, check_answer, check_seated
 from course.workers.seat import Seat
 from course.workers.worker import OutOfMemory, TimedOut
@@ -270,3 +272,28 @@ class LayerNorm(nn.Module):
         verdict = check_seated(Judge(day), answer, seat).verdict
     assert set(verdict.called) <= set(listened_for(day.number))
     assert "torch.nn.functional.layer_norm" in verdict.called
+
+
+def seated(found, answers):
+    """The verdicts on a learner's days, by their numbers, in the workers that grading would use."""
+    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
+        for number, source in answers.items():
+            name = f"{DAYS[number - 1].stem}.py"
+            answer = Answer(name, f"{HOME}/{name}", source.encode())
+            yield number, check_seated(Judge(DAYS[number - 1]), answer, seat).verdict
+
+
+def test_torch_on_a_numpy_day(found):
+    """An unused import changes nothing, on this day and the next; a use is told in words."""
+    one, two = (read_answer(DAYS[number - 1].solution) for number in (1, 2))
+    unused = dict(seated(found, {1: f"import torch\n{one}", 2: two}))
+    for verdict in unused.values():
+        assert (verdict.status, verdict.watertight, verdict.as_new) == ("passed", True, True)
+    softmax = (
+        "def softmax(x, axis=-1):\n    return torch.softmax(x, axis)\n\n\nlog_softmax = softmax"
+    )
+    for line in ("import torch", "from torch import softmax", "import torch.nn as torch"):
+        [(_, verdict)] = seated(found, {1: f"{line}\n\n\n{softmax}"})
+        for check in verdict.checks:
+            assert check.status == "error"
+            assert NO_TORCH in check.message
