@@ -26,6 +26,7 @@ from course.grading.sandbox import NoSandbox, walls
 from course.grading.submissions import UNCLEAR, NothingHandedIn, Source, find_sources
 from course.judging.messages import Feedback
 from course.terminal import display
+from course.terminal.arguments import listed_days
 
 SAID = {
     "graded": "quiet",
@@ -110,7 +111,7 @@ def grade(
 ) -> None:
     """Grade a class, in sandboxes. Exit 0; 1 if the grader itself failed somewhere; 2 if not asked well."""
     console = display.console()
-    chosen = _days(days)
+    chosen = listed_days(days) if days else [day for day in DAYS if day.ready]
     _device(device, cluster)
     if out.resolve().is_relative_to(submissions.resolve()):
         raise typer.BadParameter("The reports cannot go into the folder of the submissions.")
@@ -170,27 +171,6 @@ def _weights(days: list[Day], file: Path | None, watertight: Fraction) -> Weight
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--weights") from error
     return Weights(days, given, watertight)
-
-
-def _days(asked: str | None) -> list[Day]:
-    """The days that `1-3,8` names, in their order."""
-    ready = [day for day in DAYS if day.ready]
-    if asked is None:
-        return ready
-    numbers: set[int] = set()
-    for part in asked.split(","):
-        first, dash, last = part.strip().partition("-")
-        try:
-            numbers |= set(range(int(first), int(last if dash else first) + 1))
-        except ValueError:
-            raise typer.BadParameter(
-                f"'{part}' is no day: 8, 1-7 and 1-3,8 are understood."
-            ) from None
-    known = {day.number for day in ready}
-    if not numbers or not numbers <= known:
-        wrong = ", ".join(map(str, sorted(numbers - known))) or asked
-        raise typer.BadParameter(f"There is no day {wrong}: days 1 to {max(known)} are there.")
-    return [day for day in ready if day.number in numbers]
 
 
 def _device(device: str, cluster: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,29 @@ def days_argument(asked: str) -> Days:
     """Days that are there, from what was typed."""
     with _told():
         return Days(map(_there, find_days(asked)))
+
+
+def listed_days(asked: str) -> list[Day]:
+    """The days that are there of those that `1-3,8` names, in their order.
+
+    Raises:
+        typer.BadParameter: a piece is no day and no range of days, or one of the days is not there.
+    """
+    ready = {day.number: day for day in DAYS if day.ready}
+    numbers: set[int] = set()
+    for piece in asked.split(","):
+        found = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", piece.strip())
+        if found is None:
+            raise typer.BadParameter(f"'{piece}' is no day: 8, 1-7 and 1-3,8 are understood.")
+        first, last = found[1].lstrip("0"), (found[2] or found[1]).lstrip("0")
+        for number in (first, last):
+            if number not in map(str, ready):
+                there = f"days 1 to {max(ready)} are there"
+                raise typer.BadParameter(f"There is no day {number[:9] or 0}: {there}.")
+        if int(first) > int(last):
+            raise typer.BadParameter(f"'{piece}' ends before it begins: {last}-{first} is meant?")
+        numbers |= set(range(int(first), int(last) + 1))
+    return [day for number, day in ready.items() if number in numbers]
 
 
 @contextmanager

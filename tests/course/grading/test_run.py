@@ -229,7 +229,9 @@ def command(*arguments, **how):
     ("arguments", "words"),
     [
         (["--days", "0"], "no day 0"),
-        (["--days", "1-99"], "no day 41"),
+        (["--days", "1-99"], "no day 99"),
+        (["--days", "1-99999999999999"], "no day 999999999"),
+        (["--days", "9-8"], "ends before it begins"),
         (["--days", "first"], "'first' is no day"),
         (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps are known"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
