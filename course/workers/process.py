@@ -40,7 +40,7 @@ from course.curriculum import DAYS, ROOT, Day
 from course.references.imports import references_cut
 from course.workers.limits import MOST_MEMORY, MOST_PRINTED, PATIENCE
 from course.workers.listening import listening
-from course.workers.preparing import IDLE, imports_ahead, prepare
+from course.workers.preparing import IDLE, imports_ahead, prepare, run_uncompiled
 from course.workers.traces import State
 
 LOOK = 0.05  # seconds between two looks at the learner's clock
@@ -60,6 +60,7 @@ def main(device: str | None = None, serving: str = "") -> None:
         serving: the module whose `serve` answers requests that ask for no checks.
     """
     channel = Channel()
+    run_uncompiled()
     if device is not None:
         _warm_up_torch(device)
     serve_others = importlib.import_module(serving).serve if serving else None

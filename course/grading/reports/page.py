@@ -32,6 +32,7 @@ from course.grading.reports.escaping import file_name, one_line, shortened, visi
 from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
+from course.grading.taking import Told
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
@@ -191,6 +192,8 @@ class _Summary:
     shown: list[tuple[_Who, list[_Shown]]] = field(default_factory=list)
     """Everybody, and what their days are shown as; no days of those who are not graded."""
     late: int = 0
+    choices: int = 0
+    """How many learners handed in several files of one day."""
     shortcuts: int = 0
     """How many learners have something to be looked at by hand."""
 
@@ -210,6 +213,7 @@ class _Summary:
         result = learner.result
         self.verdicts[result.verdict] += 1
         self.shortcuts += bool(result.review)
+        self.choices += bool(learner.choices)
         self.late += result.late
         graded = result.verdict == GRADED
         who = _Who(learner.number, learner.name, learner.points if graded else Fraction(-1))
@@ -266,6 +270,11 @@ class _Learner:
     @property
     def reason(self) -> str:
         return shortened(self.result.reason)
+
+    @property
+    def choices(self) -> list[Told]:
+        """Files instead of which others of the same day were graded."""
+        return [one for one in self.result.ignored if one.of_several][:MOST_IGNORED]
 
     @property
     def shortcuts(self) -> list[tuple[int, int, str]]:

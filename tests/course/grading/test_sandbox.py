@@ -297,3 +297,18 @@ def test_torch_on_a_numpy_day(found):
         for check in verdict.checks:
             assert check.status == "error"
             assert NO_TORCH in check.message
+
+
+def test_a_compiled_module_runs_uncompiled(found):
+    """`torch.compile` hands back what it is given: to compile takes longer than any check may."""
+    right = read_answer(DAYS[7].solution)
+    source = f"import torch\n{right}\n\nattention = torch.compile(attention)"
+    [(_, verdict)] = seated(found, {8: source})
+    assert (verdict.status, verdict.watertight) == ("passed", True)
+
+
+def test_matplotlib_may_be_imported(found):
+    """It takes seconds behind walls where nothing is compiled ahead, and those are not the learner's."""
+    source = f"import matplotlib.pyplot as plt\n{read_answer(DAYS[0].solution)}"
+    [(_, verdict)] = seated(found, {1: source})
+    assert (verdict.status, verdict.watertight) == ("passed", True)

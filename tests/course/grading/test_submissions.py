@@ -19,7 +19,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from course.checks.answers import LARGEST_FILE
+from course.checks.answers import LARGEST_FILE, source_in
 from course.curriculum import DAYS
 from course.grading import taking
 from course.grading.allowed import Refused
@@ -667,6 +667,56 @@ def test_no_link_is_followed(tmp_path, place):
     assert all_taken(tmp_path / "class") == {
         "ada": f"'{name}' is a symbolic link: only files and folders are allowed."
     }
+
+
+@pytest.mark.parametrize("ending", ["", ".zip", ".tar"])
+def test_a_link_to_ones_own_file_is_that_file(tmp_path, ending):
+    """It is resolved by its words alone, within the submission: nothing is followed."""
+    links = {"best.py": f"work/{SOFTMAX}", f"work/{ATTENTION}": "../day08.py"}
+    files = {f"work/{SOFTMAX}": b"one", "day08.py": b"eight"}
+    if ending == "":
+        folder = write(tmp_path / "class" / "ada", files)
+        for name, target in links.items():
+            (folder / name).symlink_to(target)
+    else:
+        linked = zip_entry if ending == ".zip" else tar_entry
+        how = {"mode": stat.S_IFLNK} if ending == ".zip" else {}
+        pieces = [(zip_entry(n) if ending == ".zip" else tar_entry(n), c) for n, c in files.items()]
+        for name, target in links.items():
+            kind = () if ending == ".zip" else (tarfile.SYMTYPE, target)
+            content = target.encode() if ending == ".zip" else b""
+            pieces.insert(0, (linked(name, *kind, **how), content))
+        data = zip_of(pieces) if ending == ".zip" else tar_of(pieces)
+        write(tmp_path / "class", {f"ada{ending}": data})
+    assert all_taken(tmp_path / "class") == {"ada": {SOFTMAX: b"one", ATTENTION: b"eight"}}
+
+
+@pytest.mark.parametrize("ending", ["", ".zip", ".tar"])
+def test_a_notebook_with_plots_is_measured_without_them(submitted, ending):
+    """What cells have drawn does not count; what is too large without it still is."""
+    plots = [{"output_type": "display_data", "data": {"image/png": "x" * 3_000_000}}]
+    cell = {
+        "cell_type": "code",
+        "metadata": {"tags": ["answer"]},
+        "source": "x = 1",
+        "outputs": plots,
+    }
+    picture = {
+        "cell_type": "markdown",
+        "metadata": {},
+        "source": "",
+        "attachments": {"a": "y" * 10**6},
+    }
+    name = "day01_softmax.ipynb"
+    notebook = {"cells": [cell, picture], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    for source, size in ("x = 1\n", range(1000)), ("x = 1\n" * 500_000, [LARGEST_FILE + 1]):
+        cell["source"] = source
+        content = {name: json.dumps(notebook).encode()}
+        pack = {"": dict, ".zip": zip_of, ".tar": tar_of}[ending]
+        taken = submitted(f"ada{ending}", pack(content))[name]
+        assert len(taken) in size
+        if len(taken) <= LARGEST_FILE:
+            assert source_in(taken, name).strip() == source.strip()
 
 
 def test_links_that_are_hidden_do_not_matter(tmp_path):
