@@ -231,12 +231,12 @@ def _observe(request: dict[str, Any], before: State, send: Send) -> None:
             checks = load_checks(day)
         except NotDone as error:  # in an edition the checks, too, use the learner's earlier parts
             lacking = {"lacking": str(error)}
-        answer, message = _load_answer(request, day, stubs[day.stem])
-        send(message | lacking | {"as_new": as_new})
-        if answer is None or lacking:
-            return
-        wanted = set(request["names"])
-        with listening(request["listen"]) as called:
+        with listening(request["listen"]) as heard:
+            answer, message = _load_answer(request, day, stubs[day.stem])
+            send(message | lacking | {"as_new": as_new})
+            if answer is None or lacking:
+                return
+            wanted = set(request["names"])
             for check in checks:
                 if check.name in wanted and all(hasattr(answer, name) for name in check.uses):
                     seen = see(
@@ -246,7 +246,7 @@ def _observe(request: dict[str, Any], before: State, send: Send) -> None:
                         "check": check.name,
                         "raised": asdict(seen.raised) if seen.raised else None,
                         "damaged": seen.damaged,
-                        "called": sorted(called),
+                        "called": heard.so_far(),
                         "seconds": CLOCK.seconds,
                     }
                     send(told, seen.observation)

@@ -16,6 +16,7 @@ from course.grading.sandbox import HOME, MODULES, WalledWorker
 from course.judging.judge import Judge
 from course.judging.vocabulary import NO_TORCH
 from course.workers.checking import Answer, check_answer, check_seated
+from course.workers.listening import OUT_OF_SIGHT
 from course.workers.seat import Seat
 from course.workers.worker import OutOfMemory, TimedOut
 
@@ -228,7 +229,7 @@ def test_what_was_imported_before_is_walled_off_as_well(found, monkeypatch):
     test_what_lies_ready_is_not_there(found, "sacrebleu")
 
 
-@pytest.mark.parametrize("package", ["sacrebleu", "scipy", "transformers", "torch"])
+@pytest.mark.parametrize("package", ["onnx", "sacrebleu", "scipy", "transformers", "torch"])
 def test_what_lies_ready_is_not_there(found, package):
     """Packages that answer a day are not behind the walls, and for days of NumPy torch is none of them."""
     code = f"import importlib.util as u; s = u.find_spec({package!r}); print(s and s.origin)"
@@ -272,6 +273,48 @@ class LayerNorm(nn.Module):
         verdict = check_seated(Judge(day), answer, seat).verdict
     assert set(verdict.called) <= set(listened_for(day.number))
     assert "torch.nn.functional.layer_norm" in verdict.called
+
+
+HIDDEN = {
+    "a graph compiled before": """
+def normed(x, scale, shift, eps: float):
+    return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
+
+normed = torch.jit.script(normed)
+""",
+    "an observer that is not asked": """
+def normed(x, scale, shift, eps):
+    with torch._C.DisableTorchFunction():
+        return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
+""",
+}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
+def test_calls_out_of_sight_are_reported(found, hidden):
+    """A call that was hidden from what observes is named as that, where the answer said nothing else."""
+    day = DAYS[10]
+    source = f"""
+import torch
+from torch import nn
+{hidden}
+
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+        self.shift = nn.Parameter(torch.zeros(features))
+        self.eps = eps
+
+    def forward(self, x):
+        return normed(x, self.scale, self.shift, self.eps)
+"""
+    answer = Answer(
+        f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened_for(day.number)
+    )
+    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
+        verdict = check_seated(Judge(day), answer, seat).verdict
+    assert OUT_OF_SIGHT in verdict.called
 
 
 def seated(found, answers):
