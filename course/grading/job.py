@@ -51,6 +51,10 @@ COMPUTING = (
 )
 FINISHING = 600.0  # seconds beyond which the job itself must be at fault
 
+# Runs with several mistakes at once that a submission is worth: they are on the grader's own time, and
+# wrong answers can be chosen so that each of them is tried. Points do not depend on them.
+MOST_RUNS = 600
+
 MOST_FINGERPRINTS = 20_000  # of a file; an honest one has some hundred
 MOST_SHORTCUTS = 50
 
@@ -196,7 +200,12 @@ class Grader:
             if not self._asked(taken):
                 return self._nothing(source, taken)
             review, fingerprints = self._analyse(taken.files, seat)
-            days = [self._day(judge, taken.files, seat) for judge in self._judges]
+            runs = MOST_RUNS
+            days = []
+            for judge in self._judges:
+                day, spent = self._day(judge, taken.files, seat, runs)
+                days.append(day)
+                runs -= spent
         review += [
             Shortcut(day.day.number, 0, f"{name}, when it ran")
             for day in days
@@ -305,21 +314,35 @@ class Grader:
                 seat.give_back(worker)
         return unseen + review, fingerprints
 
-    def _day(self, judge: Judge, files: dict[str, bytes], seat: Seat) -> DayResult:
-        """The verdict on one day: what an earlier day has left behind in the process does not count."""
+    def _day(
+        self, judge: Judge, files: dict[str, bytes], seat: Seat, most_runs: int
+    ) -> tuple[DayResult, int]:
+        """The verdict on one day: what an earlier day has left behind in the process does not count.
+
+        Args:
+            judge: the day's.
+            files: those that were handed in.
+            seat: the learner's workers.
+            most_runs: with several mistakes at once, for a diagnosis.
+
+        Returns:
+            the verdict, and how many such runs there were.
+        """
         name = _file_of(judge.day, files)
         if name is None:
-            return not_observed(judge, "not_started", f"{judge.day.stem}.py was not handed in.")
+            missing = f"{judge.day.stem}.py was not handed in."
+            return not_observed(judge, "not_started", missing), 0
         if seat.exhausted(COMPUTING * len(self._judges)):
             why = (
                 f"Not run: this submission's {COMPUTING * len(self._judges):g} seconds were spent."
             )
-            return not_observed(judge, "timed_out", why)
+            return not_observed(judge, "timed_out", why), 0
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
         checked = check_seated(judge, answer, seat)
         if self._plan.feedback == Feedback.verdict:
-            return checked.verdict.without_words()
-        return checked.look_in_batch()
+            return checked.verdict.without_words(), 0
+        spent = checked.look_in_batch(most_runs)
+        return checked.result, spent
 
     def _path(self, name: str) -> str:
         """Where a worker finds a file that it is handed."""

@@ -116,11 +116,9 @@ class Checked:
             self.search.look()
         return self.result
 
-    def look_in_batch(self) -> DayResult:
-        """The same, as long as an answer in a batch is worth."""
-        if self.search is not None:
-            self.search.look_in_batch()
-        return self.result
+    def look_in_batch(self, most_runs: int) -> int:
+        """The same, as long as an answer in a batch is worth; how many runs of ours it took."""
+        return self.search.look_in_batch(most_runs) if self.search is not None else 0
 
 
 @dataclass(frozen=True)

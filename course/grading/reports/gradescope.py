@@ -47,7 +47,6 @@ def gradescope_results(result: LearnerResult, weights: Weights) -> dict[str, Any
     }
     return {
         "score": rounded(weights.points(result.days)),
-        "execution_time": round(result.computed, 3),
         "output": visible(shortened(outputs.get(result.verdict, "")))
         or (f"★ Watertight days: {stars}" if stars else ""),
         "output_format": "text",

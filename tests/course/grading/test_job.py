@@ -10,6 +10,9 @@ from rich.console import Console
 from course.grading import command, job
 from course.grading.gradebook import GRADED, UNSEEN, LearnerResult, Shortcut
 from course.grading.job import Grader, Plan
+from course.grading.submissions import Source
+from course.grading.taking import Taken
+from course.workers.checking import not_observed
 from course.workers.worker import TimedOut
 
 DAY2 = "day02_attention.py"
@@ -79,3 +82,20 @@ def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
         command._conclude(console, tmp_path, Counter({GRADED: 5}), unseen)
         said.append(console.file.getvalue().splitlines()[0])
     assert said == ["5 graded.", "5 graded, 2 with files that could not be looked through."]
+
+
+def test_a_submission_has_so_many_runs_for_all_its_days(monkeypatch):
+    """What one day's diagnosis took of the grader's time is not there for the next."""
+    grader = Grader(Plan((1, 2, 3), 5, "cpu", True, "edition"))
+    given = []
+
+    def judge_day(judge, files, seat, most_runs):
+        given.append(most_runs)
+        return not_observed(judge, "not_started", ""), 250
+
+    monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
+    monkeypatch.setattr(grader, "_analyse", lambda files, seat: ([], {}))
+    monkeypatch.setattr(grader, "_day", judge_day)
+    grader.grade(Source("ada", (), ()))
+    grader.close()
+    assert given == [job.MOST_RUNS, job.MOST_RUNS - 250, job.MOST_RUNS - 500]
