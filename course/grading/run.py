@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
@@ -228,6 +229,19 @@ def sole_use(folder: Path) -> Iterator[None]:
         lock.release()
 
 
+class _Strict(yaml.SafeLoader):
+    """Reads YAML, and refuses a mapping with a key twice, of which the last would win silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key, (where, _) in zip(keys, node.value, strict=True):
+            if keys.count(key) > 1:
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key!r} is there twice", problem_mark=where.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
 def read_weights(path: Path, days: list[Day]) -> dict[int, float]:
     """The points by a day's number, from a YAML file that maps days to points.
 
@@ -235,7 +249,7 @@ def read_weights(path: Path, days: list[Day]) -> dict[int, float]:
         ValueError: it does not, with the reason.
     """
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        given = yaml.load(path.read_text(encoding="utf-8"), _Strict)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     numbers = {day.number for day in days}

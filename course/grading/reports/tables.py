@@ -10,6 +10,7 @@ import csv
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC
 from fractions import Fraction
 from pathlib import Path
 
@@ -73,9 +74,12 @@ def write_canvas(path: Path, graded: GradedClass) -> None:
 def write_moodle(path: Path, graded: GradedClass) -> None:
     """A grading worksheet as Moodle's assignments take it.
 
-    It has no column for feedback, which Moodle would take for HTML: that is what feedback/ is for.
+    It has no column for feedback, which Moodle would take for HTML: that is what feedback/ is for. Moodle
+    skips a row whose grade was modified in Moodle after the time that stands there
+    (mod/assign/feedback/offline/importgradesform.php), and `-` is before all of them.
     """
     weights = graded.weights
+    when = graded.when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     columns = [
         *("Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade"),
         *("Grade can be changed", "Last modified (submission)", "Last modified (grade)"),
@@ -85,7 +89,7 @@ def write_moodle(path: Path, graded: GradedClass) -> None:
         who = Person.of(result.learner)
         identifier = f"Participant {who.id}" if who.id else ""
         grade, most = plain(weights.points(result.days)), plain(weights.max_points)
-        return [identifier, cell(who.name), "", "", grade, most, "Yes", "-", "-"]
+        return [identifier, cell(who.name), "", "", grade, most, "Yes", "-", when]
 
     _write(path, columns, map(row, graded.known))
 

@@ -204,6 +204,7 @@ def test_one_run_a_folder(tmp_path):
         ("8: many", "0 or more"),
         ("8: .nan", "0 or more"),
         ("8: {", "cannot be read"),
+        ("8: 2\n1: 1\n8: 3", "8 is there twice"),
     ],
 )
 def test_wrong_weights(tmp_path, text, words):
