@@ -34,6 +34,7 @@ from course.grading.gradebook import (
     LearnerResult,
     Shortcut,
 )
+from course.grading.names import GIVEN
 from course.grading.notebooks import as_answer, untagged_cells
 from course.grading.sandbox import HOME, WalledWorker, walls
 from course.grading.submissions import Source
@@ -66,6 +67,7 @@ class Plan:
     Attributes:
         edition: a digest of checks, references and tool: with another, results may be others.
         feedback: how much is told of what is wrong.
+        names: odd names, and the days' files that they mean.
     """
 
     days: tuple[int, ...]
@@ -74,6 +76,7 @@ class Plan:
     unsafe: bool
     edition: str
     feedback: Feedback = Feedback.discreet
+    names: tuple[tuple[str, str], ...] = ()
 
     @property
     def curriculum(self) -> list[Day]:
@@ -85,7 +88,9 @@ class Plan:
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> Plan:
         return cls(
-            **entry | {"days": tuple(entry["days"]), "feedback": Feedback(entry["feedback"])}
+            **entry
+            | {"days": tuple(entry["days"]), "feedback": Feedback(entry["feedback"])}
+            | {"names": tuple((name, means) for name, means in entry["names"])}
         )
 
     def digest(self, files: dict[str, bytes], told: object = None) -> str:
@@ -188,6 +193,8 @@ class Grader:
         Raises:
             NotStarted, NotEmpty, …: something failed here, for which no learner is to blame.
         """
+        GIVEN.clear()
+        GIVEN.update(self._plan.names)
         try:
             taken = take(source)
         except Refused as error:

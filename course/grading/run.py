@@ -6,18 +6,16 @@ import contextlib
 import json
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 
-from course.curriculum import Day
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
+from course.grading.instructions import Member
 from course.grading.job import Plan
 from course.grading.pools import Broken, Pool
 from course.grading.reports import (
@@ -53,6 +51,7 @@ class Run:
     plan: Plan
     weights: Weights
     sources: list[Source]
+    roster: Sequence[Member] = ()
 
     def path(self, learner: str) -> Path:
         """Where a learner's result lies."""
@@ -97,6 +96,7 @@ class Run:
                 source.learner: Download(source.system, source.back, source.unclear)
                 for source in self.sources
             },
+            self.roster,
         )
         return graded, write_reports(self.folder, graded)
 
@@ -227,37 +227,3 @@ def sole_use(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-class _Strict(yaml.SafeLoader):
-    """Reads YAML, and refuses a mapping with a key twice, of which the last would win silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key, (where, _) in zip(keys, node.value, strict=True):
-            if keys.count(key) > 1:
-                raise yaml.MarkedYAMLError(
-                    problem=f"{key!r} is there twice", problem_mark=where.start_mark
-                )
-        return super().construct_mapping(node, deep)
-
-
-def read_weights(path: Path, days: list[Day]) -> dict[int, float]:
-    """The points by a day's number, from a YAML file that maps days to points.
-
-    Raises:
-        ValueError: it does not, with the reason.
-    """
-    try:
-        given = yaml.load(path.read_text(encoding="utf-8"), _Strict)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    numbers = {day.number for day in days}
-    if not isinstance(given, dict):
-        raise ValueError(f"{path} should map days to points, such as `8: 2`.")
-    for number, points in given.items():
-        if number not in numbers:
-            raise ValueError(f"{path}: {number!r} is none of the days that are graded.")
-        if type(points) not in (int, float) or not 0 <= points < 1e6:
-            raise ValueError(f"{path}: {points!r} points for day {number}; 0 or more are allowed.")
-    return given

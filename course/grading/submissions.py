@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import re
@@ -61,6 +62,34 @@ class Source:
         """Read it back."""
         lists = {name: tuple(one) for name, one in entry.items() if isinstance(one, list)}
         return cls(**dict(entry) | lists | {"paths": tuple(map(Path, entry["paths"]))})
+
+
+def attributed(sources: Iterable[Source], learners: Mapping[str, str]) -> list[Source]:
+    """The same, where an instructor has said whose some of them are.
+
+    Args:
+        sources: the submissions.
+        learners: by the names of submissions that were nobody's, whose they are.
+
+    Raises:
+        KeyError: there is no such submission.
+    """
+    by_learner = {source.learner: source for source in sources}
+    for name, learner in learners.items():
+        known = f"{UNCLEAR}{name}" if f"{UNCLEAR}{name}" in by_learner else name
+        one = dataclasses.replace(by_learner.pop(known), learner=learner, unclear=())
+        by_learner[learner] = _joined(by_learner[learner], one) if learner in by_learner else one
+    return sorted(by_learner.values(), key=lambda source: source.learner)
+
+
+def _joined(one: Source, other: Source) -> Source:
+    """What one learner handed in, of two submissions of theirs."""
+    paths = one.paths if one.members else (*one.paths, *other.paths)
+    together = {
+        name: (*getattr(one, name), *getattr(other, name))
+        for name in ("names", "members", "ranks", "earlier")
+    }
+    return dataclasses.replace(one, paths=paths, late=one.late or other.late, **together)
 
 
 # --- Finding: whose is what -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
+from course.grading.instructions import Member
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class GradedClass:
         alike: pairs to look at, the most alike first.
         given: submissions that are like the worked solution or the stub.
         downloads: how each learner's submission came.
+        roster: the members of the class, where they are known.
     """
 
     results: Callable[[], Iterator[LearnerResult]]
@@ -66,6 +68,7 @@ class GradedClass:
     alike: Sequence[Alike] = ()
     given: Sequence[Given] = ()
     downloads: Mapping[str, Download] = field(default_factory=dict)
+    roster: Sequence[Member] = ()
 
     @property
     def known(self) -> Iterator[LearnerResult]:

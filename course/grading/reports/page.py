@@ -252,11 +252,15 @@ class _Learner:
 
     @property
     def points(self) -> Fraction:
-        return self.weights.points(self.result.days)
+        return self.weights.total(self.result)
 
     @property
     def max_points(self) -> Fraction:
         return self.weights.max_points
+
+    @property
+    def remark(self) -> str:
+        return self.weights.remark(self.result)
 
     @property
     def days(self) -> list[_Day]:
