@@ -338,7 +338,7 @@ def _tell_missing(console: Console, members: Sequence[Member], sources: Sequence
         words = f"{len(missing)} of {len(members)} in the roster handed in nothing: "
         words += ", ".join(missing[:MOST_NAMED])
         words += f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-        console.print(display.safe(words.replace("\n", " ") + ": see roster.csv."))
+        console.print(display.safe(words.replace("\n", " ") + " (roster.csv)."))
 
 
 def _tell_unclear(console: Console, sources: Sequence[Source]) -> None:
