@@ -84,12 +84,15 @@ def attributed(sources: Iterable[Source], learners: Mapping[str, str]) -> list[S
 
 def _joined(one: Source, other: Source) -> Source:
     """What one learner handed in, of two submissions of theirs."""
-    paths = one.paths if one.members else (*one.paths, *other.paths)
-    together = {
-        name: (*getattr(one, name), *getattr(other, name))
-        for name in ("names", "members", "ranks", "earlier")
-    }
-    return dataclasses.replace(one, paths=paths, late=one.late or other.late, **together)
+    return dataclasses.replace(
+        one,
+        paths=one.paths if one.members else (*one.paths, *other.paths),
+        names=(*one.names, *other.names),
+        members=(*one.members, *other.members),
+        ranks=(*one.ranks, *other.ranks),
+        earlier=(*one.earlier, *other.earlier),
+        late=one.late or other.late,
+    )
 
 
 # --- Finding: whose is what -----------------------------------------------------------------------
