@@ -12,7 +12,8 @@ from course.curriculum import ANSWER_TAG, Day
 from course.references.modules import execute
 
 ENDINGS = (".py", ".ipynb")
-LARGEST_FILE = 2_000_000
+LARGEST_FILE = 2_000_000  # bytes; of a notebook without its outputs
+LARGEST_NOTEBOOK = 10_000_000  # bytes with its outputs, which may be plots
 
 
 class Unreadable(Exception):
@@ -38,9 +39,10 @@ def read_answer(path: Path) -> str:
         Unreadable: not UTF-8, not a notebook, too large, or gone.
     """
     try:
-        if path.stat().st_size > LARGEST_FILE:
+        most = largest(path.name)
+        if path.stat().st_size > most:
             raise Unreadable(
-                f"{path.name} is larger than {LARGEST_FILE // 1_000_000} MB: is it the right file?"
+                f"{path.name} is larger than {most // 10**6} MB: is it the right file?"
             )
         data = path.read_bytes()
     except OSError as error:
@@ -48,11 +50,34 @@ def read_answer(path: Path) -> str:
     return source_in(data, path.name)
 
 
+def largest(name: str) -> int:
+    """The bytes that a file of this name may have."""
+    return LARGEST_NOTEBOOK if name.lower().endswith(".ipynb") else LARGEST_FILE
+
+
+def without_outputs(data: bytes) -> bytes:
+    """A notebook without what its cells printed and drew, and without pasted pictures.
+
+    What is no notebook, or larger than one may be, stays as it is.
+    """
+    if len(data) > LARGEST_NOTEBOOK:
+        return data
+    try:
+        notebook = json.loads(data.decode("utf-8-sig"))
+        for cell in notebook["cells"]:
+            cell.pop("attachments", None)
+            if "outputs" in cell:
+                cell["outputs"] = []
+        return json.dumps(notebook, ensure_ascii=False).encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return data
+
+
 def source_in(data: bytes, name: str) -> str:
     """The same of a file's bytes, given its name.
 
     Raises:
-        Unreadable: not UTF-8, or not a notebook.
+        Unreadable: not UTF-8, not a notebook, or too much code.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -65,6 +90,9 @@ def source_in(data: bytes, name: str) -> str:
             f"{name} holds a NUL character: it is not a text file. Save it with the encoding UTF-8."
         )
     source = _tagged_cells(text, name) if name.endswith(".ipynb") else text
+    if len(source) > LARGEST_FILE:
+        most = LARGEST_FILE // 10**6
+        raise Unreadable(f"{name} holds more than {most} MB of code: is it the right file?")
     if not source.strip():
         raise Unreadable(f"{name} is empty. `course reset` gives the stub again.")
     return source

@@ -17,6 +17,7 @@ from safetensors.numpy import load, save
 from course.checks.observation import LONGEST_TEXT, Leaf, Observation, Raised
 
 LARGEST_FRAME = 8 * 2**20  # forty times the largest that a right answer sends
+LONGEST_HEADER = 3 * 2**19  # bytes of a worker's frame that are no arrays
 MOST_AXES = 64  # NumPy's own limit, and torch's
 
 
@@ -58,12 +59,20 @@ def to_bytes(message: dict[str, Any], observation: Observation | None = None) ->
     return save(arrays, metadata={"message": json.dumps(message), "leaves": json.dumps(leaves)})
 
 
-def from_bytes(data: bytes) -> tuple[dict[str, Any], Observation]:
+def from_bytes(
+    data: bytes, longest_header: int = LARGEST_FRAME
+) -> tuple[dict[str, Any], Observation]:
     """The message and observation in bytes that may come from anyone.
+
+    Args:
+        data: the bytes.
+        longest_header: how many of them may be words and leaves, which take long to read.
 
     Raises:
         BadFrame: these bytes are not what `to_bytes` writes.
     """
+    if int.from_bytes(data[:8], "little") > longest_header:
+        raise BadFrame("a header that is too long")
     try:
         arrays = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])

@@ -6,11 +6,10 @@ torch is never imported here: where nobody has imported it, there are no tensors
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-from course.checks.arrays import is_floating, is_tensor
+from course.checks.arrays import is_floating, is_tensor, loaded_torch
 
 # What each entry of an output counts in the number that is differentiated: uneven, so that no two
 # entries can change places, and exact in every dtype.
@@ -67,5 +66,5 @@ def gradients(of: Any) -> dict[str, Any]:
 
 
 def _is_module(value: object) -> bool:
-    torch = sys.modules.get("torch")
+    torch = loaded_torch()
     return torch is not None and isinstance(value, torch.nn.Module)

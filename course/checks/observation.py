@@ -6,11 +6,14 @@ path such as `output` or `gradients.query[0]` to a `Leaf`.
 
 from __future__ import annotations
 
-import sys
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from course.checks.arrays import is_tensor
 
 # Arrays of these kinds travel; any other dtype is only named.
 CARRIED = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"} | {
@@ -19,6 +22,7 @@ CARRIED = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64
     "float64",
 }
 DEEPEST = 20
+MOST_LEAVES = 4_000  # several times what a right answer returns
 LONGEST_TEXT = 10_000
 LONGEST_NAME = 60  # of a type that is not known
 
@@ -77,30 +81,37 @@ def named(result: object, *names: str, first: str) -> dict[str, Any]:
     return {RESULT: result}
 
 
-def flatten(value: object, path: str = "", depth: int = 0) -> Observation:
-    """Lay a nested value out as leaves, containers before what they hold."""
+def flatten(value: object, path: str = "") -> Observation:
+    """Lay a nested value out as leaves, containers before what they hold; no more than `MOST_LEAVES`."""
+    leaves = dict(itertools.islice(_leaves(value, path, 0), MOST_LEAVES + 1))
+    if len(leaves) > MOST_LEAVES:
+        leaves.popitem()
+        leaves["…"] = Leaf("more parts than are looked at")
+    return leaves
+
+
+def _leaves(value: object, path: str, depth: int) -> Iterator[tuple[str, Leaf]]:
     if depth > DEEPEST:
-        return {path: Leaf("something nested too deep")}
-    if isinstance(value, _Kind):
-        return dict([next(iter(flatten(value.of, path).items()))])
-    if isinstance(value, dict):
-        seen = {path: Leaf(f"dict of {len(value)}")} if path else {}
+        yield path, Leaf("something nested too deep")
+    elif isinstance(value, _Kind):
+        yield next(_leaves(value.of, path, depth))
+    elif isinstance(value, dict):
+        if path:
+            yield path, Leaf(f"dict of {len(value)}")
         for key, item in value.items():
-            seen |= flatten(item, f"{path}.{key}" if path else str(key), depth + 1)
-        return seen
-    if isinstance(value, tuple | list):
-        seen = {path: Leaf(f"{type(value).__name__} of {len(value)}")}
+            yield from _leaves(item, f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(value, tuple | list):
+        yield path, Leaf(f"{type(value).__name__} of {len(value)}")
         for index, item in enumerate(value):
-            seen |= flatten(item, f"{path}[{index}]", depth + 1)
-        return seen
-    return {path: _leaf(value)}
+            yield from _leaves(item, f"{path}[{index}]", depth + 1)
+    else:
+        yield path, _leaf(value)
 
 
 def _leaf(value: object) -> Leaf:
     if isinstance(value, np.ndarray | np.generic):
         return _array_leaf(value)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if is_tensor(value):
         return _tensor_leaf(value)
     if value is None or type(value) in (bool, int, float, str):
         text = value[:LONGEST_TEXT] if isinstance(value, str) else value

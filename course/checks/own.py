@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from course.checks.answers import begun, build_answer, find_answer, read_answer
+from course.checks.answers import Unreadable, begun, build_answer, find_answer, read_answer
 from course.curriculum import Day
+
+
+class NotDone(ImportError):
+    """An earlier day's part is asked for that is not written yet. The text says what to do."""
 
 
 class OwnParts:
@@ -28,21 +32,32 @@ class OwnParts:
         """The learner's own definition.
 
         Raises:
-            ImportError: it is not there, or not begun.
+            NotDone: it is not there, not begun, or its file cannot be loaded.
         """
         if day not in self._modules:
             self._modules[day] = self._load(name, day)
         try:
             return getattr(self._modules[day], name)
         except AttributeError:
-            raise ImportError(f"Your file of day {day.number} defines no {name}.") from None
+            raise NotDone(f"Your file of day {day.number} defines no {name}.") from None
 
     def _load(self, name: str, day: Day) -> ModuleType:
         wanted = f"{name} is day {day.number}'s exercise, and is taken from your own file"
         path = find_answer(day, self._folder)
         if path is None:
-            raise ImportError(f"{wanted}: there is no {day.stem}.py.")
-        source = read_answer(path)
-        if name not in begun(source, self._stub_of(day), day.exercises):
-            raise ImportError(f"{wanted}: do day {day.number} first.")
-        return build_answer(str(path), source)
+            raise NotDone(f"{wanted}: there is no {day.stem}.py.")
+        try:
+            source = read_answer(path)
+            started = begun(source, self._stub_of(day), day.exercises)
+        except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise NotDone(
+                f"{wanted}, which cannot be read: check day {day.number} first."
+            ) from error
+        if name not in started:
+            raise NotDone(f"{wanted}: do day {day.number} first.")
+        try:
+            return build_answer(str(path), source)
+        except (Exception, SystemExit) as error:
+            raise NotDone(
+                f"{wanted}, which cannot be loaded: check day {day.number} first."
+            ) from error

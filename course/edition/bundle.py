@@ -7,8 +7,9 @@ In their place it has recordings of what the reference and the known wrong answe
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from course.curriculum import DAYS, ROOT, Day
@@ -35,7 +36,14 @@ FROM_THEIR_OWN = "Earlier days' parts come from your own files, once those days 
 BESIDE = ("variants/__init__.py", "variants/memory.py", "variants/onnx_export.py")
 
 
-def bundle(out: Path, through: int, report: Callable[[Day], None]) -> None:
+FROM_BOTH = (
+    f"{FROM_THEIR_OWN[:-1]}; those of days that this edition leaves out, from the reference."
+)
+
+
+def bundle(
+    out: Path, through: int, report: Callable[[Day], None], days: Sequence[Day] | None = None
+) -> None:
     """Write the edition into a folder that is not there yet, or empty, or was left unfinished.
 
     What the reference and the known wrong answers see is kept as it is observed, whatever becomes of
@@ -45,6 +53,8 @@ def bundle(out: Path, through: int, report: Callable[[Day], None]) -> None:
         out: the folder.
         through: the last day that is released: up to it, reference and solutions are in it.
         report: is told of each day before it is recorded, which takes some seconds.
+        days: the days that it holds, in their order; all if left out. Between them, a day that is left out
+            is given: its reference is in it, for later days build on it.
 
     Raises:
         FileExistsError: there is something else in the folder.
@@ -55,15 +65,17 @@ def bundle(out: Path, through: int, report: Callable[[Day], None]) -> None:
     if draft.exists():
         shutil.rmtree(draft)  # it may hold what was released then and is not now
     draft.mkdir(parents=True)
-    _write_edition(draft, through, report)
+    _write_edition(draft, through, report, days or [day for day in DAYS if day.ready])
     for path in list(draft.iterdir()):
         path.rename(out / path.name)
     draft.rmdir()
 
 
-def _write_edition(out: Path, through: int, report: Callable[[Day], None]) -> None:
-    ready = [day for day in DAYS if day.ready]
-    for day in ready:
+def _write_edition(
+    out: Path, through: int, report: Callable[[Day], None], days: Sequence[Day]
+) -> None:
+    given = {day.number for day in DAYS if day.number < days[-1].number} - {d.number for d in days}
+    for day in days:
         _copy(day.lesson, out)
         _copy(day.hints, out)
         _copy(day.checks, out)
@@ -72,39 +84,40 @@ def _write_edition(out: Path, through: int, report: Callable[[Day], None]) -> No
             _copy(day.misconceptions, out)
         else:
             report(day)
-            _record(day, through, out)
-    _write_stubs(ready, through, out)
-    for file in dict.fromkeys(file for day in ready for file in day.references):
-        _write(out / file, editions.released_part(file, through))
+            _record(day, _stub(day, through, given), out)
+    _write_stubs(days, through, given, out)
+    for file in dict.fromkeys(file for day in DAYS if day.ready for file in day.references):
+        _write(out / file, editions.released_part(file, through, given))
     for file in BESIDE:
         _copy(ROOT / file, out)
-    _write_tool(out, through)
+    _write_tool(out, through, days)
 
 
-def _record(day: Day, through: int, out: Path) -> None:
+def _record(day: Day, stub: str, out: Path) -> None:
     """Write down what has to be known of a day without its reference, and what is seen by it."""
     facts = out / editions.facts_file(day).relative_to(ROOT)
     record(day, facts.parent)
-    _write(facts, json.dumps(editions.facts_of(day, _stub(day, through)), ensure_ascii=False))
+    _write(facts, json.dumps(editions.facts_of(day, stub), ensure_ascii=False))
 
 
-def _stub(day: Day, through: int) -> str:
+def _stub(day: Day, through: int, given: Collection[int]) -> str:
     """The stub, which says where earlier parts come from."""
-    return stub_text(day).replace(
-        FROM_THE_REFERENCE, FROM_THEIR_OWN if day.number > through else FROM_THE_REFERENCE
-    )
+    if day.number <= through:
+        return stub_text(day)
+    source = FROM_BOTH if any(number < day.number for number in given) else FROM_THEIR_OWN
+    return stub_text(day).replace(FROM_THE_REFERENCE, source)
 
 
-def _write_stubs(ready: list[Day], through: int, out: Path) -> None:
+def _write_stubs(days: Sequence[Day], through: int, given: Collection[int], out: Path) -> None:
     digests = {}
-    for day in ready:
-        text = _stub(day, through)
+    for day in days:
+        text = _stub(day, through, given)
         _write(out / day.stub.relative_to(ROOT), text)
         digests[day.stem] = digest(text.encode())
     _write(out / "exercises" / "stubs.json", json.dumps(digests, indent=1) + "\n")
 
 
-def _write_tool(out: Path, through: int) -> None:
+def _write_tool(out: Path, through: int, days: Sequence[Day]) -> None:
     tool = ROOT / "course"
     for path in sorted(
         [*tool.glob("*.py"), *(p for room in ROOMS for p in tool.glob(f"{room}/*.py"))]
@@ -118,6 +131,8 @@ def _write_tool(out: Path, through: int) -> None:
         if through
         else "No day is released yet: it holds neither reference nor solutions."
     )
+    if len(days) < len(DAYS):
+        released += f" It holds days {', '.join(str(day.number) for day in days)}."
     text = (FILES / "README.md").read_text(encoding="utf-8")
     _write(out / "README.md", text.replace("{released}", released))
     shutil.copyfile(FILES / "Makefile", out / "Makefile")
@@ -125,17 +140,20 @@ def _write_tool(out: Path, through: int) -> None:
     _write(out / "pyproject.toml", _project())
 
 
+# Sections of the project file that an edition keeps as they are; the others are for those who change
+# or grade something.
+KEPT = ("build-system", "project", "project.scripts", "tool.setuptools", "tool.pytest.ini_options")
+PACKAGES = """[tool.setuptools.packages.find]
+include = ["course*", "variants*"]
+"""
+
+
 def _project() -> str:
     """The project file without what is only for those who change or grade something."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    head, _, rest = text.partition("[project.optional-dependencies]")
-    scripts = rest[rest.index("[project.scripts]") : rest.index("[tool.setuptools]")]
-    pytest = rest[rest.index("[tool.pytest.ini_options]") : rest.index("[tool.ruff]")]
-    packages = (
-        '[tool.setuptools.packages.find]\ninclude = ["course*", "variants*"]\n\n[tool.setuptools]\n'
-    )
-    modules = next(line for line in rest.splitlines() if line.startswith("py-modules"))
-    return f"{head}{scripts}{packages}{modules}\n\n{pytest.rstrip()}\n"
+    sections = re.split(r"^(?=\[[\w.-]+\]$)", text, flags=re.MULTILINE)
+    kept = [one for one in sections if one[1 : one.find("]")] in KEPT]
+    return "".join([*kept, PACKAGES])
 
 
 def _copy(path: Path, out: Path) -> None:

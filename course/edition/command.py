@@ -10,6 +10,7 @@ import typer
 from course.curriculum import DAYS, ROOT
 from course.edition.bundle import bundle as write
 from course.terminal import display
+from course.terminal.arguments import listed_days
 
 
 def bundle(
@@ -23,13 +24,21 @@ def bundle(
         int,
         typer.Option(min=0, max=len(DAYS), metavar="DAY", help="The last day that is released."),
     ] = 0,
+    days: Annotated[
+        str | None,
+        typer.Option(
+            help="The days that it holds, such as 1-9,23; all if left out. A day that is left out before "
+            "the last of them comes with its reference, on which later days build."
+        ),
+    ] = None,
 ) -> None:
     """Write the student edition: no reference and no solutions of days after DAY."""
     console = display.console()
+    chosen = listed_days(days) if days else None
     if out.resolve().is_relative_to(ROOT):
         raise typer.BadParameter("The edition must lie outside the course.", param_hint="--out")
     try:
-        write(out, through, lambda day: console.print(f"Recording day {day.number}"))
+        write(out, through, lambda day: console.print(f"Recording day {day.number}"), chosen)
     except FileExistsError as error:
         raise typer.BadParameter(str(error), param_hint="--out") from error
     except OSError as error:

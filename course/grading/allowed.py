@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from course.grading.names import meaning
@@ -35,14 +37,15 @@ def may_be_answer(path: str) -> bool:
 
 
 def inside(name: str) -> str:
-    """The path of an entry, written in one way.
+    """The path of an entry, written in one way: Windows PowerShell puts backslashes between folders.
 
     Raises:
         Refused: it leads out of the archive, or may be read as if it did.
     """
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    outside = name.startswith("/") or ".." in parts or re.match("[A-Za-z]:", name)
-    if outside or not name or "\\" in name or "\0" in name:
+    plain = name.replace("\\", "/")
+    parts = [part for part in plain.split("/") if part not in ("", ".")]
+    outside = plain.startswith("/") or ".." in parts or re.match("[A-Za-z]:", plain)
+    if outside or not name or "\0" in plain:
         raise Refused(
             f"{shown(name)} leads out of the archive, or may: the names of entries must be relative, "
             "with `/` between folders and without `..`."
@@ -104,6 +107,23 @@ def demand_plain(name: str, mode: int) -> None:
     kind = stat.S_IFMT(mode)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):  # 0: not every zip says
         raise not_plain(name, KINDS.get(kind, "of an unknown kind"))
+
+
+def linked_to(name: str, target: str, files: Collection[str]) -> str:
+    """The file of the same submission that a symbolic link means; nothing is followed on the disk.
+
+    Args:
+        name: the link's path in the submission.
+        target: what it holds.
+        files: the paths of the submission's plain files.
+
+    Raises:
+        Refused: it means anything else.
+    """
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    if target.startswith("/") or path not in files:
+        raise not_plain(name, KINDS[stat.S_IFLNK])
+    return path
 
 
 def not_plain(name: str, kind: str) -> Refused:

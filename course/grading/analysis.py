@@ -24,35 +24,89 @@ from pathlib import Path
 from typing import Any
 
 from course.checks.answers import Unreadable, read_answer
+from course.workers.listening import OUT_OF_SIGHT
 
 NUMPY_DAYS = range(1, 8)
+TORCH_DAYS = range(8, 41)
 EVERY_DAY = range(1, 41)
+# Of these, day 9 is about the heads: one may attend by torch's own function.
+ATTENDING = (8, *range(10, 15), 23, *range(25, 28), *range(30, 35))
+HEADS = (*range(8, 15), 23, *range(25, 28), *range(30, 37))
+NORMS = (*range(11, 15), 28)
+
+# Functions of torch at which every way to a ready-made answer ends, by the days of which they are one.
+BEHIND: dict[str, Iterable[int]] = {
+    "torch.nn.functional.scaled_dot_product_attention": ATTENDING,
+    "torch._scaled_dot_product_attention_math": ATTENDING,
+    "torch._scaled_dot_product_flash_attention_for_cpu": ATTENDING,
+    "torch.nn.functional.multi_head_attention_forward": HEADS,
+    "torch._native_multi_head_attention": HEADS,
+    "torch._transformer_encoder_layer_fwd": HEADS,
+    "torch.nn.functional.layer_norm": NORMS,
+    "torch.layer_norm": NORMS,
+    "torch.native_layer_norm": NORMS,
+    "torch.nn.functional.group_norm": NORMS,
+    "torch.group_norm": NORMS,
+    "torch.native_group_norm": NORMS,
+    "torch.nn.functional.instance_norm": NORMS,
+    "torch.instance_norm": NORMS,
+    "torch.nn.functional.batch_norm": NORMS,
+    "torch.batch_norm": NORMS,
+    "torch.native_batch_norm": NORMS,
+    "torch.nn.functional.rms_norm": (28,),
+    "torch.rms_norm": (28,),
+    "torch.nn.functional.gelu": (28,),
+    "torch.nn.functional.mish": (28,),
+    "torch.nn.functional.cross_entropy": (16,),
+    "torch.quantize_per_tensor": (40,),
+    "torch.quantize_per_channel": (40,),
+    "torch.fake_quantize_per_tensor_affine": (40,),
+    "torch.fake_quantize_per_channel_affine": (40,),
+}
 
 # What does the exercise's work, by the days on which it does. For review: it costs no points.
-SHORTCUTS: dict[str, Iterable[int]] = {
+SHORTCUTS: dict[str, Iterable[int]] = BEHIND | {
     "torch": NUMPY_DAYS,
-    "scipy": NUMPY_DAYS,
-    "torch.nn.MultiheadAttention": range(8, 15),
-    "torch.nn.functional.multi_head_attention_forward": range(8, 15),
-    "torch.nn.functional.scaled_dot_product_attention": (8, *range(10, 15)),
+    "torch.nn.MultiheadAttention": HEADS,
+    "torch.nn.attention": TORCH_DAYS,
     "torch.nn.Transformer": EVERY_DAY,
     "torch.nn.TransformerEncoder": EVERY_DAY,
     "torch.nn.TransformerEncoderLayer": EVERY_DAY,
     "torch.nn.TransformerDecoder": EVERY_DAY,
     "torch.nn.TransformerDecoderLayer": EVERY_DAY,
-    "torch.nn.LayerNorm": range(11, 15),
-    "torch.nn.functional.layer_norm": range(11, 15),
-    "torch.layer_norm": range(11, 15),
-    "torch.native_layer_norm": range(11, 15),
+    "torch.nn.LayerNorm": NORMS,
+    "torch.nn.GroupNorm": NORMS,
+    "torch.nn.InstanceNorm1d": NORMS,
+    "torch.nn.BatchNorm1d": NORMS,
+    "torch.nn.RMSNorm": (28,),
+    "torch.nn.GELU": (28,),
+    "torch.nn.Mish": (28,),
     "torch.nn.CrossEntropyLoss": (16,),
-    "torch.nn.functional.cross_entropy": (16,),
-    "tokenizers": EVERY_DAY,
-    "sentencepiece": EVERY_DAY,
-    "tiktoken": EVERY_DAY,
-    "transformers": EVERY_DAY,
-    "sacrebleu": EVERY_DAY,
-    "nltk": EVERY_DAY,
+    "torch.utils.checkpoint": (33, 38),
+    "torch.nn.utils.clip_grad_norm_": (38,),
+    "torch.nn.utils.clip_grads_with_norm_": (38,),
+    "torch.nn.utils.get_total_norm": (38,),
+    "torch.nn.utils.clip_grad": (38,),
+    "torch.amp.GradScaler": (38,),
+    "torch.cuda.amp": (38,),
+    "torch.distributed": (39,),
+    "torch.quantization": (40,),
+    "torch.ao": (40,),
+    # Ways past what observes a call.
+    "torch.jit": TORCH_DAYS,
+    "torch.ops": TORCH_DAYS,
+    "torch.overrides": TORCH_DAYS,
+    "torch._C": TORCH_DAYS,
+    "torch.utils.cpp_extension": TORCH_DAYS,
 }
+
+# Packages that are not the course's: whichever of them is installed has many a day's answer.
+PACKAGES = """
+    accelerate autograd bitsandbytes cupy fairseq flash_attn flax jax keras lightning
+    mamba_ssm mlx nltk numba onnx onnxruntime onnxscript pytorch_lightning rotary_embedding_torch
+    sacrebleu scipy sentencepiece sklearn tensorflow tiktoken tinygrad tokenizers torchao
+    torchmetrics torchtext torchtune transformers x_transformers xformers
+"""
 
 # What no answer needs, and who would fool the checks does.
 TAMPERING = """
@@ -77,14 +131,29 @@ Send = Callable[[dict[str, Any]], None]
 def serve(request: dict[str, Any], send: Send) -> None:
     """Look through files and send what was found in each; or through the cells of a notebook."""
     for name, (number, path) in request.get("analyse", {}).items():
-        try:
-            source = read_answer(Path(path))
-            found = sorted(set(shortcuts(source, number)))
-            send({"file": name, "shortcuts": found, "fingerprints": fingerprints(source)})
-        except (Unreadable, *UNPARSED):
-            send({"file": name, "shortcuts": [], "fingerprints": []})
+        send({"file": name} | _looked_through(Path(path), number))
     if "gather" in request:
         send({"spans": gather(request["gather"], request["exercises"])})
+
+
+def _looked_through(path: Path, day: int) -> dict[str, Any]:
+    """Return what was found in a file, and whether it could be looked through.
+
+    A file that Python itself cannot read never runs, so there is nothing to look for in it.
+    """
+    nothing = {"shortcuts": [], "fingerprints": [], "unseen": False}
+    try:
+        source = read_answer(path)
+        ast.parse(source)
+    except (Unreadable, SyntaxError):
+        return nothing
+    except UNPARSED:
+        return nothing | {"unseen": True}
+    try:
+        found = sorted(set(shortcuts(source, day)))
+        return {"shortcuts": found, "fingerprints": fingerprints(source), "unseen": False}
+    except UNPARSED:
+        return nothing | {"unseen": True}
 
 
 # --- Shortcuts ------------------------------------------------------------------------------------
@@ -94,7 +163,7 @@ def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
     """The lines on which an answer uses what does the exercise's work, or what could fool a check."""
     tree = ast.parse(source)
     meant = dict(_imported(tree))
-    ready_made = {name for name, days in SHORTCUTS.items() if day in days}
+    ready_made = {name for name, days in SHORTCUTS.items() if day in days} | set(PACKAGES.split())
     forbidden = ready_made | set(TAMPERING.split())
     # By another way to it, such as `x = nn; x.Transformer`, a name is still called what it is.
     telling = {name.rpartition(".")[2] for name in ready_made if name.startswith("torch.")}
@@ -109,18 +178,12 @@ def shortcuts(source: str, day: int) -> Iterator[tuple[int, str]]:
 
 
 def listened_for(day: int) -> tuple[str, ...]:
-    """The functions of torch at which every way to a ready-made answer to a day ends."""
-    behind = {
-        "torch.nn.functional.scaled_dot_product_attention": (8, *range(10, 15)),
-        "torch.nn.functional.multi_head_attention_forward": range(8, 15),
-        "torch._native_multi_head_attention": range(8, 15),
-        "torch._transformer_encoder_layer_fwd": range(8, 15),
-        "torch.nn.functional.layer_norm": range(11, 15),
-        "torch.layer_norm": range(11, 15),
-        "torch.native_layer_norm": range(11, 15),
-        "torch.nn.functional.cross_entropy": (16,),
-    }
-    return tuple(name for name, days in behind.items() if day in days)
+    """The functions of torch at which every way to a ready-made answer to a day ends.
+
+    Where there are any, also what says that they could not be listened for.
+    """
+    names = tuple(name for name, days in BEHIND.items() if day in days)
+    return (*names, OUT_OF_SIGHT) if names else ()
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -176,9 +239,14 @@ def fingerprints(source: str) -> list[int]:
 
 
 def _tokens(source: str) -> Iterator[str]:
-    """Code as its author's words do not change it: names alike, no comments, strings or layout."""
+    """Code as its author's words do not change it: names alike, no comments, strings or layout.
+
+    Python's own parser reads it: `tokenize` stumbles over text that Python accepts, such as a lone
+    carriage return.
+    """
     after_dot = False
-    for one in tokenize.generate_tokens(io.StringIO(source).readline):
+    plain = ast.unparse(ast.parse(source))
+    for one in tokenize.generate_tokens(io.StringIO(plain).readline):
         if one.type == token.NAME:
             # An attribute is a library's name; any other may be renamed without thought.
             yield one.string if keyword.iskeyword(one.string) or after_dot else "name"

@@ -9,16 +9,18 @@ import functools
 import io
 import itertools
 import lzma
+import stat
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tarfile import TarInfo
 from typing import IO, Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from course.checks.answers import LARGEST_FILE
+from course.checks.answers import largest
 from course.grading.allowed import (
+    KINDS,
     LARGEST_ARCHIVE,
     MOST_ENTRIES,
     MOST_UNPACKED,
@@ -28,13 +30,16 @@ from course.grading.allowed import (
     demand_small,
     inside,
     is_seen,
+    linked_to,
     may_be_answer,
     not_plain,
     shown,
 )
+from course.grading.names import meaning
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 OTHER_ARCHIVES = (".7z", ".rar")  # cannot be taken, and whoever handed one in is told so
+LONGEST_TARGET = 4096  # bytes of what a symbolic link leads to
 CHUNK = 2**16  # bytes that are read at once
 # Bytes of a zip's directory: a learner's; and that of a class, which Canvas or Moodle made.
 DIRECTORY = 2_500_000
@@ -47,7 +52,7 @@ class Entry(NamedTuple):
     Attributes:
         path: where in the archive it lies.
         time: when it was last changed, in seconds, as the archive has it; None where it does not say.
-        data: its bytes, cut to one more than LARGEST_FILE; None of what cannot be an answer.
+        data: its bytes, cut to one more than an answer may have; None of what cannot be one.
     """
 
     path: str
@@ -79,6 +84,11 @@ def unpack(name: str, data: bytes, used: Used) -> list[Entry]:
             f"{shown(name)} cannot be read: it is broken, or of another kind. "
             f"Allowed are {', '.join(ARCHIVES)}."
         ) from error
+
+
+def most_read(path: str) -> int:
+    """The bytes of an answer that are read: one more than it may have, if it is too large."""
+    return largest(str(meaning(path.rpartition("/")[2]))) + 1
 
 
 class _Sipped(io.BufferedReader):
@@ -119,20 +129,37 @@ def read_member(archive: ZipFile, entry: ZipInfo, most: int) -> bytes:
 def _unzip(data: bytes, used: Used) -> list[Entry]:
     """The files in a zip, once all of it was looked through."""
     found: dict[str, Entry] = {}  # of two of one name the last counts, as for every program
+    links: list[tuple[str, str]] = []
     with ZipFile(_Sipped(io.BytesIO(data), DIRECTORY)) as archive:
         entries = archive.infolist()
-        demand_safe(entries, used)
+        demand_safe(entries, used, links=True)
         for entry in entries:
             path = inside(entry.filename)
             with archive.open(entry) as file:
                 content = None
-                if may_be_answer(path):
-                    content = b"".join(_sips(file, LARGEST_FILE + 1))
+                if is_link(entry):
+                    content = b"".join(_sips(file, LONGEST_TARGET))
+                elif may_be_answer(path):
+                    content = b"".join(_sips(file, most_read(path)))
                 for _ in _sips(file, MOST_UNPACKED):  # its checksum is compared at its end
                     pass
-            if is_seen(path) and not entry.is_dir():
+            if not is_seen(path) or is_folder(entry):
+                continue
+            if is_link(entry):
+                links.append((path, (content or b"").decode("utf-8", "surrogateescape")))
+            else:
                 found[path] = Entry(path, time_of(entry), content)
-    return list(found.values())
+    return _with_links(found, links)
+
+
+def is_link(entry: ZipInfo) -> bool:
+    """Whether an entry of a zip is a symbolic link, whose content is its target."""
+    return stat.S_ISLNK(entry.external_attr >> 16)
+
+
+def is_folder(entry: ZipInfo) -> bool:
+    """Whether an entry of a zip is a folder, which Windows PowerShell ends with a backslash."""
+    return entry.filename.endswith(("/", "\\"))
 
 
 NO_TIME = (1980, 1, 1)  # what stands in a zip's entry whose time nobody gave
@@ -152,8 +179,13 @@ ENCRYPTED = 0x0001 | 0x0040 | 0x2000  # flags of an entry: its content, strongly
 LOCAL_HEADER = 30  # bytes before an entry's content, without its name
 
 
-def demand_safe(entries: Sequence[ZipInfo], used: Used) -> None:
+def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) -> None:
     """Look through the entries of a zip. Of none will zipfile give more than the size it claims.
+
+    Args:
+        entries: all of them.
+        used: what archives of the same submission have used up; these are added.
+        links: whether symbolic links are looked at later.
 
     Raises:
         Refused: one of them is unsafe, or all together are too much.
@@ -166,7 +198,8 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used) -> None:
     for entry in entries:
         name = entry.orig_filename
         inside(name)
-        demand_plain(name, entry.external_attr >> 16)
+        if not (links and is_link(entry)):
+            demand_plain(name, entry.external_attr >> 16)
         if entry.flag_bits & ENCRYPTED:
             raise Refused(f"{shown(name)} is encrypted: an archive must have no password.")
         if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
@@ -195,6 +228,7 @@ TAR_KINDS = {
 def _untar(data: bytes, used: Used) -> list[Entry]:
     """The same of a tar. Only what reads 512 bytes of a header is tarfile's: the rest trusts sizes."""
     found: dict[str, Entry] = {}
+    links: list[tuple[str, str]] = []
     tape = _Tape(_decompress(data, used))
     while entry := _next_entry(tape):
         used.entries += 1
@@ -202,13 +236,32 @@ def _untar(data: bytes, used: Used) -> list[Entry]:
         path = inside(entry.name)
         if entry.isdir():
             continue
+        if entry.type == tarfile.SYMTYPE:
+            if is_seen(path):
+                links.append((path, entry.linkname))
+            tape.content(entry.size, 0)
+            continue
         if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE):
             raise not_plain(entry.name, TAR_KINDS.get(entry.type, "of an unknown kind"))
         wanted = may_be_answer(path)
-        content = tape.content(entry.size, LARGEST_FILE + 1 if wanted else 0)
+        content = tape.content(entry.size, most_read(path) if wanted else 0)
         if is_seen(path):
             found[path] = Entry(path, float(entry.mtime) or None, content if wanted else None)
     tape.end()
+    return _with_links(found, links)
+
+
+def _with_links(found: dict[str, Entry], links: Iterable[tuple[str, str]]) -> list[Entry]:
+    """The files, and each link to one of them as a file of the same content.
+
+    Raises:
+        Refused: a link leads elsewhere, or has an answer's name where its file has none.
+    """
+    for path, target in links:
+        file = found[linked_to(path, target, found)]
+        if may_be_answer(path) and file.data is None:
+            raise not_plain(path, KINDS[stat.S_IFLNK])
+        found[path] = file._replace(path=path)
     return list(found.values())
 
 

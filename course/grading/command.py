@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,15 +18,29 @@ from rich.text import Text
 
 from course.curriculum import DAYS, Day
 from course.grading.gradebook import LearnerResult, Weights
+from course.grading.instructions import (
+    Member,
+    Policy,
+    read_map,
+    read_policy,
+    read_roster,
+    read_weights,
+)
 from course.grading.job import Plan, edition, lacking_device
 from course.grading.pools import Cluster, Processes, closing, processes_that_fit
-from course.grading.reports import Returned
-from course.grading.run import InUse, Run, grade_all, read_weights, remember, seed_of, sole_use
+from course.grading.reports import Returned, submission_of
+from course.grading.run import InUse, Run, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, walls
-from course.grading.submissions import NothingHandedIn, find_sources
+from course.grading.submissions import (
+    UNCLEAR,
+    NothingHandedIn,
+    Source,
+    attributed,
+    find_sources,
+)
 from course.judging.messages import Feedback
 from course.terminal import display
-from course.terminal.arguments import days_argument
+from course.terminal.arguments import listed_days
 
 SAID = {
     "graded": "quiet",
@@ -96,6 +110,35 @@ def grade(
             help="The part of an exercise's points, from 0 to 1, that its watertight checks earn.",
         ),
     ] = Fraction(0),
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+            help="YAML: `late`, the share that a late submission loses; `excused`, a list of learners; "
+            "`points`, set by hand: `{jane_12: 7.5}`.",
+        ),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+            help="YAML: what odd names mean: `hw2.py: day02_attention.py`; and whose a submission is.",
+        ),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+            help="CSV with `id,name,group`: who is in the class, and in which group.",
+        ),
+    ] = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler; its machines grade.")
     ] = None,
@@ -111,15 +154,19 @@ def grade(
 ) -> None:
     """Grade a class, in sandboxes. Exit 0; 1 if the grader itself failed somewhere; 2 if not asked well."""
     console = display.console()
-    chosen = _days(days)
+    chosen = listed_days(days) if days else [day for day in DAYS if day.ready]
     _device(device, cluster)
     if out.resolve().is_relative_to(submissions.resolve()):
         raise typer.BadParameter("The reports cannot go into the folder of the submissions.")
     try:
         with sole_use(out):
             lacking = _walls(unsafe, console) if cluster is None else []
-            points = _weights(chosen, weights, watertight)
-            run = _run(submissions, out, points, seed, device, resume, unsafe, Feedback(feedback))
+            points = _weights(chosen, weights, watertight, policy)
+            files, learners = _read(read_map, names, "--map") if names else ({}, {})
+            members = _read(read_roster, roster, "--roster") if roster else []
+            sources = _sources(submissions, learners, points.policy)
+            plan = _plan(points, seed_of(out, seed, resume), device, unsafe, feedback, files)
+            run = Run(out, plan, points, sources, members)
             remember(out, run.plan)
             with _pool(cluster, jobs, device) as pool, _shown(console, len(run.sources)) as done:
                 grade_all(run, pool, resume, done)
@@ -132,9 +179,14 @@ def grade(
     except KeyboardInterrupt:
         console.print("Stopped. What is graded is kept: the same command goes on from here.")
         raise typer.Exit(1) from None
-    verdicts = Counter(result.verdict for result in graded.results())
-    _conclude(console, out, verdicts)
+    verdicts, unseen = Counter[str](), 0
+    for result in graded.results():
+        verdicts[result.verdict] += 1
+        unseen += result.unseen
+    _conclude(console, out, verdicts, unseen)
     _tell_returned(console, returned)
+    _tell_unclear(console, [source for source in run.sources if source.unclear])
+    _tell_missing(console, members, run.sources)
     if gone:
         who = "a learner" if gone == 1 else f"{gone} learners"
         words = f"What an earlier run said of {who} no more in this class is now in {aside}."
@@ -142,37 +194,46 @@ def grade(
     raise typer.Exit(1 if verdicts["grader_fault"] else 0)
 
 
-def _run(
-    submissions: Path,
-    out: Path,
-    weights: Weights,
-    seed: int | None,
-    device: str,
-    resume: bool,
-    unsafe: bool,
-    feedback: Feedback,
-) -> Run:
+T = TypeVar("T")
+
+
+def _read(read: Callable[[Path], T], path: Path, option: str) -> T:
+    """What a file of the instructor's says."""
     try:
-        sources = find_sources(submissions)
+        return read(path)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def _sources(submissions: Path, learners: Mapping[str, str], policy: Policy) -> list[Source]:
+    """The submissions, by whose they are; all of whom the instructor's files speak must be among them."""
+    try:
+        sources = attributed(find_sources(submissions), learners)
     except NothingHandedIn as error:
         raise typer.BadParameter(str(error)) from error
+    except KeyError as error:
+        words = f"No submission is called {error}."
+        raise typer.BadParameter(words, param_hint="--map") from error
+    if unknown := sorted(policy.named - {source.learner for source in sources}):
+        words = f"Nobody in this class is called {unknown[0]!r}."
+        raise typer.BadParameter(words, param_hint="--policy")
+    return sources
+
+
+def _plan(
+    weights: Weights, seed: int, device: str, unsafe: bool, told: Told, names: Mapping[str, str]
+) -> Plan:
     numbers = tuple(day.number for day in weights.days)
-    plan = Plan(numbers, seed_of(out, seed, resume), device, unsafe, edition(), feedback)
-    return Run(out, plan, weights, sources)
+    mapped = tuple(sorted(names.items()))
+    return Plan(numbers, seed, device, unsafe, edition(), Feedback(told), mapped)
 
 
-def _weights(days: list[Day], file: Path | None, watertight: Fraction) -> Weights:
-    try:
-        given = read_weights(file, days) if file else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--weights") from error
-    return Weights(days, given, watertight)
-
-
-def _days(asked: str | None) -> list[Day]:
-    """The days that `1-3,8` names, in their order."""
-    wanted = DAYS if asked is None else days_argument(asked)
-    return [day for day in DAYS if day.ready and day in wanted]
+def _weights(
+    days: list[Day], file: Path | None, watertight: Fraction, policy: Path | None
+) -> Weights:
+    given = _read(lambda path: read_weights(path, days), file, "--weights") if file else None
+    counting = _read(read_policy, policy, "--policy") if policy else None
+    return Weights(days, given, watertight, counting)
 
 
 def _device(device: str, cluster: str | None) -> None:
@@ -257,15 +318,37 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
     )
 
 
-def _conclude(console: Console, out: Path, verdicts: Counter[str]) -> None:
+def _conclude(console: Console, out: Path, verdicts: Counter[str], unseen: int) -> None:
     parts = [f"{verdicts['graded']} graded"]
     nothing = verdicts["nothing_found"]
     parts += [f"{nothing} with nothing to grade"] if nothing else []
     parts += [f"{verdicts['refused']} refused"] if verdicts["refused"] else []
     faults = verdicts["grader_fault"]
     parts += [f"{faults} not graded by a fault here: run it again"] if faults else []
+    parts += [f"{unseen} with files that could not be looked through"] if unseen else []
     console.print(", ".join(parts) + ".")
     console.print(Text(f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}", "quiet"))
+
+
+def _tell_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:
+    """Name those of the roster who handed in nothing."""
+    learners = [source.learner for source in sources]
+    missing = [one.name or one.id for one in members if submission_of(one, learners) is None]
+    if missing:
+        words = f"{len(missing)} of {len(members)} in the roster handed in nothing: "
+        words += ", ".join(missing[:MOST_NAMED])
+        words += f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+        console.print(display.safe(words.replace("\n", " ") + " (roster.csv)."))
+
+
+def _tell_unclear(console: Console, sources: Sequence[Source]) -> None:
+    """Name the files of which it is not clear whose they are."""
+    for source in sources[:MOST_NAMED]:
+        name, whose = source.learner.removeprefix(UNCLEAR), " or ".join(source.unclear)
+        words = f"Not clear whose it is: {name} may be of {whose}. It was graded by itself."
+        console.print(display.safe(words.replace("\n", " ")))
+    if len(sources) > MOST_NAMED:
+        console.print(f"And {len(sources) - MOST_NAMED} more: see the report.")
 
 
 def _tell_returned(console: Console, returned: Sequence[Returned]) -> None:

@@ -9,12 +9,15 @@ from typing import Any
 
 from course.checks.loading import CORE
 from course.curriculum import DAYS, Day
+from course.grading.instructions import Policy
 from course.grading.taking import Told
 
 GRADED = "graded"
 NOTHING_FOUND = "nothing_found"
 REFUSED = "refused"
 GRADER_FAULT = "grader_fault"
+
+UNSEEN = "the file could not be looked through for shortcuts and copies"
 
 VERSION = 2  # of `results/<learner>.json`
 
@@ -62,13 +65,18 @@ class LearnerResult:
     ignored: list[Told] = field(default_factory=list)
     ignored_count: int = 0
 
+    @property
+    def unseen(self) -> bool:
+        """Whether a file could not be looked through for shortcuts and copies."""
+        return any(one.what == UNSEEN for one in self.review)
+
     def as_json(self, weights: Weights) -> dict[str, Any]:
         """The object that `results/<learner>.json` holds."""
         return {
             "version": VERSION,
             "learner": self.learner,
             "verdict": self.verdict,
-            "points": rounded(weights.points(self.days)),
+            "points": rounded(weights.total(self)),
             "max_points": rounded(weights.max_points),
             "days": self.days,
             "reason": self.reason,
@@ -113,6 +121,7 @@ class Weights:
         days: Iterable[Day],
         given: Mapping[int, float] | None = None,
         watertight: Fraction = Fraction(0),
+        policy: Policy | None = None,
     ) -> None:
         """Take the days that are graded, in their order.
 
@@ -120,7 +129,9 @@ class Weights:
             days: the days that are graded.
             given: points by a day's number, where it is not one.
             watertight: the part of an exercise's points that its watertight checks earn.
+            policy: what counts beside the checks.
         """
+        self.policy = policy or Policy()
         self.days = list(days)
         self.watertight = watertight
         self._given = dict(given or {})
@@ -132,6 +143,23 @@ class Weights:
     @property
     def max_points(self) -> Fraction:
         return sum((self.of(day.number) for day in self.days), Fraction(0))
+
+    def total(self, result: LearnerResult) -> Fraction:
+        """The points of a learner: those that the days earn, less what being late costs; or set by hand."""
+        by_hand = self.policy.points.get(result.learner)
+        return self.points(result.days) - self.penalty(result) if by_hand is None else by_hand
+
+    def penalty(self, result: LearnerResult) -> Fraction:
+        """The points that being late costs."""
+        excused = not result.late or result.learner in self.policy.excused
+        return Fraction(0) if excused else self.policy.late * self.points(result.days)
+
+    def remark(self, result: LearnerResult) -> str:
+        """Why the points of a learner are not those of the days, in a sentence; else nothing."""
+        if result.learner in self.policy.points:
+            return "The points were set by hand."
+        lost = rounded(self.penalty(result))
+        return f"It was handed in late, which costs {lost:g} points." if lost else ""
 
     def points(self, results: Iterable[Mapping[str, Any]]) -> Fraction:
         """The points that a learner's days earn together."""

@@ -30,9 +30,11 @@ from course.grading.gradebook import (
     GRADER_FAULT,
     NOTHING_FOUND,
     REFUSED,
+    UNSEEN,
     LearnerResult,
     Shortcut,
 )
+from course.grading.names import GIVEN
 from course.grading.notebooks import as_answer, untagged_cells
 from course.grading.sandbox import HOME, WalledWorker, walls
 from course.grading.submissions import Source
@@ -50,6 +52,10 @@ COMPUTING = (
 )
 FINISHING = 600.0  # seconds beyond which the job itself must be at fault
 
+# Runs with several mistakes at once that a submission is worth: they are on the grader's own time, and
+# wrong answers can be chosen so that each of them is tried. Points do not depend on them.
+MOST_RUNS = 600
+
 MOST_FINGERPRINTS = 20_000  # of a file; an honest one has some hundred
 MOST_SHORTCUTS = 50
 
@@ -61,6 +67,7 @@ class Plan:
     Attributes:
         edition: a digest of checks, references and tool: with another, results may be others.
         feedback: how much is told of what is wrong.
+        names: odd names, and the days' files that they mean.
     """
 
     days: tuple[int, ...]
@@ -69,6 +76,7 @@ class Plan:
     unsafe: bool
     edition: str
     feedback: Feedback = Feedback.discreet
+    names: tuple[tuple[str, str], ...] = ()
 
     @property
     def curriculum(self) -> list[Day]:
@@ -80,7 +88,9 @@ class Plan:
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> Plan:
         return cls(
-            **entry | {"days": tuple(entry["days"]), "feedback": Feedback(entry["feedback"])}
+            **entry
+            | {"days": tuple(entry["days"]), "feedback": Feedback(entry["feedback"])}
+            | {"names": tuple((name, means) for name, means in entry["names"])}
         )
 
     def digest(self, files: dict[str, bytes], told: object = None) -> str:
@@ -183,6 +193,8 @@ class Grader:
         Raises:
             NotStarted, NotEmpty, …: something failed here, for which no learner is to blame.
         """
+        GIVEN.clear()
+        GIVEN.update(self._plan.names)
         try:
             taken = take(source)
         except Refused as error:
@@ -195,7 +207,12 @@ class Grader:
             if not self._asked(taken):
                 return self._nothing(source, taken)
             review, fingerprints = self._analyse(taken.files, seat)
-            days = [self._day(judge, taken.files, seat) for judge in self._judges]
+            runs = MOST_RUNS
+            days = []
+            for judge in self._judges:
+                day, spent = self._day(judge, taken.files, seat, runs)
+                days.append(day)
+                runs -= spent
         review += [
             Shortcut(day.day.number, 0, f"{name}, when it ran")
             for day in days
@@ -248,17 +265,21 @@ class Grader:
             cells = untagged_cells(taken.files[name]) if name in taken.files else None
             if cells is None:
                 continue
-            if answer := self._gather(cells, judge.day, seat):
+            answer = self._gather(cells, judge.day, seat)
+            if answer:
                 why = "no cell is tagged: the cells that define the exercises were taken"
                 taken = taken.with_answer(name, answer, why)
+            elif answer is None:
+                why = "no cell has the tag `answer`, and the notebook could not be looked through"
+                taken = taken.without(name, why)
             else:
                 exercises = " and ".join(f"`{one}`" for one in judge.day.exercises)
                 why = f"no cell has the tag `answer`, and none defines {exercises}"
                 taken = taken.without(name, why)
         return taken
 
-    def _gather(self, cells: list[str], day: Day, seat: Seat) -> bytes:
-        """A notebook of the lines that define the exercises; nothing, if none do or no parser survives it."""
+    def _gather(self, cells: list[str], day: Day, seat: Seat) -> bytes | None:
+        """A notebook of the lines that define the exercises; empty if none do, None if no parser copes."""
         worker = seat.take(self._judges[0].torch_on)
         try:
             worker.ask({"gather": cells, "exercises": list(day.exercises)}, {})
@@ -267,17 +288,18 @@ class Grader:
             return as_answer(cells, spans) if spans else b""
         except (WorkerStopped, KeyError, TypeError, ValueError, IndexError, OverflowError):
             worker.end()
-            return b""
+            return None
         finally:
             seat.give_back(worker)
 
     def _analyse(
         self, files: dict[str, bytes], seat: Seat
     ) -> tuple[list[Shortcut], dict[str, list[int]]]:
-        """What can be told of the files without running them, if they let us."""
+        """What can be told of the files without running them; and which of them do not let us."""
         numbers = {judge.day.stem: judge.day.number for judge in self._judges}
         asked = {name: data for name, data in files.items() if Path(name).stem in numbers}
         review: list[Shortcut] = []
+        unseen: list[Shortcut] = []
         fingerprints: dict[str, list[int]] = {}
         for name, data in asked.items():
             day = numbers[Path(name).stem]
@@ -288,29 +310,46 @@ class Grader:
                 message, _ = worker.hear()
                 found = message["shortcuts"][:MOST_SHORTCUTS]
                 review += [Shortcut(day, int(line), str(what)[:200]) for line, what in found]
-                hashes = message["fingerprints"][:MOST_FINGERPRINTS]
-                fingerprints[name] = [int(one) % 2**48 for one in hashes]
+                hashes = message["fingerprints"]
+                if message["unseen"] or len(hashes) > MOST_FINGERPRINTS:
+                    unseen.append(Shortcut(day, 0, UNSEEN))
+                fingerprints[name] = [int(one) % 2**48 for one in hashes[:MOST_FINGERPRINTS]]
             except (WorkerStopped, KeyError, TypeError, ValueError, OverflowError):
-                worker.end()  # a file that no parser survives: the day's checks will say so
+                worker.end()
+                unseen.append(Shortcut(day, 0, UNSEEN))
             finally:
                 seat.give_back(worker)
-        return review, fingerprints
+        return unseen + review, fingerprints
 
-    def _day(self, judge: Judge, files: dict[str, bytes], seat: Seat) -> DayResult:
-        """The verdict on one day: what an earlier day has left behind in the process does not count."""
+    def _day(
+        self, judge: Judge, files: dict[str, bytes], seat: Seat, most_runs: int
+    ) -> tuple[DayResult, int]:
+        """The verdict on one day: what an earlier day has left behind in the process does not count.
+
+        Args:
+            judge: the day's.
+            files: those that were handed in.
+            seat: the learner's workers.
+            most_runs: with several mistakes at once, for a diagnosis.
+
+        Returns:
+            the verdict, and how many such runs there were.
+        """
         name = _file_of(judge.day, files)
         if name is None:
-            return not_observed(judge, "not_started", f"{judge.day.stem}.py was not handed in.")
+            missing = f"{judge.day.stem}.py was not handed in."
+            return not_observed(judge, "not_started", missing), 0
         if seat.exhausted(COMPUTING * len(self._judges)):
             why = (
                 f"Not run: this submission's {COMPUTING * len(self._judges):g} seconds were spent."
             )
-            return not_observed(judge, "timed_out", why)
+            return not_observed(judge, "timed_out", why), 0
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
         checked = check_seated(judge, answer, seat)
         if self._plan.feedback == Feedback.verdict:
-            return checked.verdict.without_words()
-        return checked.look_in_batch()
+            return checked.verdict.without_words(), 0
+        spent = checked.look_in_batch(most_runs)
+        return checked.result, spent
 
     def _path(self, name: str) -> str:
         """Where a worker finds a file that it is handed."""

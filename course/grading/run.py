@@ -6,17 +6,16 @@ import contextlib
 import json
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
 from filelock import FileLock, Timeout
 
-from course.curriculum import Day
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
+from course.grading.instructions import Member
 from course.grading.job import Plan
 from course.grading.pools import Broken, Pool
 from course.grading.reports import (
@@ -52,6 +51,7 @@ class Run:
     plan: Plan
     weights: Weights
     sources: list[Source]
+    roster: Sequence[Member] = ()
 
     def path(self, learner: str) -> Path:
         """Where a learner's result lies."""
@@ -92,7 +92,11 @@ class Run:
             lacking,
             alike(self.results, self.weights.days),
             like_what_is_given(self.results, self.weights.days),
-            {source.learner: Download(source.system, source.back) for source in self.sources},
+            {
+                source.learner: Download(source.system, source.back, source.unclear)
+                for source in self.sources
+            },
+            self.roster,
         )
         return graded, write_reports(self.folder, graded)
 
@@ -223,24 +227,3 @@ def sole_use(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def read_weights(path: Path, days: list[Day]) -> dict[int, float]:
-    """The points by a day's number, from a YAML file that maps days to points.
-
-    Raises:
-        ValueError: it does not, with the reason.
-    """
-    try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    numbers = {day.number for day in days}
-    if not isinstance(given, dict):
-        raise ValueError(f"{path} should map days to points, such as `8: 2`.")
-    for number, points in given.items():
-        if number not in numbers:
-            raise ValueError(f"{path}: {number!r} is none of the days that are graded.")
-        if type(points) not in (int, float) or not 0 <= points < 1e6:
-            raise ValueError(f"{path}: {points!r} points for day {number}; 0 or more are allowed.")
-    return given

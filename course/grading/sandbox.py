@@ -55,8 +55,8 @@ MODULES = {
 
 # Packages in which some day's answer lies ready: they are not there behind the walls.
 READY_MADE = (
-    *("keras", "nltk", "sacrebleu", "scipy", "sentencepiece", "sklearn", "tiktoken", "tokenizers"),
-    *("torchtext", "transformers", "x_transformers"),
+    *("keras", "nltk", "onnx", "onnxruntime", "sacrebleu", "scipy", "sentencepiece", "sklearn"),
+    *("tiktoken", "tokenizers", "torchtext", "transformers", "x_transformers"),
 )
 
 # Doors that no answer needs: into other processes, into the kernel's younger parts, out of the walls.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import re
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from course.checks.answers import ENDINGS
 from course.grading.allowed import is_hidden, is_seen
@@ -36,6 +37,7 @@ class Source:
             does not tell.
         earlier: names of files that were handed in again, and are no more in the paths or members.
         late: whether Canvas says so.
+        unclear: the learners whose it may be, by the readings of a file's name; nothing where that is clear.
         system: where the download is from, `Canvas` or `Moodle`, and else nothing.
         back: what it wants a file of feedback for this learner to be called; nothing if it takes none.
     """
@@ -47,6 +49,7 @@ class Source:
     ranks: tuple[int, ...] = ()
     earlier: tuple[str, ...] = ()
     late: bool = False
+    unclear: tuple[str, ...] = ()
     system: str = ""
     back: str = ""
 
@@ -61,17 +64,50 @@ class Source:
         return cls(**dict(entry) | lists | {"paths": tuple(map(Path, entry["paths"]))})
 
 
+def attributed(sources: Iterable[Source], learners: Mapping[str, str]) -> list[Source]:
+    """The same, where an instructor has said whose some of them are.
+
+    Args:
+        sources: the submissions.
+        learners: by the names of submissions that were nobody's, whose they are.
+
+    Raises:
+        KeyError: there is no such submission.
+    """
+    by_learner = {source.learner: source for source in sources}
+    for name, learner in learners.items():
+        known = f"{UNCLEAR}{name}" if f"{UNCLEAR}{name}" in by_learner else name
+        one = dataclasses.replace(by_learner.pop(known), learner=learner, unclear=())
+        by_learner[learner] = _joined(by_learner[learner], one) if learner in by_learner else one
+    return sorted(by_learner.values(), key=lambda source: source.learner)
+
+
+def _joined(one: Source, other: Source) -> Source:
+    """What one learner handed in, of two submissions of theirs."""
+    return dataclasses.replace(
+        one,
+        paths=one.paths if one.members else (*one.paths, *other.paths),
+        names=(*one.names, *other.names),
+        members=(*one.members, *other.members),
+        ranks=(*one.ranks, *other.ranks),
+        earlier=(*one.earlier, *other.earlier),
+        late=one.late or other.late,
+    )
+
+
 # --- Finding: whose is what -----------------------------------------------------------------------
 
 # As Canvas's lib/content_zipper.rb writes them: `lastfirst[_LATE]_<user>_<attachment>_<file>`, or with
 # `text.html` or `link.html` after the user for what was typed into a page; for a learner who is to stay
-# unknown `anon_<letters>` is name and user.
+# unknown `anon_<letters>` is name and user. Name and file are the learner's to choose, and may hold
+# numbers between underscores, too: then there are several readings.
 OF_CANVAS = re.compile(
-    r"(?P<head>(?:(?P<name>\w*?)_)?(?P<late>LATE_)?"
-    r"(?:(?P<user>[0-9]+)|(?P<anonymous>anon_[0-9A-Za-z]+)))"
+    r"(?P<late>LATE_)?(?P<user>[0-9]+|anon_[0-9A-Za-z]+)"
     r"_(?:(?P<attachment>[0-9]{1,18})_(?P<file>.+)|(?P<typed>(?:text|link)\.html))",
     re.DOTALL,
 )
+BEFORE_ITS_NUMBERS = re.compile(r"\w*_|")  # the name has letters, digits and underscores only
+UNCLEAR = "unclear: "  # before a file's name, where it has several readings
 # It tells files of one name apart by a number before the ending, and from the eighth on by a UUID.
 AGAIN = re.compile(r"-([0-9]{1,9}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
 
@@ -166,7 +202,7 @@ def _in_zip(path: Path) -> list[Source]:
         if parts:
             inside.setdefault(parts[0], {})[member] = "/".join(parts[1:])
     is_folder = {
-        first: any(rest or member.endswith("/") for member, rest in inside[first].items())
+        first: any(rest or member.endswith(("/", "\\")) for member, rest in inside[first].items())
         for first in inside
     }
     sources = []
@@ -196,20 +232,21 @@ def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[_Group]:
     names = [name for name in names if not OF_MOODLE.fullmatch(name)]
     files = [name for name in names if not is_folder[name]]
     canvas = _canvas(files, alone=len(files) == len(names) and not moodle)
-    of_canvas = {found.string for found in canvas}
+    of_canvas = {one.entry for one in canvas}
     others = {name: is_folder[name] for name in names if name not in of_canvas}
     return [
-        *map(_of_moodle, _together(moodle, lambda one: one["learner"])),
-        *map(_of_canvas, _together(canvas, _canvas_learner)),
+        *map(_of_moodle, _in_groups(moodle, lambda one: one["learner"])),
+        *map(_of_canvas, _in_groups(canvas, lambda one: one.learner)),
         *(_Group([thing], {}) for thing in _by_name(others, where)),
     ]
 
 
 Match = re.Match[str]
+T = TypeVar("T")
 
 
-def _together(found: list[Match], whose: Callable[[Match], str]) -> list[list[Match]]:
-    by_learner = itertools.groupby(sorted(found, key=lambda one: (whose(one), one.string)), whose)
+def _in_groups(found: Iterable[T], whose: Callable[[T], str]) -> list[list[T]]:
+    by_learner = itertools.groupby(sorted(found, key=whose), whose)
     return [list(group) for _, group in by_learner]
 
 
@@ -223,53 +260,109 @@ def _of_moodle(found: list[Match]) -> _Group:
     return _Group(things, {"system": MOODLE, "back": back})
 
 
-def _canvas(files: list[str], alone: bool) -> list[Match]:
+class _OfCanvas(NamedTuple):
+    """A reading of the name that Canvas gave to a file.
+
+    Attributes:
+        entry: the name.
+        learner: whose it is.
+        head: the name up to the learner's number.
+        attachment: the file's number; nothing for what was typed into a page.
+        file: what the learner called it.
+        unclear: the learners of all readings, where there are several.
+    """
+
+    entry: str
+    learner: str
+    head: str
+    attachment: str
+    file: str
+    late: bool
+    unclear: tuple[str, ...] = ()
+
+
+def _canvas(files: list[str], alone: bool) -> list[_OfCanvas]:
     """The files as Canvas names them; none, if an archive among them is named otherwise.
 
     Where neither an archive nor a day's file is among them, they must be `alone`, and all named so.
     """
-    found = [match for name in files if (match := OF_CANVAS.fullmatch(name))]
-    named = {one.string for one in found}
-    telling = [name for name in named if name.lower().endswith(ENDINGS) or is_archive(name)]
-    if not telling:
-        return found if alone and named.issuperset(files) else []
-    return found if named.issuperset(name for name in files if is_archive(name)) else []
+    readings = {name: found for name in files if (found := _readings(name))}
+    telling = [name for name in readings if name.lower().endswith(ENDINGS) or is_archive(name)]
+    needed = [name for name in files if is_archive(name)] if telling else files
+    if not all(name in readings for name in needed) or not (telling or alone):
+        return []
+    sure = [found[0] for found in readings.values() if len(found) == 1]
+    shortest = min((len(one.attachment) for one in sure if one.attachment), default=0)
+    return [_clearest(found, shortest) for found in readings.values()]
 
 
-def _canvas_learner(found: Match) -> str:
-    return found["anonymous"] or f"{found['name'] or ''}_{found['user']}"
+def _readings(name: str) -> list[_OfCanvas]:
+    """What the name may mean, with the numbers at each place at which Canvas may have written them."""
+    readings = []
+    starts = [0, *(found.end() for found in re.finditer("_", name))]
+    for start in starts:
+        before, found = name[:start], OF_CANVAS.fullmatch(name, start)
+        if not found or not BEFORE_ITS_NUMBERS.fullmatch(before):
+            continue
+        user = found["user"]
+        if before.endswith("LATE_") or (user.startswith("anon_") and before):
+            continue  # read before, with LATE; and nobody unknown has a name
+        who = user if user.startswith("anon_") else f"{before[:-1]}_{user}"
+        head, attachment = name[: found.end("user")], found["attachment"] or ""
+        file, late = found["file"] or found["typed"], bool(found["late"])
+        readings.append(_OfCanvas(name, who, head, attachment, file, late))
+        if user.startswith("anon_"):
+            break
+    return readings
 
 
-def _of_canvas(found: list[Match]) -> _Group:
+def _clearest(readings: list[_OfCanvas], shortest: int) -> _OfCanvas:
+    """The only reading, or else one that is nobody's.
+
+    Canvas counts attachments up, so a number with less than half of the digits of all others is none:
+    `hand_in_1_2_x.py` is only what a learner called it.
+    """
+    likely = [one for one in readings if not one.attachment or 2 * len(one.attachment) > shortest]
+    if len(likely) == 1:
+        return likely[0]
+    first = readings[0]
+    whose = tuple(one.learner for one in likely or readings)
+    return _OfCanvas(
+        first.entry, f"{UNCLEAR}{first.entry}", "", "", readings[-1].file, False, whose
+    )
+
+
+def _of_canvas(found: list[_OfCanvas]) -> _Group:
     """What one learner handed in: of several files of one name the latest."""
     latest: dict[str, tuple[int, int, _Handed]] = {}
     for one in found:
-        name, times = _without_number(one["file"] or one["typed"])
-        rank = int(one["attachment"] or 0)
-        version = (times, rank, _Handed(_canvas_learner(one), one.string, name, rank))
+        name, times = _without_number(one.file)
+        rank = int(one.attachment or 0)
+        version = (times, rank, _Handed(one.learner, one.entry, name, rank))
         latest[name] = max(version, latest.get(name, version))
     things = [thing for _, _, thing in latest.values()]
     kept = {thing.entry for thing in things}
     told = {
-        "earlier": tuple(one["file"] for one in found if one.string not in kept),
-        "late": any(one["late"] for one in found),
+        "earlier": tuple(one.file for one in found if one.entry not in kept),
+        "late": any(one.late for one in found),
+        "unclear": found[0].unclear,
         "system": CANVAS,
         "back": _back_to_canvas(found),
     }
     return _Group(things, told)
 
 
-def _back_to_canvas(found: list[Match]) -> str:
+def _back_to_canvas(found: list[_OfCanvas]) -> str:
     """What Canvas takes back: the name up to the attachment's number, by which alone it knows whose it is.
 
     As its `infer_comment_context_from_filename` (app/models/abstract_assignment.rb) reads it: the
     attachment must be one of this submission, and the last part of the name must not begin with `link`.
     """
-    files = [one for one in found if one["attachment"]]
+    files = [one for one in found if one.attachment]
     if not files:
         return ""
-    last = max(files, key=lambda one: int(one["attachment"]))
-    return f"{last['head']}_{last['attachment']}_{FEEDBACK}"
+    last = max(files, key=lambda one: int(one.attachment))
+    return f"{last.head}_{last.attachment}_{FEEDBACK}"
 
 
 def _without_number(file: str) -> tuple[str, int]:

@@ -8,6 +8,7 @@ refused if anything in them is unsafe; only the days' files come out, by their p
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import functools
 import itertools
@@ -20,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 from zipfile import ZipFile
 
-from course.checks.answers import LARGEST_FILE
+from course.checks.answers import LARGEST_FILE, without_outputs
 from course.curriculum import DAYS, Day
 from course.grading.allowed import (
     LARGEST_ARCHIVE,
@@ -32,9 +33,18 @@ from course.grading.allowed import (
     demand_shallow,
     is_hidden,
     is_seen,
+    linked_to,
     shown,
 )
-from course.grading.archives import class_zip, demand_safe, read_member, time_of, unpack
+from course.grading.archives import (
+    class_zip,
+    demand_safe,
+    is_folder,
+    most_read,
+    read_member,
+    time_of,
+    unpack,
+)
 from course.grading.names import meaning, nearest
 from course.grading.submissions import Source, is_archive
 from course.references.editions import stub_of
@@ -47,6 +57,7 @@ OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
 MOST_TOLD = 60  # files that were not taken, of which each is named
 MOST_NAMED = 5  # in a sentence
+CHOSEN, SAME = " was taken, which ", "is the same"
 LONGEST_PATH = 300  # characters of a path that is told
 
 
@@ -63,6 +74,11 @@ class Told:
     path: str
     name: str
     why: str
+
+    @property
+    def of_several(self) -> bool:
+        """Whether another file of that day, with other content, was taken instead."""
+        return CHOSEN in self.why and not self.why.endswith(SAME)
 
 
 @dataclass(frozen=True)
@@ -144,7 +160,8 @@ def take(source: Source) -> Taken:
     """The days' files of a submission.
 
     A name that is nearly right is taken for what it means. Where several files mean one day, `RULES`
-    say which counts. What is larger than LARGEST_FILE is cut, so that it is still larger.
+    say which counts. Notebooks are taken without their outputs. What is larger than LARGEST_FILE then is
+    cut, so that it is still larger.
 
     Raises:
         Refused: it cannot be taken safely.
@@ -206,7 +223,10 @@ def _take(files: list[_File], earlier: Collection[str]) -> Taken:
     for _, candidates in sorted(by_day.items()):
         chosen, losers = _choose(candidates)
         name = str(meaning(chosen.name))
-        data[name] = chosen.read(LARGEST_FILE + 1)
+        content = chosen.read(most_read(name))
+        if len(content) > LARGEST_FILE and name.endswith(".ipynb"):
+            content = without_outputs(content)
+        data[name] = content[: LARGEST_FILE + 1]
         taken.append(Told(chosen.told, name, "" if chosen.name == name else f"taken as {name}"))
         ignored += losers
     ignored += [Told(name, "", "it was handed in again") for name in earlier]
@@ -252,15 +272,15 @@ def _choose(files: list[_File]) -> tuple[_File, list[Told]]:
         losers += [(file, why) for file in left if file not in kept]
         left = kept
     [chosen] = left
-    content = chosen.read(LARGEST_FILE + 1) if losers else b""
+    content = chosen.read(most_read(chosen.name)) if losers else b""
     return chosen, [
-        Told(file.told, "", f"{shown(chosen.path)} was taken, which {_reason(file, content, why)}")
+        Told(file.told, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
         for file, why in losers
     ]
 
 
 def _reason(file: _File, content: bytes, why: str) -> str:
-    return "is the same" if file.read(LARGEST_FILE + 1) == content else why
+    return SAME if file.read(most_read(file.name)) == content else why
 
 
 def _begun(files: list[_File]) -> Narrowed:
@@ -322,7 +342,7 @@ def _first_by_name(files: list[_File]) -> Narrowed:
 RULES = (
     *(_begun, _python, _handed_in_last, _loose),
     *(_later_archive, _later_of_archives, _last_archive),
-    *(_shallow, _in_exercises, _later, _exact, _first_by_name),
+    *(_later, _shallow, _in_exercises, _exact, _first_by_name),
 )
 
 
@@ -424,6 +444,8 @@ def _on_disk(path: Path, name: str, rank: int) -> Iterator[_File]:
         yield _File(name, functools.partial(_read_file, path), found.st_mtime, rank)
         return
     count = 0
+    links: list[tuple[str, str]] = []
+    plain: dict[str, _File] = {}
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -435,13 +457,20 @@ def _on_disk(path: Path, name: str, rank: int) -> Iterator[_File]:
                     continue
                 inner = f"{folder}{entry.name}"
                 found = entry.stat(follow_symlinks=False)
+                if stat.S_ISLNK(found.st_mode):
+                    links.append((inner, str((path / inner).readlink())))
+                    continue
                 demand_plain(inner, found.st_mode)
                 if stat.S_ISDIR(found.st_mode):
                     demand_shallow(inner)
                     folders.append(f"{inner}/")
                 else:
                     read = functools.partial(_read_file, path / inner)
-                    yield _File(inner, read, found.st_mtime, rank)
+                    plain[inner] = _File(inner, read, found.st_mtime, rank)
+    for inner, target in links:
+        file = plain[linked_to(inner, target, plain)]
+        plain[inner] = dataclasses.replace(file, path=inner)
+    yield from plain.values()
 
 
 def _read_file(path: Path, most: int) -> bytes:
@@ -460,5 +489,5 @@ def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[_Fi
     return [
         _File(name, functools.partial(read_member, archive, entry), time_of(entry), rank)
         for name, entry, rank in zip(source.names, entries, ranks, strict=True)
-        if not entry.is_dir() and is_seen(name)
+        if not is_folder(entry) and is_seen(name)
     ]

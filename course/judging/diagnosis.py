@@ -80,6 +80,8 @@ class Search:
         """Whether there is anything to look for: something is wrong, and all of it could be seen."""
         self.done = not self.wanted
         """Whether there is nothing left to look for."""
+        self.runs = 0
+        """Runs with several mistakes at once so far."""
         self._day = day
         self._checks = checks
         self._outlines = {check.name: check for check in checks}
@@ -94,9 +96,15 @@ class Search:
         ready = all(map(self._truth.knows, failing))
         return self._go_on(PATIENCE if ready else PATIENCE_AT_FIRST, math.inf)
 
-    def look_in_batch(self) -> None:
-        """Look as long as an answer is worth, by a measure that is the same on every machine."""
-        self._go_on(math.inf, MOST_RUNS)
+    def look_in_batch(self, most_runs: int = MOST_RUNS) -> int:
+        """Look as long as an answer is worth, by a measure that is the same on every machine.
+
+        Returns:
+            how many runs with several mistakes at once it took.
+        """
+        before = self.runs
+        self._go_on(math.inf, max(1, min(most_runs, MOST_RUNS)))
+        return self.runs - before
 
     def go_on(self) -> Iterator[None]:
         """Look further, a piece at each step."""
@@ -145,6 +153,7 @@ class Search:
     def _go_on(self, seconds: float, runs: float) -> bool:
         started = time.thread_time() - self._truth.loading
         for piece in self._pieces:
+            self.runs += piece is RUN
             runs -= piece is RUN
             if runs <= 0 or time.thread_time() - self._truth.loading - started > seconds:
                 break

@@ -166,6 +166,11 @@ def kept_of(day: Day, seed: int, device: str) -> Kept:
     return Kept(cache_folder() / "observed" / f"{day.stem}-{_digest(day, seed, device)}.zip")
 
 
+def recording_of(day: Day, seed: int) -> Path:
+    """Where a day's recording for editions is kept, whole."""
+    return cache_folder() / "recorded" / f"{day.stem}-{_digest(day, seed, 'cpu')}.seen"
+
+
 def cache_folder() -> Path:
     """Return the folder of what can be computed again: the user's cache directory, or $COURSE_CACHE."""
     own = os.environ.get("COURSE_CACHE")

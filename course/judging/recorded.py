@@ -6,11 +6,12 @@ be told of each known wrong answer.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from course.checks.loading import load_checks
 from course.curriculum import Day
-from course.judging.kept import Kept, kept_of
+from course.judging.kept import Kept, kept_of, recording_of
 from course.judging.misconceptions import Misconception, load_misconceptions
 from course.judging.truth import Truth
 from course.references import editions
@@ -46,8 +47,19 @@ def truth_of(day: Day, seed: int, device: str) -> Truth:
 def record(day: Day, folder: Path) -> None:
     """Write a day's recording, whose reference is here, into a folder.
 
-    What is observed is kept on the way, so that a recording that was stopped goes on from there.
+    A recording is kept whole, under a digest of all that it depends on, and not made again. What is
+    observed is kept on the way, so that a recording that was stopped goes on from there.
     """
+    made = recording_of(day, SEED)
+    if Kept(made).read(TOLD) is None:
+        _make(day, made)
+        for older in set(made.parent.glob(f"{day.stem}-*")) - {made}:
+            older.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(made, _file(day, folder))
+
+
+def _make(day: Day, path: Path) -> None:
     kept = kept_of(day, SEED, "cpu")
     truth = Truth(day, SEED, "cpu", load_misconceptions(day), kept)
     truth.outlines()
@@ -62,7 +74,7 @@ def record(day: Day, folder: Path) -> None:
         for one in truth.misconceptions
     ]
     kept.add(TOLD, [({"told": told}, {})])
-    kept.write_to(_file(day, folder))
+    kept.write_to(path)
 
 
 def _file(day: Day, folder: Path) -> Path:

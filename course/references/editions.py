@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +83,21 @@ def facts_of(day: Day, stub: str) -> dict[str, Any]:
     return {"stub": stub, "uses": {name: sorted(names_used(day, name)) for name in day.exercises}}
 
 
-def released_part(file: str, through: int) -> str:
-    """A reference without the definitions of later days, what uses these, and what only they need."""
+def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
+    """A reference without the definitions of later days, what uses these, and what only they need.
+
+    Args:
+        file: the reference.
+        through: the last day that is released.
+        given: later days that nobody is asked to do, whose definitions stay in it.
+    """
     source = reference(file)
     later = {
         name
         for name in source.definitions
-        if (home := day_of_definition(file, name)) and home.number > through
+        if (home := day_of_definition(file, name))
+        and home.number > through
+        and home.number not in given
     }
     if not later:
         return source.source

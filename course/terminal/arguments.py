@@ -40,6 +40,12 @@ def days_argument(asked: str) -> Days:
         return Days(map(_there, find_days(asked)))
 
 
+def listed_days(asked: str) -> list[Day]:
+    """The days that are there of those that `1-3,8` names, each once, in their order."""
+    wanted = days_argument(asked)
+    return [day for day in DAYS if day in wanted]
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     try:

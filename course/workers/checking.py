@@ -20,7 +20,7 @@ from course.judging.diagnosis import Search
 from course.judging.judge import Judge, Outcome, with_diagnoses
 from course.judging.messages import describe_raised
 from course.judging.results import DayResult
-from course.judging.vocabulary import closed_raised
+from course.judging.vocabulary import NO_TORCH, closed_raised, lacks_torch
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
 from course.workers.limits import BACKSTOP, GIBBERISH, WAITING
@@ -116,11 +116,9 @@ class Checked:
             self.search.look()
         return self.result
 
-    def look_in_batch(self) -> DayResult:
-        """The same, as long as an answer in a batch is worth."""
-        if self.search is not None:
-            self.search.look_in_batch()
-        return self.result
+    def look_in_batch(self, most_runs: int) -> int:
+        """The same, as long as an answer in a batch is worth; how many runs of ours it took."""
+        return self.search.look_in_batch(most_runs) if self.search is not None else 0
 
 
 @dataclass(frozen=True)
@@ -357,6 +355,9 @@ class _Run:
                 raise WorkerStopped(GIBBERISH) from error
             what = describe_raised(problem)
             self._settle_all("error", f"{self._answer.name} cannot be loaded.\n{what}")
+        elif "lacking" in loaded:
+            self.begun = _names(loaded.get("begun"))
+            self._lack(str(loaded["lacking"])[:1000])
         else:
             self.begun = _names(loaded.get("begun"))
             missing = _names(loaded.get("missing"))
@@ -366,9 +367,22 @@ class _Run:
                         check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
                     )
 
+    def _lack(self, what: str) -> None:
+        """Settle all checks where these need an earlier day that is not done."""
+        if self._answer.data is not None:  # behind walls every reference of an earlier day is there
+            raise WorkerStopped(GIBBERISH)
+        for check in list(self._left.values()):
+            status = "error" if check.exercise in self.begun else "not_started"
+            words = f"Day {self._judge.day.number} builds on an earlier day. {what}"
+            self._settle(check.name, Outcome(None, status, words))
+
     def _told(self, said: Raised) -> Raised:
         """An exception, in words that can be shown."""
-        return self._answer.raised(said, stub_of(self._judge.day))
+        told = self._answer.raised(said, stub_of(self._judge.day))
+        behind_walls = self._answer.data is not None
+        if behind_walls and not self._judge.day.uses_torch and lacks_torch(said):
+            return replace(told, kind="ImportError", message=NO_TORCH)
+        return told
 
     def _stopped(self, stop: WorkerStopped) -> None:
         """The check that was under way gets the blame; the others get another worker."""

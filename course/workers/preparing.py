@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator
 
 IDLE = 0.5  # seconds without a request, after which there is time for imports
@@ -18,6 +19,14 @@ COMPILER = (
 )
 DAYS_WITH_COMPILER = frozenset({18, 32, 33, 34, 38})
 """The days whose checks do such a thing; tested against what they import."""
+
+
+def run_uncompiled() -> None:
+    """Have `torch.compile` run what it is given as it is: to compile takes longer than any check may.
+
+    Call it before torch is imported.
+    """
+    os.environ["TORCH_COMPILE_DISABLE"] = "1"
 
 
 def imports_ahead() -> Iterator[str]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from course.workers import process
-from course.workers.preparing import IDLE, imports_ahead
+from course.workers.preparing import IDLE, imports_ahead, run_uncompiled
 
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 LONGEST_MESSAGE = 4096
@@ -39,6 +39,7 @@ def main() -> None:
     """Fork a worker for each message on the socket whose descriptor the command line names."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     with_torch = sys.argv[2] == "torch"
+    run_uncompiled()
     if with_torch:
         importlib.import_module("course.checks.tensors")
     if threading.active_count() > 1 or len([*Path("/proc/self/task").iterdir()]) > 1:

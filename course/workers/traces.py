@@ -12,6 +12,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from course.checks.arrays import loaded_torch
+
 MODULES = (
     "builtins",
     "math",
@@ -43,10 +45,11 @@ class State:
 
 
 def _holders() -> list[Any]:
-    modules = [sys.modules[name] for name in MODULES if name in sys.modules]
-    classes = [
-        getattr(sys.modules[module], name) for module, name in CLASSES if module in sys.modules
-    ]
+    loaded = {name: sys.modules[name] for name in MODULES if name in sys.modules}
+    if loaded_torch() is None:  # behind the walls of a NumPy day it may be an empty folder
+        loaded.pop("torch", None)
+    modules = [*loaded.values()]
+    classes = [getattr(loaded[module], name) for module, name in CLASSES if module in loaded]
     return [*modules, *classes]
 
 
@@ -68,8 +71,8 @@ def _settings() -> list[Any]:
     ]
     if "numpy" in sys.modules:
         settings.append(sys.modules["numpy"].geterr())
-    if "torch" in sys.modules:
-        torch = sys.modules["torch"]
+    torch = loaded_torch()
+    if torch is not None:
         settings += [
             torch.get_default_dtype(),
             torch.get_default_device(),

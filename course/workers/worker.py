@@ -16,7 +16,14 @@ from typing import Any, TypeVar
 
 import psutil
 
-from course.checks.frames import BadFrame, from_bytes, read_frame, to_bytes, write_frame
+from course.checks.frames import (
+    LONGEST_HEADER,
+    BadFrame,
+    from_bytes,
+    read_frame,
+    to_bytes,
+    write_frame,
+)
 from course.checks.observation import Observation
 from course.curriculum import ROOT
 from course.workers.forking import CAN_FORK, Forked, NoServer, end_family, fork
@@ -208,7 +215,7 @@ class Worker:
                 continue
             try:
                 if isinstance(frame, bytes):
-                    message, observation = from_bytes(frame)
+                    message, observation = from_bytes(frame, LONGEST_HEADER)
                     if message.get("overran"):
                         self.end()
                         raise TimedOut(TOO_LONG.format(PATIENCE))

@@ -10,7 +10,7 @@ from course.grading.reports.gradescope import gradescope_results, write_gradesco
 from course.grading.reports.junit import write_junit
 from course.grading.reports.page import write_pages
 from course.grading.reports.returning import Returned, write_returned
-from course.grading.reports.tables import write_tables
+from course.grading.reports.tables import submission_of, write_tables
 
 __all__ = [
     "Alike",
@@ -20,6 +20,7 @@ __all__ = [
     "Returned",
     "file_name",
     "gradescope_results",
+    "submission_of",
     "write_reports",
 ]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from course.grading.gradebook import LearnerResult, Weights
+from course.grading.gradebook import GRADER_FAULT, LearnerResult, Weights
+from course.grading.instructions import Member
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,17 @@ class Given:
 
 @dataclass(frozen=True)
 class Download:
-    """How a submission came: from which system, and what that wants feedback on it to be called."""
+    """How a submission came.
+
+    Attributes:
+        system: from which system.
+        back: what that wants feedback on it to be called.
+        unclear: whose it may be, where its name there can be read in several ways.
+    """
 
     system: str
     back: str
+    unclear: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ class GradedClass:
         alike: pairs to look at, the most alike first.
         given: submissions that are like the worked solution or the stub.
         downloads: how each learner's submission came.
+        roster: the members of the class, where they are known.
     """
 
     results: Callable[[], Iterator[LearnerResult]]
@@ -59,6 +68,19 @@ class GradedClass:
     alike: Sequence[Alike] = ()
     given: Sequence[Given] = ()
     downloads: Mapping[str, Download] = field(default_factory=dict)
+    roster: Sequence[Member] = ()
+
+    @property
+    def known(self) -> Iterator[LearnerResult]:
+        """The results that a gradebook may take in: of learners that it knows, and not of a fault here."""
+        for result in self.results():
+            if result.verdict != GRADER_FAULT and not self.unclear(result.learner):
+                yield result
+
+    def unclear(self, learner: str) -> Sequence[str]:
+        """Whose a submission may be, where that is not clear."""
+        download = self.downloads.get(learner)
+        return download.unclear if download else ()
 
     @property
     def which_days(self) -> str:

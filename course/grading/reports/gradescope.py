@@ -45,11 +45,12 @@ def gradescope_results(result: LearnerResult, weights: Weights) -> dict[str, Any
         REFUSED: f"It could not be taken: {result.reason}",
         NOTHING_FOUND: result.reason,
     }
+    output = visible(shortened(outputs.get(result.verdict, ""))) or (
+        f"★ Watertight days: {stars}" if stars else ""
+    )
     return {
-        "score": rounded(weights.points(result.days)),
-        "execution_time": round(result.computed, 3),
-        "output": visible(shortened(outputs.get(result.verdict, "")))
-        or (f"★ Watertight days: {stars}" if stars else ""),
+        "score": rounded(weights.total(result)),
+        "output": "\n".join(filter(None, [output, weights.remark(result)])),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",

@@ -10,7 +10,7 @@ import functools
 import re
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -32,6 +32,7 @@ from course.grading.reports.escaping import file_name, one_line, shortened, visi
 from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
+from course.grading.taking import Told
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
@@ -80,6 +81,11 @@ class _Report:
         self.from_a_system = " or ".join(
             sorted({one.system for one in graded.downloads.values() if one.system})
         )
+
+    @property
+    def unclear(self) -> list[tuple[str, Sequence[str]]]:
+        """The submissions that may be of several learners, and of whom."""
+        return [(name, one.unclear) for name, one in self.run.downloads.items() if one.unclear]
 
     @property
     def learners(self) -> Iterator[_Learner]:
@@ -186,6 +192,8 @@ class _Summary:
     shown: list[tuple[_Who, list[_Shown]]] = field(default_factory=list)
     """Everybody, and what their days are shown as; no days of those who are not graded."""
     late: int = 0
+    choices: int = 0
+    """How many learners handed in several files of one day."""
     shortcuts: int = 0
     """How many learners have something to be looked at by hand."""
 
@@ -205,6 +213,7 @@ class _Summary:
         result = learner.result
         self.verdicts[result.verdict] += 1
         self.shortcuts += bool(result.review)
+        self.choices += bool(learner.choices)
         self.late += result.late
         graded = result.verdict == GRADED
         who = _Who(learner.number, learner.name, learner.points if graded else Fraction(-1))
@@ -243,11 +252,15 @@ class _Learner:
 
     @property
     def points(self) -> Fraction:
-        return self.weights.points(self.result.days)
+        return self.weights.total(self.result)
 
     @property
     def max_points(self) -> Fraction:
         return self.weights.max_points
+
+    @property
+    def remark(self) -> str:
+        return self.weights.remark(self.result)
 
     @property
     def days(self) -> list[_Day]:
@@ -261,6 +274,11 @@ class _Learner:
     @property
     def reason(self) -> str:
         return shortened(self.result.reason)
+
+    @property
+    def choices(self) -> list[Told]:
+        """Files instead of which others of the same day were graded."""
+        return [one for one in self.result.ignored if one.of_several][:MOST_IGNORED]
 
     @property
     def shortcuts(self) -> list[tuple[int, int, str]]:

@@ -8,12 +8,11 @@ files in a zip", where the assignment has feedback files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from course.grading.gradebook import GRADER_FAULT
 from course.grading.reports.escaping import file_name
 from course.grading.reports.files import replaced
 from course.grading.reports.graded import GradedClass
@@ -36,7 +35,7 @@ def write_returned(folder: Path, graded: GradedClass) -> Iterator[Returned]:
 def _write(path: Path, pages: Path, graded: GradedClass, system: str) -> list[str]:
     without = []
     with replaced(path) as draft, ZipFile(draft, "w", ZIP_DEFLATED) as archive:
-        for learner in _known(graded):
+        for learner in (result.learner for result in graded.known):
             download = graded.downloads.get(learner)
             if download is None or download.system != system:
                 continue
@@ -45,11 +44,6 @@ def _write(path: Path, pages: Path, graded: GradedClass, system: str) -> list[st
             else:
                 without.append(learner)
     return without
-
-
-def _known(graded: GradedClass) -> Iterable[str]:
-    """Whoever has a page that says something: not those at whom the grader failed."""
-    return (result.learner for result in graded.results() if result.verdict != GRADER_FAULT)
 
 
 def _is_text(name: str) -> bool:

@@ -10,10 +10,12 @@ import csv
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC
 from fractions import Fraction
 from pathlib import Path
 
 from course.grading.gradebook import GRADER_FAULT, LearnerResult, rounded
+from course.grading.instructions import Member
 from course.grading.reports.escaping import cell
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass
@@ -27,6 +29,8 @@ def write_tables(folder: Path, graded: GradedClass) -> None:
     write_canvas(folder / "canvas.csv", graded)
     write_moodle(folder / "moodle.csv", graded)
     write_nbgrader(folder / "nbgrader.csv", graded)
+    if graded.roster:
+        write_roster(folder / "roster.csv", graded)
 
 
 def write_grades(path: Path, graded: GradedClass) -> None:
@@ -41,7 +45,7 @@ def write_grades(path: Path, graded: GradedClass) -> None:
 
     def row(result: LearnerResult) -> list[Cell]:
         earned = {day["day"]: plain(weights.day_points(day)) for day in result.days}
-        points = "" if result.verdict == GRADER_FAULT else plain(weights.points(result.days))
+        points = "" if result.verdict == GRADER_FAULT else plain(weights.total(result))
         most = plain(weights.max_points)
         by_day = [earned.get(day, "") for day in days]
         solid = [day["day"] for day in result.days if day["watertight"]]
@@ -63,9 +67,9 @@ def write_canvas(path: Path, graded: GradedClass) -> None:
 
     def rows() -> Iterable[list[Cell]]:
         yield ["    Points Possible", "", "", "", "", plain(weights.max_points)]
-        for result in _known(graded):
+        for result in graded.known:
             who = Person.of(result.learner)
-            yield [cell(who.name), who.id, "", "", "", plain(weights.points(result.days))]
+            yield [cell(who.name), who.id, "", "", "", plain(weights.total(result))]
 
     _write(path, columns, rows())
 
@@ -73,9 +77,12 @@ def write_canvas(path: Path, graded: GradedClass) -> None:
 def write_moodle(path: Path, graded: GradedClass) -> None:
     """A grading worksheet as Moodle's assignments take it.
 
-    It has no column for feedback, which Moodle would take for HTML: that is what feedback/ is for.
+    It has no column for feedback, which Moodle would take for HTML: that is what feedback/ is for. Moodle
+    skips a row whose grade was modified in Moodle after the time that stands there
+    (mod/assign/feedback/offline/importgradesform.php), and `-` is before all of them.
     """
     weights = graded.weights
+    when = graded.when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     columns = [
         *("Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade"),
         *("Grade can be changed", "Last modified (submission)", "Last modified (grade)"),
@@ -84,10 +91,10 @@ def write_moodle(path: Path, graded: GradedClass) -> None:
     def row(result: LearnerResult) -> list[Cell]:
         who = Person.of(result.learner)
         identifier = f"Participant {who.id}" if who.id else ""
-        grade, most = plain(weights.points(result.days)), plain(weights.max_points)
-        return [identifier, cell(who.name), "", "", grade, most, "Yes", "-", "-"]
+        grade, most = plain(weights.total(result)), plain(weights.max_points)
+        return [identifier, cell(who.name), "", "", grade, most, "Yes", "-", when]
 
-    _write(path, columns, map(row, _known(graded)))
+    _write(path, columns, map(row, graded.known))
 
 
 def write_nbgrader(path: Path, graded: GradedClass) -> None:
@@ -99,13 +106,50 @@ def write_nbgrader(path: Path, graded: GradedClass) -> None:
     ]
 
     def rows(result: LearnerResult) -> Iterable[list[Cell]]:
-        earned = {day["day"]: plain(weights.day_points(day)) for day in result.days}
+        earned = {day["day"]: weights.day_points(day) for day in result.days}
         who = cell(result.learner)
+        lost = weights.penalty(result) / (weights.points(result.days) or 1)
         for day in weights.days:
-            score, most = earned.get(day.number, 0), plain(weights.of(day.number))
-            yield [day.stem, "", "", who, "", "", "", score, 0, score, most]
+            score, most = earned.get(day.number, Fraction(0)), plain(weights.of(day.number))
+            less = score * lost
+            scores = [plain(score), plain(less), plain(score - less), most]
+            yield [day.stem, "", "", who, "", "", "", *scores]
 
-    _write(path, columns, (row for result in _known(graded) for row in rows(result)))
+    _write(path, columns, (row for result in graded.known for row in rows(result)))
+
+
+def write_roster(path: Path, graded: GradedClass) -> None:
+    """The class as the roster has it: a row for each member, with what their group handed in, or nothing."""
+    weights = graded.weights
+    handed_in = {result.learner: result for result in graded.results()}
+    columns = ["id", "name", "group", "learner", "verdict", "points", "max_points", "late"]
+
+    def row(member: Member) -> list[Cell]:
+        who = [cell(member.id), cell(member.name), cell(member.group)]
+        learner = submission_of(member, handed_in)
+        if learner is None:
+            return [*who, "", "nothing_handed_in", 0, plain(weights.max_points), ""]
+        result = handed_in[learner]
+        points = "" if result.verdict == GRADER_FAULT else plain(weights.total(result))
+        late = "late" if result.late else ""
+        return [*who, cell(learner), result.verdict, points, plain(weights.max_points), late]
+
+    _write(path, columns, map(row, graded.roster))
+
+
+def submission_of(member: Member, learners: Iterable[str]) -> str | None:
+    """The submission of a member of the class: by their number, their name, or their group's."""
+    learners = list(learners)
+    keys = [
+        (member.id, Person.id_of),
+        (member.name, Person.name_of),
+        (member.group, Person.name_of),
+    ]
+    for wanted, key in keys:
+        found = [one for one in learners if wanted and wanted in (one, key(one))]
+        if len(found) == 1:
+            return found[0]
+    return None
 
 
 @dataclass(frozen=True)
@@ -121,15 +165,19 @@ class Person:
         found = re.fullmatch(r"(.+)_([0-9]{1,18})", learner, re.DOTALL)
         return cls(found[1], found[2]) if found else cls(learner, "")
 
+    @classmethod
+    def id_of(cls, learner: str) -> str:
+        return cls.of(learner).id
+
+    @classmethod
+    def name_of(cls, learner: str) -> str:
+        return cls.of(learner).name
+
 
 def plain(points: Fraction) -> int | float:
     """Points as a plain number, without a fraction where there is none."""
     value = rounded(points)
     return int(value) if value.is_integer() else value
-
-
-def _known(graded: GradedClass) -> Iterable[LearnerResult]:
-    return (result for result in graded.results() if result.verdict != GRADER_FAULT)
 
 
 def _write(path: Path, columns: list[str], rows: Iterable[list[Cell]]) -> None:

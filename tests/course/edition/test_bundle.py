@@ -15,6 +15,7 @@ from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs, see
 from course.cli import app
 from course.curriculum import DAYS, ROOT, day_of_definition, module_of
+from course.edition import bundle as bundling
 from course.edition import command as commands
 from course.edition.bundle import UNFINISHED, bundle
 from course.judging import recorded, truth
@@ -34,11 +35,16 @@ SHORT = 3  # statements of a body that say nothing by themselves, such as `retur
 def edition(tmp_path_factory):
     """Nothing released; of the days, 1, 2 and 8 recorded."""
     folder = tmp_path_factory.mktemp("bundle") / "edition"
-    load_checks = recorded.load_checks
+
+    def record_some(day, target):
+        if day.number in (1, 2, 8):
+            return record(day, target)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recorded, "load_checks", lambda day: [])
+            return recorded._make(day, recorded._file(day, target))
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            recorded, "load_checks", lambda day: load_checks(day) if day.number in (1, 2, 8) else []
-        )
+        patch.setattr(bundling, "record", record_some)
         bundle(folder, 0, lambda day: None)
     return folder
 
@@ -363,6 +369,8 @@ def test_a_folder_that_is_not_empty(tmp_path):
 
 def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     """Stopped on the way it leaves nothing that could be taken for one; asked again it is whole."""
+    out = tmp_path / "edition"
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(recorded, "load_checks", lambda day: [])
 
     def stop(day):
@@ -370,12 +378,12 @@ def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bundle(tmp_path, 7, stop)
-    assert [path.name for path in tmp_path.iterdir()] == [UNFINISHED]
-    bundle(tmp_path, 0, lambda day: None)
-    assert not (tmp_path / UNFINISHED).exists()
-    assert not (tmp_path / "solutions").exists()  # of days 1 to 7, which were to be released
-    assert (tmp_path / "pyproject.toml").exists()
+        bundle(out, 7, stop)
+    assert [path.name for path in out.iterdir()] == [UNFINISHED]
+    bundle(out, 0, lambda day: None)
+    assert not (out / UNFINISHED).exists()
+    assert not (out / "solutions").exists()  # of days 1 to 7, which were to be released
+    assert (out / "pyproject.toml").exists()
 
 
 def test_a_recording_goes_on(tmp_path, monkeypatch):

@@ -54,6 +54,34 @@ def test_shortcuts_and_tampering(source, what):
     )
 
 
+READY_MADE = {
+    7: ["onnx.reference.ReferenceEvaluator", "jax.grad"],
+    8: ["torch.jit.script", "torch.overrides.TorchFunctionMode", "torch._C.DisableTorchFunction"],
+    11: ["torch.nn.functional.group_norm", "torch.nn.GroupNorm", "torch.nn.functional.batch_norm"],
+    23: ["torch.nn.functional.scaled_dot_product_attention", "torch.nn.MultiheadAttention"],
+    28: [f"torch.nn.functional.{name}" for name in ("rms_norm", "group_norm", "gelu", "mish")]
+    + [f"torch.nn.{name}" for name in ("RMSNorm", "GroupNorm", "GELU", "Mish")],
+    31: ["torch.nn.functional.scaled_dot_product_attention"],
+    33: ["torch.utils.checkpoint.checkpoint", "torch.nn.attention.flex_attention.flex_attention"],
+    38: [
+        "torch.nn.utils.clip_grad_norm_",
+        "torch.utils.checkpoint.checkpoint",
+        "torch.amp.GradScaler",
+    ],
+    39: ["torch.distributed.all_reduce"],
+    40: ["torch.quantize_per_tensor", "torch.ao.quantization.quantize_dynamic"],
+}
+
+
+@pytest.mark.parametrize(
+    ("day", "name"), [(day, name) for day, names in READY_MADE.items() for name in names]
+)
+def test_what_is_ready_made_is_listed(day, name):
+    """Each is named on the day whose exercise it is."""
+    top = name.partition(".")[0]
+    assert any(one == name for _, one in found(f"import {top}\n{name}()", day))
+
+
 def test_days_differ():
     """Layer norm is the exercise of day 11, and a tool on day 20; torch has no place before day 8."""
     source = "import torch\ntorch.nn.LayerNorm(4)"
@@ -98,6 +126,22 @@ def test_files_that_cannot_be_read(tmp_path):
     serve({"analyse": {name: [8, str(tmp_path / name)] for name in texts}}, sent.append)
     assert [one["file"] for one in sent] == list(texts)
     assert [one["shortcuts"] for one in sent] == [[(1, "gc")], [], [], []]
+    assert [one["unseen"] for one in sent] == [False, False, False, False]
+
+
+def test_what_python_reads_is_looked_through(tmp_path):
+    """A carriage return alone ends a line for Python's parser: it hides neither shortcut nor copy."""
+    solution = read_answer(DAYS[1].solution)
+    odd = f"if True:\r  import gc\r\n{solution}\r# the end\r"
+    compile(odd, "answer", "exec")
+    (tmp_path / "a.py").write_bytes(odd.encode())
+    (tmp_path / "deep.py").write_text(f"x = 1{' + 1' * 3000}\n{solution}")
+    sent = []
+    paths = {name: [2, str(tmp_path / name)] for name in ("a.py", "deep.py")}
+    serve({"analyse": paths}, sent.append)
+    assert sent[0]["shortcuts"] == [(2, "gc")]
+    assert set(fingerprints(solution)) - set(sent[0]["fingerprints"]) == set()
+    assert [one["unseen"] for one in sent] == [False, True]
 
 
 # --- Notebooks without tags -------------------------------------------------------------------------

@@ -14,9 +14,10 @@ from course.curriculum import DAYS, ROOT
 from course.grading import job
 from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
+from course.grading.instructions import read_weights
 from course.grading.job import Plan
 from course.grading.pools import Broken
-from course.grading.run import InUse, Run, grade_all, read_weights, seed_of, sole_use
+from course.grading.run import InUse, Run, grade_all, seed_of, sole_use
 from course.grading.submissions import Source
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
@@ -198,12 +199,13 @@ def test_one_run_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- 1", "map days to points"),
+        ("- 1", "should hold a mapping"),
         ("9: 1", "9 is none of the days"),
         ("8: -1", "0 or more"),
         ("8: many", "0 or more"),
         ("8: .nan", "0 or more"),
         ("8: {", "cannot be read"),
+        ("8: 2\n1: 1\n8: 3", "8 is there twice"),
     ],
 )
 def test_wrong_weights(tmp_path, text, words):

@@ -8,12 +8,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading.analysis import listened_for
 from course.grading.cgroups import Hierarchy
 from course.grading.sandbox import HOME, MODULES, WalledWorker
 from course.judging.judge import Judge
+from course.judging.vocabulary import NO_TORCH
 from course.workers.checking import Answer, check_answer, check_seated
+from course.workers.listening import OUT_OF_SIGHT
 from course.workers.seat import Seat
 from course.workers.worker import OutOfMemory, TimedOut
 
@@ -226,7 +229,7 @@ def test_what_was_imported_before_is_walled_off_as_well(found, monkeypatch):
     test_what_lies_ready_is_not_there(found, "sacrebleu")
 
 
-@pytest.mark.parametrize("package", ["sacrebleu", "scipy", "transformers", "torch"])
+@pytest.mark.parametrize("package", ["onnx", "sacrebleu", "scipy", "transformers", "torch"])
 def test_what_lies_ready_is_not_there(found, package):
     """Packages that answer a day are not behind the walls, and for days of NumPy torch is none of them."""
     code = f"import importlib.util as u; s = u.find_spec({package!r}); print(s and s.origin)"
@@ -270,3 +273,85 @@ class LayerNorm(nn.Module):
         verdict = check_seated(Judge(day), answer, seat).verdict
     assert set(verdict.called) <= set(listened_for(day.number))
     assert "torch.nn.functional.layer_norm" in verdict.called
+
+
+HIDDEN = {
+    "a graph compiled before": """
+def normed(x, scale, shift, eps: float):
+    return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
+
+normed = torch.jit.script(normed)
+""",
+    "an observer that is not asked": """
+def normed(x, scale, shift, eps):
+    with torch._C.DisableTorchFunction():
+        return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
+""",
+}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
+def test_calls_out_of_sight_are_reported(found, hidden):
+    """A call that was hidden from what observes is named as that, where the answer said nothing else."""
+    day = DAYS[10]
+    source = f"""
+import torch
+from torch import nn
+{hidden}
+
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+        self.shift = nn.Parameter(torch.zeros(features))
+        self.eps = eps
+
+    def forward(self, x):
+        return normed(x, self.scale, self.shift, self.eps)
+"""
+    answer = Answer(
+        f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened_for(day.number)
+    )
+    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
+        verdict = check_seated(Judge(day), answer, seat).verdict
+    assert OUT_OF_SIGHT in verdict.called
+
+
+def seated(found, answers):
+    """The verdicts on a learner's days, by their numbers, in the workers that grading would use."""
+    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
+        for number, source in answers.items():
+            name = f"{DAYS[number - 1].stem}.py"
+            answer = Answer(name, f"{HOME}/{name}", source.encode())
+            yield number, check_seated(Judge(DAYS[number - 1]), answer, seat).verdict
+
+
+def test_torch_on_a_numpy_day(found):
+    """An unused import changes nothing, on this day and the next; a use is told in words."""
+    one, two = (read_answer(DAYS[number - 1].solution) for number in (1, 2))
+    unused = dict(seated(found, {1: f"import torch\n{one}", 2: two}))
+    for verdict in unused.values():
+        assert (verdict.status, verdict.watertight, verdict.as_new) == ("passed", True, True)
+    softmax = (
+        "def softmax(x, axis=-1):\n    return torch.softmax(x, axis)\n\n\nlog_softmax = softmax"
+    )
+    for line in ("import torch", "from torch import softmax", "import torch.nn as torch"):
+        [(_, verdict)] = seated(found, {1: f"{line}\n\n\n{softmax}"})
+        for check in verdict.checks:
+            assert check.status == "error"
+            assert NO_TORCH in check.message
+
+
+def test_a_compiled_module_runs_uncompiled(found):
+    """`torch.compile` hands back what it is given: to compile takes longer than any check may."""
+    right = read_answer(DAYS[7].solution)
+    source = f"import torch\n{right}\n\nattention = torch.compile(attention)"
+    [(_, verdict)] = seated(found, {8: source})
+    assert (verdict.status, verdict.watertight) == ("passed", True)
+
+
+def test_matplotlib_may_be_imported(found):
+    """It takes seconds behind walls where nothing is compiled ahead, and those are not the learner's."""
+    source = f"import matplotlib.pyplot as plt\n{read_answer(DAYS[0].solution)}"
+    [(_, verdict)] = seated(found, {1: source})
+    assert (verdict.status, verdict.watertight) == ("passed", True)

@@ -19,12 +19,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from course.checks.answers import LARGEST_FILE
+from course.checks.answers import LARGEST_FILE, source_in
 from course.curriculum import DAYS
 from course.grading import taking
 from course.grading.allowed import Refused
 from course.grading.names import ANSWERS
-from course.grading.submissions import NothingHandedIn, Source, find_sources
+from course.grading.reports.tables import Person
+from course.grading.submissions import UNCLEAR, NothingHandedIn, Source, find_sources
 from course.grading.taking import take
 
 SOFTMAX, ATTENTION = "day01_softmax.py", "day08_attention.py"
@@ -290,6 +291,33 @@ def test_a_class_that_handed_in_no_code(tmp_path):
     ]
 
 
+FORGED = zip_of({SOFTMAX: b"wrong"})
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["unpacked", "zip"])
+def test_a_name_that_imitates_canvas_takes_nobodys_place(tmp_path, packed):
+    """A learner whose name has another's numbers is neither that one, nor has that one's number."""
+    files = {
+        f"victim_123_208490284_{SOFTMAX}": b"right",
+        "victim_123_208490999_x_77_208490290_work.zip": FORGED,
+        "victim_LATE_123_208490998_x_77_208490291_text.html": b"typed",
+        "mean_77_208490300_victim_123_208490997_work.zip": FORGED,
+        f"ann_55_208490301_hand_in_1_2_{SOFTMAX}": b"ann",
+    }
+    path = tmp_path / "class"
+    path.write_bytes(zip_of(files)) if packed else write(path, files)
+    sources = {source.learner: source for source in find_sources(path)}
+    taken = all_taken(path)
+    assert taken.pop("victim_123") == {SOFTMAX: b"right"}
+    assert (sources["victim_123"].late, sources["victim_123"].unclear) == (False, ())
+    assert taken.pop("ann_55") == {}  # of one file, with a name of her own
+    forged = [name for name in files if "_77_" in name]
+    assert sorted(taken) == sorted(f"{UNCLEAR}{name}" for name in forged)
+    for learner in taken:
+        assert "victim_123" in " ".join(sources[learner].unclear)
+        assert Person.of(learner).id == sources[learner].back == ""
+
+
 @pytest.mark.parametrize("ending", ["", "_7_assignsubmission_file"])
 def test_a_name_in_no_encoding_can_be_written_down(tmp_path, ending):
     """Whatever bytes a folder's name has, its learner's name is text, and it is found again."""
@@ -472,6 +500,18 @@ ZIPS = {
     "long": ({"/" + "x" * 1000: b""}, "^'/x{58}…x{38}' leads"),
 }  # fmt: skip
 
+
+def test_backslashes_are_folders(submitted, tmp_path):
+    """Windows PowerShell writes them, in a learner's zip or a class's; a folder itself is no file."""
+    files = {"exercises\\": b""} | {f"exercises\\{name}": data for name, data in WORK.items()}
+    assert submitted("ada.zip", zip_of(files)) == WORK
+    path = tmp_path / "class.zip"
+    path.write_bytes(zip_of({"Bo\\": b""} | {f"Bo\\{name}": data for name, data in files.items()}))
+    [source] = find_sources(path)
+    taken = take(source)
+    assert (source.learner, taken.files, taken.ignored) == ("Bo", WORK, [])
+
+
 SMALL = zip_of({SOFTMAX: b"x = 1\n", "b": b"y = 2\n"})
 BROKEN_ZIPS = {
     "zero": (edited(SMALL, b"day01", b"day\0001"), "leads out"),
@@ -629,6 +669,56 @@ def test_no_link_is_followed(tmp_path, place):
     }
 
 
+@pytest.mark.parametrize("ending", ["", ".zip", ".tar"])
+def test_a_link_to_ones_own_file_is_that_file(tmp_path, ending):
+    """It is resolved by its words alone, within the submission: nothing is followed."""
+    links = {"best.py": f"work/{SOFTMAX}", f"work/{ATTENTION}": "../day08.py"}
+    files = {f"work/{SOFTMAX}": b"one", "day08.py": b"eight"}
+    if ending == "":
+        folder = write(tmp_path / "class" / "ada", files)
+        for name, target in links.items():
+            (folder / name).symlink_to(target)
+    else:
+        linked = zip_entry if ending == ".zip" else tar_entry
+        how = {"mode": stat.S_IFLNK} if ending == ".zip" else {}
+        pieces = [(zip_entry(n) if ending == ".zip" else tar_entry(n), c) for n, c in files.items()]
+        for name, target in links.items():
+            kind = () if ending == ".zip" else (tarfile.SYMTYPE, target)
+            content = target.encode() if ending == ".zip" else b""
+            pieces.insert(0, (linked(name, *kind, **how), content))
+        data = zip_of(pieces) if ending == ".zip" else tar_of(pieces)
+        write(tmp_path / "class", {f"ada{ending}": data})
+    assert all_taken(tmp_path / "class") == {"ada": {SOFTMAX: b"one", ATTENTION: b"eight"}}
+
+
+@pytest.mark.parametrize("ending", ["", ".zip", ".tar"])
+def test_a_notebook_with_plots_is_measured_without_them(submitted, ending):
+    """What cells have drawn does not count; what is too large without it still is."""
+    plots = [{"output_type": "display_data", "data": {"image/png": "x" * 3_000_000}}]
+    cell = {
+        "cell_type": "code",
+        "metadata": {"tags": ["answer"]},
+        "source": "x = 1",
+        "outputs": plots,
+    }
+    picture = {
+        "cell_type": "markdown",
+        "metadata": {},
+        "source": "",
+        "attachments": {"a": "y" * 10**6},
+    }
+    name = "day01_softmax.ipynb"
+    notebook = {"cells": [cell, picture], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    for source, size in ("x = 1\n", range(1000)), ("x = 1\n" * 500_000, [LARGEST_FILE + 1]):
+        cell["source"] = source
+        content = {name: json.dumps(notebook).encode()}
+        pack = {"": dict, ".zip": zip_of, ".tar": tar_of}[ending]
+        taken = submitted(f"ada{ending}", pack(content))[name]
+        assert len(taken) in size
+        if len(taken) <= LARGEST_FILE:
+            assert source_in(taken, name).strip() == source.strip()
+
+
 def test_links_that_are_hidden_do_not_matter(tmp_path):
     """An environment beside one's work is full of links, and nobody looks into it."""
     write(tmp_path, {f"ada/{SOFTMAX}": b"x", "ada/.venv/bin/pip": b""})
@@ -673,7 +763,7 @@ def test_one_bad_entry_refuses_one_learner(tmp_path):
         (moodle("Eve", 5, "work.zip"), zip_of(WORK)[:99]),
         (moodle("Fay", 6, SOFTMAX), bytes(110_000_000)),
         *((moodle("Gil", 7, n), b"") for n in range(5_001)),
-        ("Hal_8_assignsubmission_file\\x.py", b""),
+        (f"Hal_8_assignsubmission_file\\{SOFTMAX}", b"hal"),
         (moodle("Ivo", 9, SOFTMAX), b"ivo"),
         (moodle("Zed", 10, SOFTMAX), b"zed"),
     ]
@@ -681,6 +771,7 @@ def test_one_bad_entry_refuses_one_learner(tmp_path):
     path.write_bytes(directory_edited(zip_of(files), 16, "<L", 1))  # the last has another checksum
     taken = all_taken(path)
     assert (taken.pop("Ada_1"), taken.pop("Ivo_9")) == ({SOFTMAX: b"ada"}, {SOFTMAX: b"ivo"})
+    assert taken.pop("Hal_8") == {SOFTMAX: b"hal"}
     words = {
         "Bo_2": "leads out",
         "Cem_3": "is a symbolic link",
@@ -688,7 +779,6 @@ def test_one_bad_entry_refuses_one_learner(tmp_path):
         "Eve_5": "'work.zip' cannot be read",
         "Fay_6": "more than 100 MB",
         "Gil_7": "more than 5000",
-        "Hal_8": "leads out",
         "Zed_10": "is broken",
     }
     assert taken.keys() == words.keys()

@@ -64,12 +64,17 @@ CONTESTS = {
         "lies in no archive",
     ),
     "fewer folders": (
-        {f"a/b/{DAY2}": (b"1", 9), f"z/{DAY2}": b"2"},
+        {f"a/b/{DAY2}": b"1", f"z/{DAY2}": b"2"},
         f"z/{DAY2}",
         "lies in fewer folders",
     ),
+    "later, and deeper": (
+        {f"old/{DAY2}": b"1", f"final/really final/{DAY2}": (b"2", 9)},
+        f"final/really final/{DAY2}",
+        "is later",
+    ),
     "exercises": (
-        {f"a/{DAY2}": (b"1", 9), f"exercises/{COPY}": b"2"},
+        {f"a/{DAY2}": b"1", f"exercises/{COPY}": b"2"},
         f"exercises/{COPY}",
         "lies in `exercises`",
     ),
@@ -87,6 +92,7 @@ def test_which_counts(taken, files, winner, why):
     found = taken(files)
     [one], [other] = found.taken, found.ignored
     assert one.path == winner
+    assert other.of_several == (why != "is the same")
     assert other.path != winner
     assert other.why == f"{winner!r} was taken, which {why}" or why in other.why
     content = files[winner]
@@ -141,7 +147,7 @@ def test_three_of_one_day(taken):
     """Each that lost is told by the rule by which it lost, and by what it lost to."""
     found = taken({f"a/{DAY2}": b"1", DAY2: b"2", COPY: (b"3", 60)})
     assert {one.path: one.why for one in found.ignored} == {
-        f"a/{DAY2}": f"{COPY!r} was taken, which lies in fewer folders",
+        f"a/{DAY2}": f"{COPY!r} was taken, which is later",
         DAY2: f"{COPY!r} was taken, which is later",
     }
 

@@ -360,6 +360,15 @@ def test_a_batch_looks_as_long_on_every_machine(search, monkeypatch):
     assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
 
 
+def test_a_batch_has_no_more_runs_than_are_left(search, monkeypatch):
+    """Who grades a submission can give all of its days together a number of runs."""
+    monkeypatch.setattr(diagnosis, "MOST_RUNS", 300)
+    assert search.look_in_batch(1) == 1
+    assert not search.done
+    assert search.look_in_batch(200) == search.runs - 1 < 200
+    assert search.done
+
+
 def test_an_answer_that_is_right_is_not_searched():
     """Nothing is wrong, so there is nothing to look for."""
     day = find_day("2")

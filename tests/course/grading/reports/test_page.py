@@ -248,6 +248,18 @@ def test_numbers_behind_names(report, made_up):
     assert "The number behind" not in report(made_up.graded(learner)).text()
 
 
+def test_choices_between_files(report, made_up):
+    """Where one of several files was graded the report says so; not where they are the same."""
+    learner, other = made_up.learner("a"), made_up.learner("b")
+    learner.ignored.append(Told("old/day1.py", "", "'new/day1.py' was taken, which is later"))
+    other.ignored.append(Told("day1.py", "", "'day01.py' was taken, which is the same"))
+    words = report(made_up.graded(learner, other)).text("by-hand")
+    chosen = words.split("Choices between files")[1].split("Shortcuts")[0]
+    assert "a old/day1.py was not: 'new/day1.py' was taken, which is later" in chosen
+    assert "b day1.py" not in chosen
+    assert "Choices between files" not in report(made_up.graded(other)).text("by-hand")
+
+
 def test_by_hand(report, made_up):
     """Shortcuts and pairs are listed, as what they are: no verdict."""
     learner = made_up.learner("a")

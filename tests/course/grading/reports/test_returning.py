@@ -55,3 +55,21 @@ def test_who_gets_nothing_back(returned, made_up):
 def test_a_folder_of_folders_is_handed_back_by_hand(returned, made_up):
     """Where no system wants a zip, there is none."""
     assert returned(made_up.learner("a"), a=Download("", "")) == {}
+
+
+def test_what_may_be_anothers_is_in_no_gradebook(returned, made_up, tmp_path):
+    """A submission of which it is not clear whose it is is named, and read in by no other system."""
+    found = returned(
+        made_up.learner("a_12"),
+        made_up.learner("unclear: a_12_3_b_4_5_x.zip"),
+        **{
+            "a_12": Download("Canvas", "a_12_2_feedback.html"),
+            "unclear: a_12_3_b_4_5_x.zip": Download("Canvas", "", ("a_12", "a_12_3_b_4")),
+        },
+    )
+    assert found["feedback_canvas.zip"][1] == []
+    for table in ("canvas", "moodle", "nbgrader"):
+        text = (tmp_path / f"{table}.csv").read_text(encoding="utf-8")
+        assert ("unclear" in text, "a" in text) == (False, True)
+    assert "unclear: a_12_3_b_4_5_x.zip" in (tmp_path / "grades.csv").read_text(encoding="utf-8")
+    assert "Whose is it?" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -97,7 +97,7 @@ def test_moodle(tables, made_up):
             "Maximum Grade": "3",
             "Grade can be changed": "Yes",
             "Last modified (submission)": "-",
-            "Last modified (grade)": "-",
+            "Last modified (grade)": graded.when.strftime("%Y-%m-%d %H:%M UTC"),
         }
     ]
 

@@ -1,0 +1,101 @@
+"""One submission graded: what is said of it beside the verdicts."""
+
+import io
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from course.grading import command, job
+from course.grading.gradebook import GRADED, UNSEEN, LearnerResult, Shortcut
+from course.grading.job import Grader, Plan
+from course.grading.submissions import Source
+from course.grading.taking import Taken
+from course.workers.checking import not_observed
+from course.workers.worker import TimedOut
+
+DAY2 = "day02_attention.py"
+
+
+class Scripted:
+    """A worker that answers every request alike, or raises."""
+
+    def __init__(self, outcome):
+        self.outcome = outcome
+        self.ended = False
+
+    def ask(self, request, files):
+        pass
+
+    def hear(self, *limits):
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome, {}
+
+    def end(self):
+        self.ended = True
+
+
+@pytest.fixture
+def grader():
+    grader = Grader(Plan((2,), 5, "cpu", True, "edition"))
+    yield grader
+    grader.close()
+
+
+def looked_through(grader, outcome):
+    worker = Scripted(outcome)
+    seat = SimpleNamespace(take=lambda torch_on: worker, give_back=lambda worker: "")
+    return grader._analyse({DAY2: b"x = 1"}, seat)
+
+
+FOUND = {"file": DAY2, "shortcuts": [[3, "gc"]], "fingerprints": [1, 2], "unseen": False}
+UNSEEN_ON_DAY_2 = Shortcut(2, 0, UNSEEN)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "review"),
+    [
+        (FOUND, [Shortcut(2, 3, "gc")]),
+        (FOUND | {"unseen": True, "shortcuts": []}, [UNSEEN_ON_DAY_2]),
+        (TimedOut("60,000 definitions"), [UNSEEN_ON_DAY_2]),
+        ({"file": DAY2}, [UNSEEN_ON_DAY_2]),
+        (
+            FOUND | {"fingerprints": list(range(job.MOST_FINGERPRINTS + 1))},
+            [UNSEEN_ON_DAY_2, Shortcut(2, 3, "gc")],
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_looked_through_is_reported(grader, outcome, review):
+    """Whether it says so, takes too long or says too much: it is for review, before all else."""
+    found, _ = looked_through(grader, outcome)
+    assert found == review
+    assert LearnerResult("ada", GRADED, review=found).unseen == (UNSEEN_ON_DAY_2 in review)
+
+
+def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
+    """The last lines of the command name them, where there are any."""
+    said = []
+    for unseen in (0, 2):
+        console = Console(file=io.StringIO(), width=200)
+        command._conclude(console, tmp_path, Counter({GRADED: 5}), unseen)
+        said.append(console.file.getvalue().splitlines()[0])
+    assert said == ["5 graded.", "5 graded, 2 with files that could not be looked through."]
+
+
+def test_a_submission_has_so_many_runs_for_all_its_days(monkeypatch):
+    """What one day's diagnosis took of the grader's time is not there for the next."""
+    grader = Grader(Plan((1, 2, 3), 5, "cpu", True, "edition"))
+    given = []
+
+    def judge_day(judge, files, seat, most_runs):
+        given.append(most_runs)
+        return not_observed(judge, "not_started", ""), 250
+
+    monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
+    monkeypatch.setattr(grader, "_analyse", lambda files, seat: ([], {}))
+    monkeypatch.setattr(grader, "_day", judge_day)
+    grader.grade(Source("ada", (), ()))
+    grader.close()
+    assert given == [job.MOST_RUNS, job.MOST_RUNS - 250, job.MOST_RUNS - 500]
