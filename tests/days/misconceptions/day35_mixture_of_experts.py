@@ -164,6 +164,10 @@ MISCONCEPTIONS = [
     *of(
         "MixtureOfExperts",
         {
+            "capacity_ignored": (
+                "`capacity_factor` changes nothing: every expert takes all tokens that chose it, as in Mixtral. Where a capacity is given, an expert takes the first ones and drops the rest.",
+                {"self.capacity_factor is not None": "False"},
+            ),
             "capacity_of_the_first_call": (
                 "You work out the capacity once and keep it. It follows from the tokens of each call.",
                 {"capacity = math.ceil(_)": "capacity = self.__dict__.setdefault('most', math.ceil(_))"},

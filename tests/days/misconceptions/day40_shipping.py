@@ -30,10 +30,6 @@ MISCONCEPTIONS = [
                 "You take rows of small weights for rows of zeros. Only below the smallest normal number, 10⁻³⁸ in float32, does a scale become 1.",
                 {"scale < ...": "scale < 1e-8"},
             ),
-            "scale_through_halves": (
-                "Your scale is float32, but it was computed in half precision and has only its digits. Widen the weights first.",
-                {"scale = _ / 127": "scale = (_ / 127).to(weight.dtype).to(wide.dtype)"},
-            ),
             # --- whose scale it is
             "scale_of_the_whole_matrix": (
                 "You have one scale for the whole matrix. One large weight somewhere then makes the steps wide for all rows. Each row has a scale of its own.",
