@@ -7,23 +7,21 @@ MISCONCEPTIONS = of(
     {
         # --- the scores
         "not_scaled": (
-            "Your weights are those you get when the scores are not divided by √d_k. A dot product of two vectors of d_k random numbers has a standard "
-            "deviation of √d_k. Without the division, the softmax saturates as vectors get wider.",
+            "You do not divide the scores by √d_k. A dot product of two random vectors of width d_k has a standard deviation of √d_k, so without the "
+            "division the softmax saturates for wide vectors.",
             {"scores / ...": "scores"},
         ),
         "scaled_by_d_k": (
-            "Your scores are divided by d_k itself, or twice by its square root, which comes to the same. Divide by the square root, once (eq. 1): it is the "
-            "standard deviation of a dot product of d_k terms. Dividing by more makes all weights nearly equal.",
+            "You divide the scores by d_k, or twice by its square root. Divide by the square root, once (eq. 1): it is the standard deviation of a dot "
+            "product of d_k terms. Dividing by more makes all weights nearly equal.",
             {"math.sqrt(_)": "_"},
         ),
         "scaled_by_time": (
-            "Your scores are divided by the square root of the number of keys. The scale belongs to the width of the vectors, the last axis of the query, not "
-            "to the length of the sequence.",
+            "You divide the scores by the square root of the number of keys. Use the width of the vectors, the last axis of the query.",
             {"query.size(-1)": "key.size(-2)"},
         ),
         "scaled_by_value_width": (
-            "Your scores are divided by √d_v, the width of the values. Scores are dot products of queries and keys: it is their width, d_k, that counts, and "
-            "the two need not be equal.",
+            "You divide the scores by √d_v, the width of the values. Scores are dot products of queries and keys, so use their width, d_k.",
             {"query.size": "value.size"},
         ),
         "scaled_by_query_length": (
@@ -32,17 +30,16 @@ MISCONCEPTIONS = of(
             {"query.size(-1)": "query.size(-2)"},
         ),
         "scaled_by_axis_one": (
-            "Your scores are divided by the square root of the size of axis 1. That is d_k for a single sequence only; with a batch it is the length, with "
-            "heads their number. Count from the end.",
+            "You divide the scores by the square root of the size of axis 1. That is d_k only for a single sequence; with a batch it is the length, and "
+            "with heads the number of heads. Count from the end.",
             {"query.size(-1)": "query.size(1)"},
         ),
         "scaled_up": (
-            "Your scores are multiplied by √d_k instead of divided by it, which makes the softmax pick one key.",
+            "You multiply the scores by √d_k instead of dividing by it, so the softmax picks a single key.",
             {"scores / _": "scores * _"},
         ),
         "scaled_after_softmax": (
-            "Your scale comes after the softmax: the weights are divided by √d_k, and no longer sum to 1. The *scores* are divided, so that they are not too "
-            "far apart for a softmax.",
+            "You divide the weights by √d_k, so they no longer sum to 1. Divide the *scores*, before the softmax.",
             {"scores / ...": "scores", "3: weights = _": "weights = _ / math.sqrt(query.size(-1))"},
         ),
         "root_in_float32": (
@@ -136,8 +133,8 @@ MISCONCEPTIONS = of(
             {"2: scores = _": "mask = mask.unsqueeze(1)\nscores = _"},
         ),
         "mask_as_an_index": (
-            "You write into the scores at the places that an index by the mask picks out. An index has to have the scores' own shape; a mask here may have "
-            "axes of length 1, or fewer axes, and is to broadcast.",
+            "You use the mask as an index into the scores. An index must have the same shape as the scores, but a mask may have axes of length 1 or fewer "
+            "axes and must broadcast.",
             {"2: scores = ...": "scores[~mask] = torch.finfo(wide).min"},
         ),
         "mask_ignored": (
@@ -146,13 +143,13 @@ MISCONCEPTIONS = of(
             {"2: scores = ...": "scores = scores", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "mask_inverted": (
-            "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to* here, as in "
-            "`scaled_dot_product_attention`; in `nn.MultiheadAttention` True hides, and `masked_fill` fills where it is given True.",
+            "Your mask is inverted: it hides the keys that may be attended to. True means *may be attended to* here, as in "
+            "`scaled_dot_product_attention`. In `nn.MultiheadAttention` True hides, and `masked_fill` overwrites where its flags are True.",
             {"2: ~mask": "mask", "4: ~mask": "mask"},
         ),
         "mask_inverted_once": (
-            "You fill the scores where the mask is True, and True means *may be attended to*: the permitted keys get the lowest score. Setting the forbidden "
-            "weights to 0 afterwards then leaves nothing.",
+            "You overwrite the scores where the mask is True, and True means *may be attended to*. So the allowed keys get the lowest score, and nothing "
+            "remains after you set the masked weights to 0.",
             {"2: ~mask": "mask"},
         ),
         "mask_inverted_and_lowest_in_halves": (
@@ -173,13 +170,12 @@ MISCONCEPTIONS = of(
             },
         ),
         "mask_after_softmax": (
-            "Your mask sets weights to 0 after the softmax, so what is left no longer sums to 1: the hidden keys took their share first. Hide the scores "
-            "before the softmax.",
+            "You set masked weights to 0 after the softmax, so the remaining weights no longer sum to 1. Mask the scores before the softmax.",
             {"2: scores = ...": "scores = scores"},
         ),
         "renormalised": (
-            "Your mask sets weights to 0 after the softmax, and you divide what is left by its sum. True on paper; but a hidden key with a high score has left "
-            "the others so little that it rounded to 0. Hide the scores before the softmax.",
+            "You set masked weights to 0 after the softmax and divide the remaining weights by their sum. This is right on paper, but if a masked key has "
+            "a high score, the other weights have been rounded to 0. Mask the scores before the softmax.",
             {
                 "2: scores = ...": "scores = scores",
                 "weights = weights.masked_fill(~mask, 0.0)": "weights = weights.masked_fill(~mask, 0.0)\n"
@@ -192,23 +188,23 @@ MISCONCEPTIONS = of(
             {"torch.finfo(wide).min": "0.0", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "mask_multiplied": (
-            "A forbidden key has the score 0 when your softmax begins, whether it was set or multiplied to it, and takes a share with it: exp(0) = 1. You set "
-            "its weight to 0 afterwards, but what is left no longer sums to 1.",
+            "A masked key has the score 0 in your softmax and so gets some weight, because exp(0) = 1. You set this weight to 0 afterwards, but the "
+            "remaining weights no longer sum to 1.",
             {"2: scores = ...": "scores = scores * mask"},
         ),
         "one_minus_a_boolean": (
-            "You subtract the mask from 1, as one does where masks are numbers. Here they are boolean, which torch does not subtract: what turns a boolean "
-            "round is `~`. And replace a forbidden score rather than add to it.",
+            "You subtract the mask from 1, which works for masks of numbers. Ours are boolean, and PyTorch does not subtract booleans: invert a boolean "
+            "with `~`. And replace a masked score instead of adding to it.",
             {"2: scores = ...": "scores = scores + (1 - mask) * -1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "mask_added": (
-            "You add the mask to the scores. That is for masks of 0 and −∞; ours are boolean, and True counts as 1 in a sum: a permitted key only becomes e "
-            "times likelier.",
+            "You add the mask to the scores. That works for masks of 0 and −∞. Ours are boolean, and True counts as 1 in a sum, so an allowed key only "
+            "gets e times as much weight.",
             {"2: scores = ...": "scores = scores + mask", "weights.masked_fill(~mask, 0.0)": "weights"},
         ),
         "mask_added_then_zero": (
-            "You add the mask to the scores, where True counts as 1, and set forbidden weights to 0 after the softmax: what is left no longer sums to 1. A "
-            "mask of booleans says which scores to replace, before the softmax.",
+            "You add the mask to the scores, where True counts as 1, and set masked weights to 0 after the softmax, so the remaining weights no longer "
+            "sum to 1. Use the mask to replace scores, before the softmax.",
             {"2: scores = ...": "scores = scores + mask"},
         ),
         "no_scale_and_minus_infinity_in_halves": (
@@ -368,27 +364,27 @@ MISCONCEPTIONS = of(
             {"5: weights = _": "return _ @ value, weights"},
         ),
         "weights_dropped_only_in_return": (
-            "You return the weights after dropout, but mix the values by those before it: dropout changes nothing in the output.",
+            "You return the weights after dropout, but multiply the values by the weights before it, so dropout does not affect the output.",
             {"5: weights = _": "return weights @ value, _"},
         ),
         "dropout_twice": (
-            "`dropout` is called twice: once for the weights you return, once for those the values are mixed by. It draws anew at each call, so the two differ.",
+            "You call `dropout` twice: once for the returned weights, and once for the output. Each call draws different weights to drop, so the two differ.",
             {"weights @ value": "(weights if dropout is None else dropout(weights)) @ value"},
         ),
         "dropped_weights_renormalised": (
-            "You divide the dropped weights by their sum, so that rows sum to 1 again. Dropout has made up for what it took by its factor 1/(1 − p); in "
-            "training a row sums to 1 on average only.",
+            "You divide the dropped weights by their sum, so that rows sum to 1 again. Dropout already compensates with its factor 1/(1 − p); in training "
+            "a row sums to 1 only on average.",
             {"5: weights = _": "weights = _\nweights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-9)"},
         ),
         # --- gradients
         "weights_detached": (
-            "Your results are right, but no gradient reaches query and key: the weights were detached (or computed without gradients) before they mixed the "
-            "values. So what to ask for could never be learnt.",
+            "Your results are right, but no gradient reaches query and key, because you detached the weights or computed them without gradients. Query "
+            "and key could never learn.",
             {"weights @ value": "weights.detach() @ value"},
         ),
         "nothing_recorded": (
-            "Your results are right, but no gradient reaches anything: they were computed under `no_grad`, or from `.data`, or went through NumPy. Autograd "
-            "only knows what tensors do while it watches.",
+            "Your results are right, but no gradient reaches any input: you computed them under `no_grad`, from `.data`, or with NumPy. Autograd records "
+            "only operations on tensors outside `no_grad`.",
             {"return _, weights": "return _.detach(), weights.detach()"},
         ),
         # --- dtypes
@@ -398,23 +394,22 @@ MISCONCEPTIONS = of(
             {"wide = ...": "wide = query.dtype", "scores.softmax(dim=-1)": "scores.softmax(dim=-1, dtype=torch.float32)"},
         ),
         "not_widened": (
-            "The dot products of your queries and keys are taken in half precision, whatever you do with them afterwards. In float16 those of wide vectors "
-            "pass 65504 and are infinite; in bfloat16 a score of 70 has neighbours half a unit away. Widen query and key, and narrow after the softmax.",
+            "You compute the dot products in half precision. In float16 those of wide vectors exceed 65504 and become infinite; in bfloat16 the spacing "
+            "of numbers near 70 is half a unit. Upcast query and key, and cast back after the softmax.",
             {"wide = ...": "wide = query.dtype"},
         ),
         "narrowed_too_early": (
-            "You go back to half precision before the softmax. The scores fit, but are rounded: near 70 a bfloat16 has neighbours half a unit away, and exp "
+            "You cast back to half precision before the softmax. This rounds the scores: near 70 the spacing of bfloat16 numbers is half a unit, and exp "
             "turns half a unit into a factor of 1.6.",
             {"scores.softmax": "scores.to(query.dtype).softmax"},
         ),
         "always_float32": (
-            "You compute in float32 whatever comes in. Halves need that; for float64 it means that half of the digits are gone, even if the dtype is put right "
-            "at the end.",
+            "You always compute in float32. Half precision needs this, but a float64 input loses half of its digits, even if you cast the result back.",
             {"wide = ...": "wide = torch.float32"},
         ),
         "result_in_float32": (
-            "Your output and weights are float32 where the inputs are float16 or bfloat16. Compute in float32, but give back what you were given: the next "
-            "layer's matrices are halves.",
+            "Your output and weights are float32 for inputs in half precision. Compute in float32, but return the dtype of the inputs, which the next "
+            "layer expects.",
             {"weights.to(value.dtype)": "weights", "weights @ value": "weights @ value.to(wide)"},
         ),
         "weights_in_float32": (
@@ -422,8 +417,8 @@ MISCONCEPTIONS = of(
             {"weights.to(value.dtype)": "weights", "weights @ value": "(weights @ value.to(wide)).to(value.dtype)"},
         ),
         "dtypes_mixed": (
-            "Your weights are float32 when they meet values in half precision, and torch multiplies no matrices of two dtypes. After the softmax, go back to "
-            "the dtype that came in.",
+            "Your weights are float32 when you multiply the values in half precision by them, and PyTorch does not multiply matrices of two dtypes. Cast "
+            "the weights back after the softmax.",
             {"weights.to(value.dtype)": "weights"},
         ),
         # --- the result
@@ -432,7 +427,7 @@ MISCONCEPTIONS = of(
             {"return _, weights": "return weights, _"},
         ),
         "output_only": (
-            "You return the output alone. The weights are wanted too, as a pair: (output, weights).",
+            "You return the output alone. Return a pair: (output, weights).",
             {"return _, weights": "return _"},
         ),
     },
