@@ -10,11 +10,11 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from course.checks.arrays import copied, is_array, is_tensor, same
+from course.checks.arrays import PRACTICE, copied, is_array, is_tensor, same
 from course.checks.clock import CLOCK
 from course.checks.draw import Draw
 from course.checks.loading import Check
@@ -56,17 +56,20 @@ def see(
         transform: applied to every input array before the check gets it.
         file: the answer's file name, by which its own lines are told from others in a traceback.
     """
-    inputs = check_inputs(check, seed, device, transform)
-    before = map_arrays(inputs, copied)
-    try:
-        with warnings.catch_warnings(), _seeded(check, seed, device):
-            warnings.simplefilter("ignore")  # an overflow shows in the values, which are compared
-            with CLOCK.started():
-                result = check.function(answer=answer, **inputs)
-            observation = flatten(result)
-    except (Exception, SystemExit) as error:
-        return Seen({}, raised(error, file), exception=error)
-    return Seen(observation, damaged=tuple(_differing(before, inputs)))
+    with _device_there(device):
+        inputs = check_inputs(check, seed, device, transform)
+        before = map_arrays(inputs, copied)
+        try:
+            with warnings.catch_warnings(), _seeded(check, seed, device):
+                warnings.simplefilter(
+                    "ignore"
+                )  # an overflow shows in the values, which are compared
+                with CLOCK.started():
+                    result = check.function(answer=answer, **inputs)
+                observation = flatten(result)
+        except (Exception, SystemExit) as error:
+            return Seen({}, raised(error, file), exception=error)
+        return Seen(observation, damaged=tuple(_differing(before, inputs)))
 
 
 def check_inputs(
@@ -96,6 +99,15 @@ def takes_device(check: Check) -> bool:
     return BUILD in inputs or any(is_tensor(value) for _, value in named_values(inputs))
 
 
+def _device_there(device: str) -> AbstractContextManager[None]:
+    """Within it, torch knows the device."""
+    if device != PRACTICE:
+        return nullcontext()
+    from course.checks import practice  # torch takes a second to import
+
+    return practice.running()
+
+
 @contextmanager
 def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     """Within it, dropout draws what it draws every time, in one thread: a second one would only wait for
@@ -106,9 +118,10 @@ def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     import torch  # a second, which a day in NumPy does not need
 
     threads = torch.get_num_threads()
-    with torch.random.fork_rng([] if device == "cpu" else None):
+    draws_on_cpu = device in ("cpu", PRACTICE)
+    with torch.random.fork_rng([] if draws_on_cpu else None):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
-        if device != "cpu":
+        if not draws_on_cpu:
             torch.manual_seed(seed)
         torch.set_num_threads(1)
         try:
