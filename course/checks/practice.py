@@ -26,6 +26,7 @@ from torch.utils import backend_registration
 from torch.utils._mode_utils import no_dispatch
 
 NAME, DEVICE = "practice", "practice:0"
+CAN_BE_HAD = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
 
 TWO_DEVICES = (
     "Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
@@ -283,7 +284,7 @@ _LIBRARIES: list[Any] = []  # what is registered lives as long as they do
 
 @functools.cache
 def register() -> None:
-    """Make the device known to torch."""
+    """Make the device known to torch, which has to be before the process's first backward pass."""
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
     every, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from course.checks.arrays import PRACTICE, copied, is_array, is_tensor, same
 from course.checks.clock import CLOCK
 from course.checks.draw import Draw
-from course.checks.loading import Check
+from course.checks.loading import CORE, Check
 from course.checks.observation import Observation, Raised, flatten
 from course.checks.raising import raised
 
@@ -106,6 +106,20 @@ def _device_there(device: str) -> AbstractContextManager[None]:
     from course.checks import practice  # torch takes a second to import
 
     return practice.running()
+
+
+def observed_there(checks: Sequence[Check]) -> set[str]:
+    """The names of the checks that are observed on the practice GPU without being asked: of each exercise the
+    first of its core that takes tensors, and those that are marked."""
+    if not any(check.tensors for check in checks):
+        return set()
+    from course.checks.tensors import missing_device  # torch takes a second to import
+
+    if missing_device(PRACTICE):
+        return set()
+    told = [check for check in checks if takes_device(check)]
+    first = {check.exercise: check.name for check in reversed(told) if check.tier == CORE}
+    return {*first.values(), *(check.name for check in told if check.on_devices)}
 
 
 @contextmanager

@@ -43,7 +43,7 @@ from course.judging.results import DayResult
 from course.judging.vocabulary import KNOWN_MESSAGES
 from course.workers.checking import Answer, as_leaves, check_seated, not_observed
 from course.workers.seat import WAITING, Seat
-from course.workers.worker import Worker, WorkerStopped
+from course.workers.worker import Worker, WorkerStopped, exhaust
 
 COMPUTING = (
     20.0  # seconds of CPU time that a submission may take for a day, before no more days run
@@ -309,7 +309,8 @@ class Grader:
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
         checked = check_seated(judge, answer, seat)
         if self._plan.feedback == Feedback.verdict:
-            return checked.verdict.without_words()
+            exhaust(checked.run_there())
+            return checked.result.without_words()
         return checked.look_in_batch()
 
     def _path(self, name: str) -> str:

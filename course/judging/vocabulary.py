@@ -22,7 +22,7 @@ CONTAINER = re.compile(r"(tuple|list|dict) of \d{1,3}")
 OTHER_TYPE = "something of another type"
 DTYPES = CARRIED | {"bfloat16", "complex64", "complex128", "object"}
 OTHER_DTYPE = "another dtype"
-DEVICES = {"cpu", "cuda", "mps"}
+DEVICES = {"cpu", "cuda", "mps", "practice"}
 OTHER_DEVICE = "another device"
 MOST_SIZES, LARGEST_SIZE = 5, 999  # of a shape that is told
 
