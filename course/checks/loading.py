@@ -62,6 +62,8 @@ class Check(Outline):
     """Whether its fixtures draw tensors."""
     constant: dict[str, str] = field(default_factory=dict)
     """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
+    real_devices: str = ""
+    """Why it is not run on the practice GPU (declared by `@pytest.mark.real_devices`); empty if it is."""
     on_devices: bool = False
     """Whether it tells wrong answers about devices (declared by `@pytest.mark.on_devices`)."""
 
@@ -98,6 +100,9 @@ def load_checks(day: Day) -> list[Check]:
                         module=module,
                         tensors=day.uses_torch,
                         constant=constant,
+                        real_devices=next(
+                            (mark.args[0] for mark in _marks(function, "real_devices")), ""
+                        ),
                         on_devices=bool(_marks(function, "on_devices")),
                     )
                 )

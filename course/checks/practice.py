@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,6 +55,11 @@ NARROW = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "scaled_dot_produ
 WIDE = ("softmax.int", "log_softmax.int", "layer_norm", "cross_entropy_loss", "nll_loss", "exp")
 
 
+# What was refused within a backward pass. On its way through autograd an exception would end the process,
+# because torch calls the device's guard, which is Python, while it is set. So `_Rules` raises it afterwards.
+_IN_BACKWARD: list[Exception] = []
+
+
 class Practice(Tensor):
     """A tensor on the practice GPU."""
 
@@ -78,7 +84,13 @@ class Practice(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _computed(function, *args, **(kwargs or {}))
+        try:
+            return _computed(function, *args, **(kwargs or {}))
+        except Exception as error:
+            if sys._getframe(1).f_code.co_name != "_engine_run_backward":
+                raise
+            _IN_BACKWARD.append(error)
+            return None
 
     # --- What torch asks of a tensor in Python, and not of its operations
 
@@ -244,7 +256,11 @@ class _Generator(metaclass=_Either):
 
 class _Rules(TorchFunctionMode):
     """Within it, a generator draws on its own device, a CPU parameter can be given data on the device, and
-    memory can be pinned."""
+    memory can be pinned. Each CPU tensor keeps the line of the answer that made it."""
+
+    def __init__(self, file: str | None) -> None:
+        super().__init__()
+        self._file = file
 
     def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -255,13 +271,37 @@ class _Rules(TorchFunctionMode):
             if isinstance(new, Practice) and not isinstance(old, Practice):
                 made_of = old.requires_grad, isinstance(old, nn.Parameter)
                 return torch.utils.swap_tensors(old, _rebuilt(new.values, *made_of))
-        result = function(*args, **kwargs)
+        result, failure = None, None
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            failure = error
+        if _IN_BACKWARD:
+            failure = _IN_BACKWARD[0]
+            _IN_BACKWARD.clear()
+        if failure is not None:
+            lines = _lines_of_cpu_tensors((args, list(kwargs.values())))
+            if lines and str(failure) == TWO_DEVICES.format(DEVICE, "cpu"):
+                failure.cpu_line = lines[0]
+            raise failure
+        if type(result) is Tensor and self._file is not None:
+            here = sys._getframe(1)
+            while here is not None and here.f_code.co_filename != self._file:
+                here = here.f_back
+            made = _lines_of_cpu_tensors((args, list(kwargs.values())))
+            result.cpu_line = made[0] if made else here and (here.f_lineno, here.f_code)
         generator = kwargs.get("generator")
         if generator is not None and isinstance(result, Tensor):
             kinds = result.device.type, generator.device.type
             if kinds[0] != kinds[1]:
                 raise RuntimeError(GENERATOR.format(*kinds))
         return result
+
+
+def _lines_of_cpu_tensors(arguments: Any) -> list[Any]:
+    """Where the answer made each CPU tensor among the arguments, as far as that is known."""
+    lines = (vars(one).get("cpu_line") for one in _tensors(arguments))
+    return [line for line in lines if line is not None]
 
 
 # --- The device -----------------------------------------------------------------------------------
@@ -284,7 +324,7 @@ _LIBRARIES: list[Any] = []  # what is registered lives as long as they do
 
 @functools.cache
 def register() -> None:
-    """Make the device known to torch, which has to be before the process's first backward pass."""
+    """Make the device known to torch."""
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
     every, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
@@ -303,15 +343,20 @@ def _operation(name: str) -> Any:
 
 
 @contextmanager
-def running() -> Iterator[None]:
+def running(file: str | None = None) -> Iterator[None]:
     """Within it, the device is torch's accelerator and has generators, and `Module.to` keeps parameters the
-    objects that they are: tied ones stay tied."""
+    objects that they are: tied ones stay tied.
+
+    Args:
+        file: the answer's, of whose lines it is noted where they make CPU tensors.
+    """
     register()
     swaps = torch.__future__.get_swap_module_params_on_conversion()
     torch.practice.available, torch.Generator = True, _Generator
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
-        with _Rules():
+        # In a thread of the device's own, as autograd has for each, an exception would end the process.
+        with _Rules(file), torch.autograd.set_multithreading_enabled(False):
             yield
     finally:
         torch.practice.available, torch.Generator = False, _GENERATOR

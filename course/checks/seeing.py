@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from course.checks.arrays import PRACTICE, copied, is_array, is_tensor, same
 from course.checks.clock import CLOCK
 from course.checks.draw import Draw
-from course.checks.loading import CORE, Check
+from course.checks.loading import Check
 from course.checks.observation import Observation, Raised, flatten
 from course.checks.raising import raised
 
@@ -56,7 +56,7 @@ def see(
         transform: applied to every input array before the check gets it.
         file: the answer's file name, by which its own lines are told from others in a traceback.
     """
-    with _device_there(device):
+    with _device_there(device, file):
         inputs = check_inputs(check, seed, device, transform)
         before = map_arrays(inputs, copied)
         try:
@@ -95,31 +95,22 @@ def takes_device(check: Check) -> bool:
     """Whether a check has anything that can lie on a GPU: NumPy's arrays, numbers and words cannot."""
     if not check.tensors:
         return False
-    inputs = check_inputs(check, seed=0)
-    return BUILD in inputs or any(is_tensor(value) for _, value in named_values(inputs))
+    wants = inspect.signature(check.function).parameters
+    return BUILD in wants or takes_tensors(check)
 
 
-def _device_there(device: str) -> AbstractContextManager[None]:
+def takes_tensors(check: Check) -> bool:
+    """Whether any of a check's inputs is a tensor."""
+    return any(is_tensor(value) for _, value in named_values(check_inputs(check, seed=0)))
+
+
+def _device_there(device: str, file: str | None) -> AbstractContextManager[None]:
     """Within it, torch knows the device."""
     if device != PRACTICE:
         return nullcontext()
     from course.checks import practice  # torch takes a second to import
 
-    return practice.running()
-
-
-def observed_there(checks: Sequence[Check]) -> set[str]:
-    """The names of the checks that are observed on the practice GPU without being asked: of each exercise the
-    first of its core that takes tensors, and those that are marked."""
-    if not any(check.tensors for check in checks):
-        return set()
-    from course.checks.tensors import missing_device  # torch takes a second to import
-
-    if missing_device(PRACTICE):
-        return set()
-    told = [check for check in checks if takes_device(check)]
-    first = {check.exercise: check.name for check in reversed(told) if check.tier == CORE}
-    return {*first.values(), *(check.name for check in told if check.on_devices)}
+    return practice.running(file)
 
 
 @contextmanager

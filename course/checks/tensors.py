@@ -123,7 +123,3 @@ def missing_device(device: str) -> str | None:
     if device == PRACTICE and not practice.CAN_BE_HAD:
         return f"torch {torch.__version__} knows no devices written in Python"
     return None
-
-
-if practice.CAN_BE_HAD:  # before the first backward pass, at which autograd counts the devices
-    practice.register()

@@ -98,8 +98,16 @@ class Judge:
         from course.checks.tensors import missing_device  # torch takes a second to import
 
         reason = missing_device(self.device)
-        skipped = Outcome(None, "skipped", f"Skipped: {reason}.")
-        return {check.name: skipped for check in stopped if reason}
+        reasons = {
+            check.name: reason
+            or (self._truth.check(check).real_devices if self.device == PRACTICE else "")
+            for check in stopped
+        }
+        return {
+            name: Outcome(None, "skipped", f"Skipped: {why}.")
+            for name, why in reasons.items()
+            if why
+        }
 
     @property
     def misconceptions(self) -> list[Misconception]:

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
-from course.checks.arrays import eps_of
-from course.checks.loading import Check, Outline, load_checks
+from course.checks.arrays import PRACTICE, eps_of
+from course.checks.loading import CORE, Check, Outline, load_checks
 from course.checks.observation import Observation, Raised
-from course.checks.seeing import Seen, observed_there, see
+from course.checks.seeing import Seen, see, takes_tensors
 from course.curriculum import Day
 from course.judging.comparison import identical, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
@@ -76,7 +76,7 @@ class Truth:
         frames = self._kept.read(CHECKS)
         if frames is None:
             checks = list(self._load().values())
-            there = observed_there(checks)
+            there = self._observed_there(checks)
             told = [check.as_json() | {"there": check.name in there} for check in checks]
             frames = [({"checks": told}, {})]
             self._kept.add(CHECKS, frames)
@@ -164,6 +164,29 @@ class Truth:
         """Let go of modules with several mistakes: of those there are too many to keep."""
         for mistakes in [mistakes for mistakes in self._modules if len(mistakes) > 1]:
             del self._modules[mistakes]
+
+    def _observed_there(self, checks: Sequence[Check]) -> set[str]:
+        """The names of the checks that are observed on the practice GPU without being asked.
+
+        Of each exercise they are those that are marked, with their first parameters; where none is, the first
+        of its core that takes tensors, and in which the reference returns one that is there.
+        """
+        if not self._day.uses_torch:
+            return set()
+        from course.checks.tensors import missing_device  # torch takes a second to import
+
+        if missing_device(PRACTICE):
+            return set()
+        marked = {check.function: check for check in reversed(checks) if check.on_devices}
+        chosen = {(check.exercise, check.name) for check in marked.values()}
+        left = set(self._day.exercises) - {exercise for exercise, _ in chosen}
+        for check in checks:
+            if check.exercise in left and check.tier == CORE and takes_tensors(check):
+                seen = see(check, self._module(()), self._seed, PRACTICE)
+                if any(leaf.device == PRACTICE for leaf in seen.observation.values()):
+                    chosen.add((check.exercise, check.name))
+                    left.remove(check.exercise)
+        return {name for _, name in chosen}
 
     def _load(self) -> dict[str, Check]:
         if not self._runnable:
@@ -259,7 +282,7 @@ def _wrong_of(frames: Frames, right: Expected) -> dict[str, Sighting]:
 def _message(expected: Expected) -> dict[str, Any]:
     seen = expected.seen
     return {
-        "raised": asdict(seen.raised) | {"frames": []} if seen.raised else None,
+        "raised": asdict(seen.raised) | {"frames": [], "cpu_line": []} if seen.raised else None,
         "damaged": list(seen.damaged),
         "tolerance": dict(expected.tolerance),
         "inputs": expected.inputs,

@@ -321,9 +321,9 @@ def test_parameters(answer, config_of_either, gated):
 
 
 @pytest.mark.watertight("what is saved has to load into another's model, key by key")
-def test_state_dict(answer, config, pair):
+def test_state_dict(answer, config, pair, device):
     """After a call as before, the state dict holds the parameters and nothing else."""
-    model = answer.T5(config)
+    model = answer.T5(config).to(device)
     model(**pair)
     return {name: str(tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
 

@@ -1,6 +1,6 @@
 """Day 10: what goes wrong with the feed-forward network, the embeddings, and the positions."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 DROPOUT_IN_EVALUATION = (
     "Your dropout goes on in evaluation. `F.dropout` drops unless it is told that this is no training; a module of `nn.Dropout` is told by `train()` "
@@ -432,6 +432,19 @@ MISCONCEPTIONS = [
             "whole_tokens_dropped": (
                 "You drop all features of a token, or none. Each feature has a chance of its own; a token that is hit would be missing from the sentence.",
                 {"return self.dropout(_)": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn kept * _"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "PositionalEncoding",
+        {
+            "table_beside_the_buffer": (
+                "You add a tensor that is a plain attribute. `module.to(device)` moves parameters and buffers and nothing else, so this one stays on the CPU. Add the buffer itself.",
+                {
+                    "self.register_buffer('pe', table.unsqueeze(0), persistent=False)": "self.register_buffer('pe', table.unsqueeze(0), persistent=False)\nself.table = self.pe",
+                    "x + self.pe[...]": "x + self.table[:, :x.size(1)].to(x.dtype)",
+                },
             ),
         },
     ),
