@@ -30,7 +30,8 @@ NAME, DEVICE = "practice", "practice:0"
 CAN_BE_HAD = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
 
 TWO_DEVICES = (
-    "Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
+    "Expected all tensors to be on the same device, "
+    f"but found at least two devices, {DEVICE} and cpu!"
 )
 INDICES = "indices should be either on cpu or on the same device as the indexed tensor ({})"
 GENERATOR = "Expected a '{}' device type for generator but found '{}'"
@@ -189,7 +190,9 @@ def _refuse_two_devices(function: Any, name: str, args: Any, tensors: list[Tenso
     fixed += args[1:2] if name.startswith("masked_fill") else []  # and a mask
     for one in foreign:
         if not takes_numbers or one.dim() > 0 or any(one is other for other in fixed):
-            raise RuntimeError(TWO_DEVICES.format(DEVICE, "cpu"))
+            kind = str(one.dtype).removeprefix("torch.")
+            what = f"The CPU tensor is {kind} of shape {tuple(one.shape)}, given to `{name}`."
+            raise RuntimeError(f"{TWO_DEVICES}\n{what}")
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
@@ -281,7 +284,7 @@ class _Rules(TorchFunctionMode):
             _IN_BACKWARD.clear()
         if failure is not None:
             lines = _lines_of_cpu_tensors((args, list(kwargs.values())))
-            if lines and str(failure) == TWO_DEVICES.format(DEVICE, "cpu"):
+            if lines and str(failure).startswith(TWO_DEVICES):
                 failure.cpu_line = lines[0]
             raise failure
         if type(result) is Tensor and self._file is not None:

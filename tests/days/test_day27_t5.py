@@ -254,6 +254,7 @@ def listed(names):
 # --- relative_position_bucket ---------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 @pytest.mark.parametrize("bidirectional", BOTH_WAYS)
 def test_near(answer, near, bidirectional):
     """A short distance has a bucket of its own; if keys may be later, they have the other half of them."""
@@ -331,6 +332,7 @@ def test_state_dict(answer, config, pair, device):
 # --- T5: the encoder ------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 @pytest.mark.parametrize("shape", ["None", "B 1 S", "1 1 S"])
 def test_encode(answer, build, config, pair, source_mask, shape):
     """The source is looked up and goes through the encoder, whose heads add a bias for each distance."""
@@ -341,6 +343,7 @@ def test_encode(answer, build, config, pair, source_mask, shape):
 # --- T5: the decoder ------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 @pytest.mark.parametrize("shape", ["None", "B 1 T", "1 1 T", "B T T", "1 T T"])
 def test_decode(answer, build, config, pair, memory, target_mask, shape):
     """The target is looked up and goes through the decoder: its past by distance, the memory without."""

@@ -488,13 +488,9 @@ MISCONCEPTIONS = [
                 "You look for the special ids in a tensor on the CPU, and the tokens may be on a GPU. `torch.tensor` takes `device=tokens.device`.",
                 {"torch.tensor(_, dtype=tokens.dtype, device=tokens.device)": "torch.tensor(_, dtype=tokens.dtype)"},
             ),
-            "choice_drawn_on_the_cpu": (
-                "You draw on the CPU which tokens are chosen, while the tokens may be on a GPU. `torch.rand` takes `device=tokens.device`, and a generator of a GPU needs it.",
+            "drawn_on_the_cpu": (
+                "You draw random numbers on the CPU, while the tokens may be on a GPU. `torch.rand` takes `device=tokens.device`, and a generator of a GPU needs it.",
                 {"draw = ...": "draw = torch.rand(tokens.shape, generator=generator)"},
-            ),
-            "fate_drawn_on_the_cpu": (
-                "You draw on the CPU what becomes of the chosen tokens, which may be on a GPU. `torch.rand` takes `device=tokens.device`, and a generator of a GPU needs it.",
-                {"fate = ...": "fate = torch.rand(tokens.shape, generator=generator)"},
             ),
         },
     ),

@@ -283,7 +283,7 @@ MISCONCEPTIONS = [
         {
             "sum_made_on_the_cpu": (
                 "You add the chosen tokens' gain into a tensor on the CPU. Add it to `x`, or to what `torch.zeros_like(x)` makes.",
-                {"x.scatter_add(1, index, gain)": "x + torch.zeros(x.shape, dtype=x.dtype).scatter_add(1, index, gain)"},
+                {"x.scatter_add(1, index, gain)": "x + gain.new_zeros(x.shape, device='cpu').scatter_add(1, index, gain)"},
             ),
         },
     ),

@@ -1,6 +1,6 @@
 """Day 40: what goes wrong with eight bits: whose scale, which marks, what is kept, what overflows."""
 
-from course.judging.misconceptions import of, on_devices
+from course.judging.misconceptions import of
 
 MISCONCEPTIONS = [
     *of(
@@ -259,19 +259,6 @@ MISCONCEPTIONS = [
             "output_in_the_dtype_of_the_scale": (
                 "Your output has the dtype of the scale. It has that of the inputs, whatever the scale's is.",
                 {"2: x.dtype": "self.scale.dtype"},
-            ),
-        },
-    ),
-    # --- right on the CPU, and wrong on a GPU
-    *on_devices(
-        "QuantizedLinear",
-        {
-            "scale_beside_the_buffer": (
-                "You multiply by a tensor that is a plain attribute. `module.to(device)` moves parameters and buffers and nothing else, so this one stays behind. Multiply by the buffer itself.",
-                {
-                    "self.register_buffer('scale', scale)": "self.register_buffer('scale', scale)\nself.factor = scale",
-                    "self.scale.to(wide)": "self.factor.to(wide)",
-                },
             ),
         },
     ),
