@@ -440,7 +440,7 @@ MISCONCEPTIONS = [
         "PositionalEncoding",
         {
             "table_beside_the_buffer": (
-                "You add a tensor that is a plain attribute. `module.to(device)` moves parameters and buffers and nothing else, so this one stays on the CPU. Add the buffer itself.",
+                "You add positions that are on the CPU, wherever `x` is. `module.to(device)` moves parameters and buffers and nothing else: add the buffer `pe` itself.",
                 {
                     "self.register_buffer('pe', table.unsqueeze(0), persistent=False)": "self.register_buffer('pe', table.unsqueeze(0), persistent=False)\nself.table = self.pe",
                     "x + self.pe[...]": "x + self.table[:, :x.size(1)].to(x.dtype)",
