@@ -318,6 +318,12 @@ class _Module(backend_registration._DummyBackendModule):
     def is_available(self) -> bool:
         return self.available
 
+    def get_rng_state(self, _: Any = DEVICE) -> Tensor:
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: Tensor, _: Any = DEVICE) -> None:
+        torch.set_rng_state(state)
+
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
         return [torch.float16, torch.bfloat16]
 

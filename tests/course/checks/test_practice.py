@@ -258,6 +258,17 @@ def test_generators(device):
     assert torch.empty(2, device=device).normal_(generator=generator).device.type == device
 
 
+def test_random_state_is_forked(device):
+    """What is drawn within `fork_rng` leaves no trace."""
+    before = torch.rand(2, device=device, generator=None)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        first = torch.rand(2, device=device)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(2, device=device), first)
+    assert not torch.equal(before, first)
+
+
 def test_model_is_the_cpus():
     """Outputs, gradients and a step of Adam are the CPU's to the last bit, dropout included."""
     model = make_model(11, 11, n=2, d_model=16, d_ff=32, h=2, dropout=0.1)
