@@ -124,7 +124,8 @@ def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
 
     threads = torch.get_num_threads()
     draws_on_cpu = device in ("cpu", PRACTICE)
-    devices, kind = ([], "cuda") if draws_on_cpu else (None, device)
+    devices: list[int] | None = [] if draws_on_cpu else None
+    kind = "cuda" if draws_on_cpu else device
     with torch.random.fork_rng(devices, device_type=kind):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
         if not draws_on_cpu:
