@@ -231,7 +231,7 @@ def command(*arguments, **how):
         (["--days", "0"], "no day 0"),
         (["--days", "1-99"], "no day 41"),
         (["--days", "first"], "'first' is no day"),
-        (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps are known"),
+        (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps, practice are known"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
         (["--watertight", "1.1"], "'1.1' is no share"),
         (["--watertight", "nan"], "'nan' is no share"),
