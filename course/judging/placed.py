@@ -57,6 +57,9 @@ class Placed(Truth):
             self._right[check.name] = replace(right, seen=self.glance(check))
         return self._right[check.name]
 
+    def _add_right(self, check: Outline, right: Expected) -> None:
+        """The recording has what is seen on the CPU."""
+
     def _observed(self, check: Outline) -> Seen:
         """What the reference sees there, whose places are then known."""
         seen = self._run(check, ())

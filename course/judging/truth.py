@@ -156,9 +156,12 @@ class Truth:
             for one in self.misconceptions:
                 self.wrong(check, one)
             right = self.right(check)
-            self._kept.add(RIGHT.format(check.name), _of_right(right))
+            self._add_right(check, right)
             wrong = _of_wrong(self._wrong.get(check.name, {}), right.seen)
             self._kept.add(self.ALL.format(check.name), wrong)
+
+    def _add_right(self, check: Outline, right: Expected) -> None:
+        self._kept.add(RIGHT.format(check.name), _of_right(right))
 
     def forget(self) -> None:
         """Let go of modules with several mistakes: of those there are too many to keep."""
