@@ -8,8 +8,14 @@ from course.checks.answers import read_answer
 from course.checks.arrays import PRACTICE
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS
+from course.judging.comparison import is_same
 from course.judging.judge import Judge
+from course.judging.kept import Kept
+from course.judging.misconceptions import load_misconceptions
+from course.judging.placed import Placed
+from course.judging.recorded import record
 from course.judging.results import RUNNING
+from course.references.changed import reference_module
 from course.workers.checking import checking_first
 from course.workers.pool import Pool
 from course.workers.worker import exhaust
@@ -122,3 +128,17 @@ def test_a_stub_is_not_started(tmp_path, pool):
     checked = exhaust(checking_first(Judge(DAY), tmp_path, pool))
     assert not checked.is_waited_for
     assert {one.status for one in checked.verdict.checks} == {"not_started"}
+
+
+def test_recordings_tell_mistakes_about_devices(tmp_path):
+    """A recording has what is seen on the CPU, and of the practice GPU the places and the known mistakes."""
+    record(DAY, tmp_path)
+    recording = Kept(tmp_path / f"{DAY.stem}.seen")
+    known = load_misconceptions(DAY, PRACTICE)
+    truth, here = Placed(DAY, 0, known, recording), Judge(DAY)
+    for check in (one for one in truth.outlines() if one.there):
+        assert truth.knows(check)
+        assert {leaf.device for leaf in truth.glance(check).observation.values()} == {PRACTICE}
+        assert is_same(truth.glance(check), here.there.see(check, reference_module(DAY)))
+        for wrong in known:
+            assert truth.wrong(check, wrong).fails == here.there._truth.wrong(check, wrong).fails
