@@ -12,6 +12,9 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+PRACTICE = "practice"
+"""A device with the rules of a GPU and the numbers of the CPU (`course/checks/practice.py`)."""
+
 # bfloat16 is unknown to NumPy: 8 bits of precision, the exponents of float32.
 BFLOAT16_EPS = 2.0**-7
 BFLOAT16_TINY = 2.0**-133

@@ -127,15 +127,16 @@ def raised_from(entry: Any) -> Raised:
         BadFrame: it is no such thing.
     """
     try:
-        frames = [
-            (int(line), str(name)[:200], str(text)[:500])
-            for line, name, text in entry["frames"][:50]
-        ]
+        frames, made = (
+            [(int(line), str(name)[:200], str(text)[:500]) for line, name, text in places[:50]]
+            for places in (entry["frames"], entry["cpu_line"])
+        )
         return Raised(
             str(entry["kind"])[:200],
             str(entry["message"])[:LONGEST_TEXT],
             frames,
             entry["not_started"] is True,
+            made[:1],
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadFrame("not an exception") from error

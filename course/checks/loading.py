@@ -34,6 +34,8 @@ class Outline:
     """What it checks, in a sentence: its docstring."""
     beyond: str = ""
     """Why it asks more than the day is about (declared by `@pytest.mark.watertight`); empty for core."""
+    there: bool = False
+    """Whether it is observed on the practice GPU too, without being asked."""
 
     @property
     def tier(self) -> str:
@@ -60,6 +62,10 @@ class Check(Outline):
     """Whether its fixtures draw tensors."""
     constant: dict[str, str] = field(default_factory=dict)
     """Leaves that are the same for every seed, and why (declared by `@pytest.mark.constant`)."""
+    real_devices: str = ""
+    """Why it is not run on the practice GPU (declared by `@pytest.mark.real_devices`); empty if it is."""
+    on_devices: bool = False
+    """Whether it tells wrong answers about devices (declared by `@pytest.mark.on_devices`)."""
 
 
 def load_checks(day: Day) -> list[Check]:
@@ -94,6 +100,10 @@ def load_checks(day: Day) -> list[Check]:
                         module=module,
                         tensors=day.uses_torch,
                         constant=constant,
+                        real_devices=next(
+                            (mark.args[0] for mark in _marks(function, "real_devices")), ""
+                        ),
+                        on_devices=bool(_marks(function, "on_devices")),
                     )
                 )
     return checks

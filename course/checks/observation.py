@@ -37,6 +37,8 @@ class Raised:
     """(line number, function, source line), outermost first."""
     not_started: bool = False
     """Whether it is the stub's own raise, unchanged."""
+    cpu_line: list[tuple[int, str, str]] = field(default_factory=list)
+    """The line that made the CPU tensor that is refused beside tensors on a GPU, if it is known."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import traceback
+from types import CodeType
 
 from course.checks.observation import Raised
 from course.curriculum import RAISE
@@ -14,15 +15,21 @@ DEEPEST_TRACEBACK = 12  # endless recursion fills a thousand lines that say the 
 def raised(error: BaseException, file: str | None) -> Raised:
     """An exception as data. Of its traceback only the lines of the answer's own file are kept."""
     frames = [
-        (line, frame.f_code.co_qualname, linecache.getline(frame.f_code.co_filename, line).strip())
+        _place(line, frame.f_code)
         for frame, line in traceback.walk_tb(error.__traceback__)
         if frame.f_code.co_filename == file
     ][-DEEPEST_TRACEBACK:]
+    made = getattr(error, "cpu_line", None)  # where the practice GPU raised it
     if isinstance(error, SyntaxError) and error.filename == file:
         frames.append((error.lineno or 0, "", (error.text or "").strip()))
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     kind = "MemoryError" if _is_out_of_memory(error) else type(error).__name__
-    return Raised(kind, message, frames, _is_stubs_own(error, file))
+    own = [_place(*made)] if made else []
+    return Raised(kind, message, frames, _is_stubs_own(error, file), own)
+
+
+def _place(line: int, code: CodeType) -> tuple[int, str, str]:
+    return line, code.co_qualname, linecache.getline(code.co_filename, line).strip()
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -10,11 +10,11 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from course.checks.arrays import copied, is_array, is_tensor, same
+from course.checks.arrays import PRACTICE, copied, is_array, is_tensor, same
 from course.checks.clock import CLOCK
 from course.checks.draw import Draw
 from course.checks.loading import Check
@@ -58,17 +58,19 @@ def see(
         file: the answer's file name, by which its own lines are told from others in a traceback.
         hand: makes of the inputs what the check is handed.
     """
-    inputs = check_inputs(check, seed, device, transform)
-    before = map_arrays(inputs, copied)
-    try:
-        with warnings.catch_warnings(), _seeded(check, seed, device):
-            warnings.simplefilter("ignore")  # an overflow shows in the values, which are compared
-            with CLOCK.started():
-                result = check.function(answer=answer, **hand(inputs))
-            observation = flatten(result)
-    except (Exception, SystemExit) as error:
-        return Seen({}, raised(error, file), exception=error)
-    return Seen(observation, damaged=tuple(_differing(before, inputs)))
+    with _device_there(device, file):
+        inputs = check_inputs(check, seed, device, transform)
+        before = map_arrays(inputs, copied)
+        try:
+            with warnings.catch_warnings(), _seeded(check, seed, device):
+                # An overflow shows in the values, which are compared.
+                warnings.simplefilter("ignore")
+                with CLOCK.started():
+                    result = check.function(answer=answer, **hand(inputs))
+                observation = flatten(result)
+        except (Exception, SystemExit) as error:
+            return Seen({}, raised(error, file), exception=error)
+        return Seen(observation, damaged=tuple(_differing(before, inputs)))
 
 
 def check_inputs(
@@ -94,8 +96,22 @@ def takes_device(check: Check) -> bool:
     """Whether a check has anything that can lie on a GPU: NumPy's arrays, numbers and words cannot."""
     if not check.tensors:
         return False
-    inputs = check_inputs(check, seed=0)
-    return BUILD in inputs or any(is_tensor(value) for _, value in named_values(inputs))
+    wants = inspect.signature(check.function).parameters
+    return BUILD in wants or takes_tensors(check)
+
+
+def takes_tensors(check: Check) -> bool:
+    """Whether any of a check's inputs is a tensor."""
+    return any(is_tensor(value) for _, value in named_values(check_inputs(check, seed=0)))
+
+
+def _device_there(device: str, file: str | None) -> AbstractContextManager[None]:
+    """Within it, torch knows the device."""
+    if device != PRACTICE:
+        return nullcontext()
+    from course.checks import practice  # torch takes a second to import
+
+    return practice.running(file)
 
 
 @contextmanager
@@ -108,12 +124,12 @@ def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
     import torch  # a second, which a day in NumPy does not need
 
     threads = torch.get_num_threads()
-    on_cpu = device == "cpu"  # whose generator is always saved
-    kind = "cuda" if on_cpu else torch.device(device).type
-    kept = torch.random.fork_rng([] if on_cpu else None, device_type=kind)
-    with kept, torch.enable_grad():
+    draws_on_cpu = device in ("cpu", PRACTICE)  # whose generator is always saved
+    devices: list[int] | None = [] if draws_on_cpu else None
+    kind = "cuda" if draws_on_cpu else torch.device(device).type
+    with torch.random.fork_rng(devices, device_type=kind), torch.enable_grad():
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every device: slow
-        if device != "cpu":
+        if not draws_on_cpu:
             torch.manual_seed(seed)
         torch.set_num_threads(1)
         try:

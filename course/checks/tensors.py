@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from course.checks import practice
+from course.checks.arrays import PRACTICE
 from course.checks.clock import CLOCK
 from course.checks.draw import Draw
 from course.checks.gradients import named_parameters
@@ -118,4 +120,6 @@ def missing_device(device: str) -> str | None:
         return "no CUDA GPU here"
     if device == "mps" and not torch.backends.mps.is_available():
         return "no Apple GPU (mps) here"
+    if device == PRACTICE and not practice.CAN_BE_HAD:
+        return f"torch {torch.__version__} knows no devices written in Python"
     return None

@@ -25,7 +25,7 @@ from course.desk.hints import give_back, next_hint
 from course.desk.standing import all_results, next_day
 from course.desk.state import belongs_on_board, fingerprint, keep_result
 from course.desk.verdicts import case as case_
-from course.desk.verdicts import diagnoses, verdict
+from course.desk.verdicts import diagnoses, there, verdict
 from course.desk.verdicts import hint as hint_
 from course.desk.watching import Watch
 from course.judging.recorded import NotRecorded
@@ -92,11 +92,14 @@ def check(
                 if device is not Device.cpu and not checked.verdict.asks_of(device.value):
                     where = f"nothing of day {checked.verdict.day.number} can run on {device}."
                     console.print(Text(f"  Checked on the CPU: {where}", "quiet"))
+            waited_for = checked.is_waited_for
             result = checked.look()  # which takes longer, and may find nothing
             results.append(result)
             if belongs_on_board(answers, seed, device.value):
                 keep_result(result, marks[result.day])
-            if not as_json and any(check.misconception for check in result.checks):
+            if waited_for and not as_json:
+                console.print(there(result))
+            elif not as_json and any(check.misconception for check in result.checks):
                 console.print(diagnoses(result))
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
@@ -115,12 +118,13 @@ def watch(
         ),
     ] = None,
     answers: Answers = EXERCISES,
+    device: Annotated[Device, typer.Option(help="Where a PyTorch day is checked.")] = Device.cpu,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Check a day now and at every save."""
     try:
-        Watch(day or next_day(), answers, display.console(), as_json, seed).run()
+        Watch(day or next_day(), answers, display.console(), as_json, seed, device.value).run()
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
 

@@ -14,6 +14,7 @@ import psutil
 from rich.table import Table
 from rich.text import Text
 
+from course.checks.arrays import PRACTICE
 from course.curriculum import DAYS, ROOT
 from course.desk.state import FOLDER
 from course.terminal import display
@@ -94,6 +95,7 @@ def _findings(sandbox: Iterable[str]) -> Iterator[Finding]:
     )
     yield Finding("Memory of the board", words, writable or None)
     yield _accelerator()
+    yield _practice_gpu()
     yield from (Finding("Sandbox", said, None) for said in sandbox)
 
 
@@ -114,6 +116,17 @@ def _worker() -> Finding:
     finally:
         worker.end()
     return Finding("Worker", f"starts in {time.monotonic() - started:.1f} s")
+
+
+def _practice_gpu() -> Finding:
+    try:
+        from course.checks.tensors import missing_device  # torch takes a second, and may be missing
+    except ImportError:
+        return Finding("Practice GPU", "torch is missing", None)
+    if lacking := missing_device(PRACTICE):
+        return Finding("Practice GPU", f"none: {lacking}", None)
+    only = "speed, memory and half-precision kernels only a real GPU can show"
+    return Finding("Practice GPU", f"PyTorch days are checked by a GPU's rules; {only}", None)
 
 
 def _accelerator() -> Finding:

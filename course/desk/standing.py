@@ -12,6 +12,7 @@ from course.judging.results import CheckResult, DayResult
 from course.references.editions import stub_of
 from course.terminal.arguments import EXERCISES
 from course.workers.checking import check_days
+from course.workers.worker import exhaust
 
 
 def all_results() -> dict[int, DayResult]:
@@ -25,7 +26,10 @@ def failing(days: Sequence[Day], answers: Path) -> list[DayResult]:
         results = list(_results(days).values())
     else:
         there = [day for day in days if find_answer(day, answers) is not None]
-        results = [checked.verdict for checked in check_days(there, answers)]
+        results = []
+        for checked in check_days(there, answers):
+            exhaust(checked.run_there())
+            results.append(checked.result)
     return [result for result in results if result.status in ("failed", "error")]
 
 

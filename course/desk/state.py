@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from course.curriculum import ROOT, Day
-from course.judging.results import CheckResult, DayResult
+from course.judging.results import RUNNING, CheckResult, DayResult
 
 FOLDER = ROOT / ".course"
 LONGEST_WAIT = 5.0  # seconds for another command, which needs a few milliseconds
@@ -83,6 +83,8 @@ def belongs_on_board(answers: Path, seed: int, device: str = "cpu") -> bool:
 
 def keep_result(result: DayResult, mark: str) -> None:
     """Remember a day's verdict for the file that has this fingerprint."""
+    if any(check.status == RUNNING for check in result.checks):
+        return  # it is not the whole verdict
     with changing("results") as table:
         table[result.day.stem] = result.as_json() | {"fingerprint": mark, "begun": result.begun}
 
@@ -100,6 +102,7 @@ def kept_result(day: Day, mark: str) -> DayResult | None:
                 c["status"],
                 c["message"],
                 misconception=c["misconception"],
+                device=c["device"],
                 tier=c["tier"],
             )
             for c in entry["checks"]

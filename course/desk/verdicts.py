@@ -12,10 +12,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from course.checks.arrays import PRACTICE
 from course.checks.loading import CORE
 from course.curriculum import Day
 from course.desk.prose import Prose
-from course.judging.results import CheckResult, DayResult
+from course.judging.results import RUNNING, CheckResult, DayResult
 from course.terminal.display import MARKS, MOST_PRINTED_LINES, printed, safe
 
 PLAIN = re.compile(r"[\w.=-]+")  # what no shell asks to be quoted
@@ -33,6 +34,7 @@ def verdict(
         seed: where the inputs came from.
     """
     day = result.day
+    told_of = [check for check in result.checks if not check.repeats]
     again = f"course check {day.number}{f' --seed {seed}' if seed else ''} --case"
     count = f"   {result.passed} of {result.total} checks pass"
     head = Text.assemble(
@@ -41,19 +43,44 @@ def verdict(
     if result.watertight:
         head.append(f"   {MARKS['watertight']} watertight", "watertight")
     lines: list[RenderableType] = [head]
-    if len({check.message for check in result.checks}) == 1 and result.checks[0].message:
+    if len({check.message for check in told_of}) == 1 and told_of[0].message:
         lines += _same_for_all(result)
     else:
         told = False
         for exercise in day.exercises:
-            checks = [check for check in result.checks if check.exercise == exercise]
+            checks = [check for check in told_of if check.exercise == exercise]
             lines += _exercise(exercise, checks, again if not told else "")
             told = told or any(check.went_wrong for check in checks if check.tier == CORE)
         lines += _skipped(result)
-        lines += _invitation(result.invitations, again)
+        lines += _invitation([check for check in result.invitations if not check.repeats], again)
+        lines += _running(result)
     if result.printed.strip():
         lines += printed(result.printed, most_printed)
     return Group(*lines)
+
+
+def _running(result: DayResult) -> list[RenderableType]:
+    """What the verdict still waits for."""
+    if result.status != RUNNING:
+        return []
+    return [Padding(Text("CPU passed, device check running …", "quiet"), (0, 2))]
+
+
+def there(result: DayResult) -> RenderableType:
+    """What came of the checks on the practice GPU, after the verdict on the CPU was shown."""
+    checks = [check for check in result.checks if check.device == PRACTICE and not check.repeats]
+    wrong = [check for check in checks if check.is_open]
+    if wrong:
+        lines = [
+            Text(f"  On the practice GPU {len(wrong)} of {len(checks)} checks fail:", "failed")
+        ]
+        return Group(*lines, Padding(_failure(wrong[0], "failed", ""), (0, 0, 0, 4)))
+    words = Text.assemble(
+        ("  ✔ ", "passed"), f"On the practice GPU {len(checks)} of {len(checks)} checks pass."
+    )
+    if result.watertight:
+        words.append(f"   {MARKS['watertight']} watertight", "watertight")
+    return words
 
 
 def _same_for_all(result: DayResult) -> list[RenderableType]:
@@ -141,7 +168,8 @@ def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
     """A failing check: what it is about, what differs, and the command that draws its inputs."""
     if check.status == "not_started":
         return safe(check.message)
-    lines: list[RenderableType] = [Text.assemble((check.name, style), "  ", check.says)]
+    where = " on the practice GPU" if check.device == PRACTICE else ""
+    lines: list[RenderableType] = [Text.assemble((f"{check.name}{where}", style), "  ", check.says)]
     detail = check.message
     if check.misconception is not None:
         lines.append(_told(check))

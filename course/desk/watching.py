@@ -19,8 +19,9 @@ from course.curriculum import DAYS, Day
 from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to
 from course.desk.state import belongs_on_board, fingerprint, keep_result
-from course.desk.verdicts import diagnoses, hint, verdict
+from course.desk.verdicts import diagnoses, hint, there, verdict
 from course.desk.waiting import Waiting
+from course.judging.diagnosis import Search
 from course.judging.judge import Judge
 from course.judging.results import DayResult, report_json
 from course.terminal.display import MOST_PRINTED_LINES
@@ -56,11 +57,20 @@ Signature = tuple[int, int, int] | None
 class Watch:
     """A day being watched: saves and keys come in, verdicts go out."""
 
-    def __init__(self, day: Day, answers: Path, console: Console, as_json: bool, seed: int) -> None:
+    def __init__(
+        self,
+        day: Day,
+        answers: Path,
+        console: Console,
+        as_json: bool,
+        seed: int,
+        device: str = "cpu",
+    ) -> None:
         self._answers = answers
         self._console = console
         self._json = as_json
         self._seed = seed
+        self._device = device
         self._events: queue.Queue[str] = queue.Queue()
         self._day = day
         self._checked: Checked | None = None
@@ -73,7 +83,7 @@ class Watch:
         """Check now, and then at every save, until q or Ctrl-C."""
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
-        judge = Judge(self._day, self._seed)
+        judge = Judge(self._day, self._seed, self._device)
         with Pool(1, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
             files.start()
             work = self._work(judge, pool)
@@ -85,7 +95,7 @@ class Watch:
                         self._console.print(Text(HELP, "quiet"))
                     elif event in NEIGHBOURS and (day := self._neighbour(NEIGHBOURS[event])):
                         self._day = day
-                        judge = Judge(day, self._seed)
+                        judge = Judge(day, self._seed, self._device)
                         work.close()
                         work = self._work(judge, pool)
                     elif event in AGAIN:
@@ -126,7 +136,10 @@ class Watch:
         """All there is to do after a save, a piece at each step: the verdict, what was misunderstood, and
         what other diagnoses will need, today's and tomorrow's."""
         yield from self._verdict(judge, pool)
-        yield from self._search()
+        checked = self._checked
+        if checked is not None:
+            yield from self._search(checked.search)
+            yield from self._run_there(checked)
         yield from judge.prepare()
         yield from self._prepare_the_next_day()
 
@@ -154,12 +167,12 @@ class Watch:
         pool.refill()  # now, and not while the verdict was being made
         self._keep()
 
-    def _search(self) -> Iterator[None]:
+    def _search(self, search: Search | None) -> Iterator[None]:
         """Look for what was misunderstood, a piece at each step, and show what is found."""
         checked = self._checked
-        if checked is None or checked.search is None or checked.search.done:
+        if checked is None or search is None or search.done:
             return
-        yield from checked.search.go_on()
+        yield from search.go_on()
         self._keep()
         if self._console.is_terminal:
             self._show()
@@ -169,14 +182,35 @@ class Watch:
             elif checked.result.is_puzzling:
                 self._console.print(UNKNOWN)
 
+    def _run_there(self, checked: Checked) -> Iterator[None]:
+        """Run what is to run on the practice GPU, show what came of it, and look for what was
+        misunderstood."""
+        if not checked.is_waited_for:
+            return
+        running = checked.run_there()
+        with contextlib.closing(running):
+            while True:
+                try:
+                    next(running)
+                except StopIteration as done:
+                    search = done.value
+                    break
+                yield
+        self._keep()
+        if self._console.is_terminal:
+            self._show()
+        else:
+            self._console.print(there(checked.result))
+        yield from self._search(search)
+
     def _prepare_the_next_day(self) -> Iterator[None]:
         """Observe ahead what the day after this one will need, once nobody saves any more."""
         later = [day for day in DAYS if day.ready and day.number > self._day.number][:1]
         if later and later[0].uses_torch == self._day.uses_torch:  # torch takes a second to import
-            yield from Judge(later[0], self._seed).prepare()
+            yield from Judge(later[0], self._seed, self._device).prepare()
 
     def _keep(self) -> None:
-        if self._checked is not None and belongs_on_board(self._answers, self._seed):
+        if self._checked is not None and belongs_on_board(self._answers, self._seed, self._device):
             keep_result(self._checked.result, self._mark)
 
     def _is_known(self) -> bool:
@@ -218,9 +252,9 @@ class Watch:
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""
-        last = self._checked.verdict if self._checked else None
+        last = self._checked.result if self._checked else None
         checks = [*last.core, *last.invitations] if last else []
-        open_ = [check.exercise for check in checks if check.status != "passed"]
+        open_ = [check.exercise for check in checks if check.is_open]
         exercise = open_[0] if open_ else self._day.exercises[0]
         shown = hint(self._day, exercise, *next_hint(self._day, exercise))
         self._console.print(shown, crop=False)

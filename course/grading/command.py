@@ -49,7 +49,7 @@ SAID = {
     "grader_fault": "failed",
 }
 MOST_NAMED = 10  # learners in a sentence
-DEVICES = ("cpu", "cuda", "mps")
+DEVICES = ("cpu", "cuda", "mps", "practice")
 
 
 class Told(enum.StrEnum):
@@ -92,7 +92,7 @@ def grade(
         int | None,
         typer.Option(min=0, help="Where inputs come from; fresh and secret if left out."),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps or practice.")] = "cpu",
     resume: Annotated[
         bool, typer.Option(help="Whether what is graded already, with the same files, stands.")
     ] = True,

@@ -45,7 +45,7 @@ from course.judging.results import DayResult
 from course.judging.vocabulary import KNOWN_MESSAGES
 from course.workers.checking import Answer, as_leaves, check_seated, not_observed
 from course.workers.seat import WAITING, Seat
-from course.workers.worker import Worker, WorkerStopped
+from course.workers.worker import Worker, WorkerStopped, exhaust
 
 COMPUTING = (
     20.0  # seconds of CPU time that a submission may take for a day, before no more days run
@@ -347,7 +347,8 @@ class Grader:
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
         checked = check_seated(judge, answer, seat)
         if self._plan.feedback == Feedback.verdict:
-            return checked.verdict.without_words(), 0
+            exhaust(checked.run_there())
+            return checked.result.without_words(), 0
         spent = checked.look_in_batch(most_runs)
         return checked.result, spent
 

@@ -47,7 +47,7 @@ MODULES = {
     "references": ("__init__", "imports", "modules"),
     "checks": (
         *("__init__", "answers", "arrays", "authoring", "clock", "draw", "frames", "gradients"),
-        *("loading", "observation", "own", "raising", "seeing", "tensors"),
+        *("loading", "observation", "own", "practice", "raising", "seeing", "tensors"),
     ),
     "workers": ("__init__", "limits", "listening", "preparing", "process", "traces"),
     "grading": ("__init__", "analysis"),

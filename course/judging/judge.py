@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.checks.observation import Raised
 from course.checks.seeing import Seen, see, takes_device
@@ -27,6 +29,7 @@ from course.judging.messages import (
 from course.judging.misconceptions import Misconception
 from course.judging.recorded import truth_of
 from course.judging.results import CheckResult
+from course.judging.truth import Truth
 from course.references.editions import returns_nothing
 
 # Differences of which the message says all there is to say.
@@ -51,7 +54,12 @@ class Judge:
     """The judge of one day, for one seed and device. It remembers what it has computed."""
 
     def __init__(
-        self, day: Day, seed: int = 0, device: str = "cpu", feedback: Feedback = Feedback.own
+        self,
+        day: Day,
+        seed: int = 0,
+        device: str = "cpu",
+        feedback: Feedback = Feedback.own,
+        unasked: bool = False,
     ) -> None:
         """Nothing is computed yet.
 
@@ -60,6 +68,7 @@ class Judge:
             seed: where the inputs come from.
             device: where they lie.
             feedback: how much messages tell.
+            unasked: whether this is only about what is observed on the practice GPU without being asked.
 
         Raises:
             NotRecorded: the day's reference is not here, and was not recorded for this.
@@ -69,23 +78,43 @@ class Judge:
         self.device = device
         self._feedback = feedback
         self._truth = truth_of(day, seed, device)
-        self.checks = self._truth.outlines()
+        self._unasked = unasked
+        self.checks = [check for check in self._truth.outlines() if check.there or not unasked]
+
+    @functools.cached_property
+    def there(self) -> Judge | None:
+        """The judge of what is observed on the practice GPU without being asked, after the CPU."""
+        if self.device != "cpu" or not any(check.there for check in self.checks):
+            return None
+        return Judge(self.day, self.seed, PRACTICE, self._feedback, unasked=True)
 
     @property
     def torch_on(self) -> str | None:
         """The device on which a worker needs torch, if it needs torch at all."""
-        return self.device if self.day.uses_torch else None
+        if not self.day.uses_torch:
+            return None
+        return "cpu" if self.device == PRACTICE else self.device
 
     def skipped(self) -> dict[str, Outcome]:
         """The checks that cannot be run here, with the reason: there is no such device."""
+        if self._unasked:
+            return {}
         stopped = [check for check in self.checks if self._device(check) != "cpu"]
         if not stopped:
             return {}
         from course.checks.tensors import missing_device  # torch takes a second to import
 
         reason = missing_device(self.device)
-        skipped = Outcome(None, "skipped", f"Skipped: {reason}.")
-        return {check.name: skipped for check in stopped if reason}
+        reasons = {
+            check.name: reason
+            or (self._truth.check(check).real_devices if self.device == PRACTICE else "")
+            for check in stopped
+        }
+        return {
+            name: Outcome(None, "skipped", f"Skipped: {why}.")
+            for name, why in reasons.items()
+            if why
+        }
 
     @property
     def misconceptions(self) -> list[Misconception]:
@@ -126,14 +155,23 @@ class Judge:
         """Observe ahead what other verdicts will need, then what diagnoses will, a piece at each step."""
         yield from self._truth.complete(self.checks)
         self._truth.keep()
+        if self.there is not None:
+            yield from self.there.prepare()
 
     def keep(self) -> None:
         """Write down what was observed, for the next judge of this day."""
-        self._truth.keep()
+        for truth in self._truths:
+            truth.keep()
 
     def forget(self) -> None:
         """Let go of what there is too much of to keep for a whole class."""
-        self._truth.forget()
+        for truth in self._truths:
+            truth.forget()
+
+    @property
+    def _truths(self) -> list[Truth]:
+        there: Judge | None = vars(self).get("there")  # where it was asked for
+        return [self._truth] if there is None else [self._truth, there._truth]
 
     def results(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
@@ -214,6 +252,8 @@ class Judge:
 
     def _device(self, check: Outline) -> str:
         """Where a check runs."""
+        if self._unasked:
+            return self.device
         if self.device == "cpu" or not takes_device(self._truth.check(check)):
             return "cpu"
         return self.device

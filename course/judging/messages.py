@@ -93,6 +93,8 @@ def describe_raised(raised: Raised, inputs: str = "") -> str:
             f"line {line}, in {function}" if function and function != "<module>" else f"line {line}"
         )
         lines.append(f"  {place}: {text}" if text else f"  {place}")
+    for line, _, text in raised.cpu_line:
+        lines.append(f"The CPU tensor was made in line {line}: {text}")
     return "\n".join(line for line in [*lines, _meaning_of_exception(raised), inputs] if line)
 
 

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from course.checks.arrays import PRACTICE
 from course.curriculum import Day
 from course.references.changed import reference_module
 from course.references.edits import Draft, Drifted
@@ -44,12 +45,19 @@ class Misconception:
         tell: what was misunderstood, to the learner, in a sentence or two that do not give the code
             away.
         change: the edits of the reference, or a whole definition.
+        device: where it shows: on the CPU, or on a GPU alone.
     """
 
     id: str
     definition: str
     tell: str
     change: Mapping[str, str] | str = field(default_factory=dict)
+    device: str = "cpu"
+
+    def shows_on(self, device: str) -> bool:
+        """Whether it is looked for on a device: on the CPU a mistake about devices is none, and on the
+        practice GPU only these are."""
+        return device not in ("cpu", PRACTICE) or device == self.device
 
     def text(self, day: Day) -> str:
         """The wrong definition.
@@ -88,6 +96,15 @@ def of(
     return [Misconception(id, definition, tell, how) for id, (tell, how) in answers.items()]
 
 
+def on_devices(
+    definition: str, answers: Mapping[str, tuple[str, Mapping[str, str] | str]]
+) -> list[Misconception]:
+    """The same of wrong answers that are right on the CPU, and fail on a GPU."""
+    return [
+        Misconception(id, definition, tell, how, PRACTICE) for id, (tell, how) in answers.items()
+    ]
+
+
 def module_of(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
     """The day's reference with several mistakes at once; None where they cannot be made together.
 
@@ -104,8 +121,12 @@ def module_of(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
     return None
 
 
-def load_misconceptions(day: Day) -> list[Misconception]:
-    """The known wrong answers of a day, in the order in which they are tried."""
+def load_misconceptions(day: Day, device: str = "cpu") -> list[Misconception]:
+    """The known wrong answers of a day that show on a device, in the order in which they are tried."""
+    return [one for one in _all_misconceptions(day) if one.shows_on(device)]
+
+
+def _all_misconceptions(day: Day) -> list[Misconception]:
     if not day.misconceptions.exists():
         return []
     found: list[Misconception] = load_module(day.misconceptions).MISCONCEPTIONS
@@ -114,7 +135,7 @@ def load_misconceptions(day: Day) -> list[Misconception]:
 
 def drifted(day: Day) -> Iterator[str]:
     """Name each known wrong answer of a day that no longer fits the reference, and the edit that does not."""
-    for one in load_misconceptions(day):
+    for one in _all_misconceptions(day):
         try:
             one.applied(day)
         except Drifted as error:

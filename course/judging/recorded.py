@@ -7,12 +7,16 @@ be told of each known wrong answer.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from course.checks.loading import load_checks
+from course.checks.arrays import PRACTICE
+from course.checks.loading import Check, load_checks
+from course.checks.seeing import takes_device
 from course.curriculum import Day
 from course.judging.kept import Kept, kept_of, recording_of
 from course.judging.misconceptions import Misconception, load_misconceptions
+from course.judging.placed import Placed
 from course.judging.truth import Truth
 from course.references import editions
 
@@ -31,8 +35,11 @@ def truth_of(day: Day, seed: int, device: str) -> Truth:
         NotRecorded: there is a recording, for another seed or device, or it is damaged.
     """
     if not editions.is_recorded(day):
-        return Truth(day, seed, device, load_misconceptions(day), kept_of(day, seed, device))
-    if seed != SEED or device != "cpu":
+        misconceptions = load_misconceptions(day, device)
+        if device == PRACTICE:
+            return Placed(day, seed, misconceptions, kept_of(day, seed, "cpu"))
+        return Truth(day, seed, device, misconceptions, kept_of(day, seed, device))
+    if seed != SEED or device not in ("cpu", PRACTICE):
         raise NotRecorded(
             f"Day {day.number} is not released yet: it is checked with seed {SEED} on the CPU alone."
         )
@@ -41,7 +48,10 @@ def truth_of(day: Day, seed: int, device: str) -> Truth:
     if told is None:
         raise NotRecorded(f"The recording of day {day.number} is damaged: get the edition anew.")
     misconceptions = [Misconception(**one) for one in told[0][0]["told"]]
-    return Truth(day, seed, device, misconceptions, recording)
+    shown = [one for one in misconceptions if one.shows_on(device)]
+    if device == PRACTICE:
+        return Placed(day, seed, shown, recording)
+    return Truth(day, seed, device, shown, recording)
 
 
 def record(day: Day, folder: Path) -> None:
@@ -69,12 +79,24 @@ def _make(day: Day, path: Path) -> None:
             pass
         truth.keep()
     truth.add_all(checks)
+    there = _record_there(day, kept, checks)
     told = [
-        {"id": one.id, "definition": one.definition, "tell": one.tell}
-        for one in truth.misconceptions
+        {"id": one.id, "definition": one.definition, "tell": one.tell, "device": one.device}
+        for one in (*truth.misconceptions, *there)
     ]
     kept.add(TOLD, [({"told": told}, {})])
     kept.write_to(path)
+
+
+def _record_there(day: Day, kept: Kept, checks: Sequence[Check]) -> list[Misconception]:
+    """Add what is seen on the practice GPU. Returns the known wrong answers that show there alone."""
+    truth = Placed(day, SEED, load_misconceptions(day, PRACTICE), kept)
+    there = [check for check in truth.outlines() if check.there]
+    if there:
+        for check in filter(takes_device, checks):
+            truth.glance(check)
+        truth.add_all(there)
+    return truth.misconceptions
 
 
 def _file(day: Day, folder: Path) -> Path:

@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from course.checks.arrays import PRACTICE
 from course.checks.loading import CORE
 from course.curriculum import Day
 
 BROKEN = ("error", "timed_out", "out_of_memory")
+RUNNING = "running"
+"""The status of a check on the practice GPU, and of its day, until it has run: nothing reports it as JSON."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,17 @@ class CheckResult:
     @property
     def went_wrong(self) -> bool:
         """Whether something of the learner's own is wrong, and not only missing."""
-        return self.status not in ("passed", "not_started", "skipped")
+        return self.status not in ("passed", "not_started", "skipped", RUNNING)
 
     @property
     def is_open(self) -> bool:
         """Whether it was asked, and does not pass."""
-        return self.status not in ("passed", "skipped")
+        return self.status not in ("passed", "skipped", RUNNING)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it was not run on the practice GPU, because it does not pass on the CPU."""
+        return self.device == PRACTICE and self.seconds == 0 and self.is_open
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -107,6 +115,8 @@ class DayResult:
             return "failed"
         if "not_started" in statuses:
             return "in_progress" if self.begun else "not_started"
+        if RUNNING in [check.status for check in self.checks]:
+            return RUNNING
         return "passed" if "passed" in statuses else "skipped"
 
     @property
@@ -141,6 +151,31 @@ class DayResult:
     def asks_of(self, device: str) -> bool:
         """Whether any check is for this device, though it may have been skipped."""
         return any(check.device == device for check in self.checks)
+
+    def with_repeats(self, there: Iterable[str]) -> DayResult:
+        """The verdict on the CPU with these checks on the practice GPU: they are to run, or else do not pass
+        here either."""
+        known = {check.name: check for check in self.checks}
+        rows = [
+            replace(
+                known[name],
+                device=PRACTICE,
+                seconds=0.0,
+                status=RUNNING if known[name].status == "passed" else known[name].status,
+            )
+            for name in there
+            if name in known
+        ]
+        return replace(self, checks=(*self.checks, *rows))
+
+    def with_found(self, found: Iterable[CheckResult]) -> DayResult:
+        """The verdict with what came of the checks that were to run."""
+        known = {check.name: check for check in found}
+        checks = (
+            known.get(check.name, check) if check.status == RUNNING else check
+            for check in self.checks
+        )
+        return replace(self, checks=tuple(checks))
 
     def without_words(self) -> DayResult:
         """The verdict on each check, and nothing of what is wrong."""

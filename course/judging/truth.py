@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
-from course.checks.arrays import eps_of
-from course.checks.loading import Check, Outline, load_checks
+from course.checks.arrays import PRACTICE, eps_of
+from course.checks.loading import CORE, Check, Outline, load_checks
 from course.checks.observation import Observation, Raised
-from course.checks.seeing import Seen, see
+from course.checks.seeing import Seen, see, takes_tensors
 from course.curriculum import Day
 from course.judging.comparison import identical, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
@@ -24,8 +24,7 @@ from course.judging.kept import Frames, Kept
 from course.judging.misconceptions import Misconception, module_of
 
 CHECKS = "checks"  # the member that outlines the day's checks
-# Of each check: what the reference sees; what is seen with every known mistake, or with those tried so far.
-RIGHT, ALL, SOME = "right/{}", "wrong/{}", "some/{}"
+RIGHT = "right/{}"  # of each check: what the reference sees
 
 Diagnosis = tuple[Misconception, ...]
 """What was misunderstood: one thing, several at once, or nothing that is known."""
@@ -42,6 +41,9 @@ class Sighting:
 
 class Truth:
     """What a judge holds observations against, for one day, seed and device."""
+
+    ALL, SOME = "wrong/{}", "some/{}"
+    """Of each check: what is seen with every known mistake, or with those tried so far."""
 
     def __init__(
         self, day: Day, seed: int, device: str, misconceptions: list[Misconception], kept: Kept
@@ -73,7 +75,9 @@ class Truth:
         """The day's checks as far as a verdict needs them, in their order."""
         frames = self._kept.read(CHECKS)
         if frames is None:
-            told = [check.as_json() for check in self._load().values()]
+            checks = list(self._load().values())
+            there = self._observed_there(checks)
+            told = [check.as_json() | {"there": check.name in there} for check in checks]
             frames = [({"checks": told}, {})]
             self._kept.add(CHECKS, frames)
         return [Outline.from_json(entry) for entry in frames[0][0]["checks"]]
@@ -115,7 +119,7 @@ class Truth:
 
     def knows(self, check: Outline) -> bool:
         """Whether what is seen with each mistake is at hand, without running anything."""
-        return ALL.format(check.name) in self._kept or self._is_complete(check)
+        return self.ALL.format(check.name) in self._kept or self._is_complete(check)
 
     def is_possible(self, mistakes: Diagnosis) -> bool:
         """Whether the mistakes can be made together, and be run here."""
@@ -139,7 +143,7 @@ class Truth:
     def keep(self) -> None:
         """Write down what was observed and not written yet."""
         for check in self._grown.values():
-            member = ALL if self._is_complete(check) else SOME
+            member = self.ALL if self._is_complete(check) else self.SOME
             frames = _of_wrong(self._wrong[check.name], self.right(check).seen)
             self._kept.add(member.format(check.name), frames)
         self._grown.clear()
@@ -152,13 +156,40 @@ class Truth:
             for one in self.misconceptions:
                 self.wrong(check, one)
             right = self.right(check)
-            self._kept.add(RIGHT.format(check.name), _of_right(right))
-            self._kept.add(ALL.format(check.name), _of_wrong(self._wrong[check.name], right.seen))
+            self._add_right(check, right)
+            wrong = _of_wrong(self._wrong.get(check.name, {}), right.seen)
+            self._kept.add(self.ALL.format(check.name), wrong)
+
+    def _add_right(self, check: Outline, right: Expected) -> None:
+        self._kept.add(RIGHT.format(check.name), _of_right(right))
 
     def forget(self) -> None:
         """Let go of modules with several mistakes: of those there are too many to keep."""
         for mistakes in [mistakes for mistakes in self._modules if len(mistakes) > 1]:
             del self._modules[mistakes]
+
+    def _observed_there(self, checks: Sequence[Check]) -> set[str]:
+        """The names of the checks that are observed on the practice GPU without being asked.
+
+        Of each exercise they are those that are marked, with their first parameters; where none is, the first
+        of its core that takes tensors, and in which the reference returns one that is there.
+        """
+        if not self._day.uses_torch:
+            return set()
+        from course.checks.tensors import missing_device  # torch takes a second to import
+
+        if missing_device(PRACTICE):
+            return set()
+        marked = {check.function: check for check in reversed(checks) if check.on_devices}
+        chosen = {(check.exercise, check.name) for check in marked.values()}
+        left = set(self._day.exercises) - {exercise for exercise, _ in chosen}
+        for check in checks:
+            if check.exercise in left and check.tier == CORE and takes_tensors(check):
+                seen = see(check, self._module(()), self._seed, PRACTICE)
+                if any(leaf.device == PRACTICE for leaf in seen.observation.values()):
+                    chosen.add((check.exercise, check.name))
+                    left.remove(check.exercise)
+        return {name for _, name in chosen}
 
     def _load(self) -> dict[str, Check]:
         if not self._runnable:
@@ -176,7 +207,9 @@ class Truth:
         if check.name not in self._wrong:
             right = self.right(check)
             with self._while_loading():
-                read = (self._kept.read(member.format(check.name)) for member in (ALL, SOME))
+                read = (
+                    self._kept.read(member.format(check.name)) for member in (self.ALL, self.SOME)
+                )
                 frames = next(filter(None, read), None)
                 self._wrong[check.name] = _wrong_of(frames, right) if frames else {}
         return self._wrong[check.name]
@@ -252,7 +285,7 @@ def _wrong_of(frames: Frames, right: Expected) -> dict[str, Sighting]:
 def _message(expected: Expected) -> dict[str, Any]:
     seen = expected.seen
     return {
-        "raised": asdict(seen.raised) | {"frames": []} if seen.raised else None,
+        "raised": asdict(seen.raised) | {"frames": [], "cpu_line": []} if seen.raised else None,
         "damaged": list(seen.damaged),
         "tolerance": dict(expected.tolerance),
         "inputs": expected.inputs,

@@ -23,7 +23,7 @@ CONTAINER = re.compile(r"(tuple|list|dict) of \d{1,3}")
 OTHER_TYPE = "something of another type"
 DTYPES = CARRIED | {"bfloat16", "complex64", "complex128", "object"}
 OTHER_DTYPE = "another dtype"
-DEVICES = {"cpu", "cuda", "mps"}
+DEVICES = {"cpu", "cuda", "mps", "practice"}
 OTHER_DEVICE = "another device"
 MOST_SIZES, LARGEST_SIZE = 5, 999  # of a shape that is told
 
@@ -78,16 +78,19 @@ def closed_raised(raised: Raised, source: str, stub: str) -> Raised:
         stub: what everybody knows of the day.
     """
     lines = source.splitlines()
-    frames = [
-        (line, _function_at(lines, line), lines[line - 1].strip()[:LONGEST_LINE])
-        for line, _, _ in raised.frames[-MOST_LINES:]
-        if 1 <= line <= len(lines)
-    ]
+    frames, made = (
+        [
+            (line, _function_at(lines, line), lines[line - 1].strip()[:LONGEST_LINE])
+            for line, _, _ in places
+            if 1 <= line <= len(lines)
+        ]
+        for places in (raised.frames[-MOST_LINES:], raised.cpu_line)
+    )
     names = _names_in("\n".join([stub, *(text for _, _, text in frames)]))
     kind = raised.kind if raised.kind in EXCEPTIONS else OTHER_EXCEPTION
     first = raised.message.partition("\n")[0]
     told = first if is_known(first, names) else ""
-    return Raised(kind, told, frames, raised.not_started)
+    return Raised(kind, told, frames, raised.not_started, made)
 
 
 def lacks_torch(raised: Raised) -> bool:

@@ -17,11 +17,13 @@ EXERCISES = ROOT / "exercises"
 
 
 class Device(enum.StrEnum):
-    """Where checks of PyTorch days run. NumPy knows the CPU alone."""
+    """Where checks of PyTorch days run: `practice` has the rules of a GPU and the numbers of the CPU. NumPy
+    knows the CPU alone."""
 
     cpu = "cpu"
     cuda = "cuda"
     mps = "mps"
+    practice = "practice"
 
 
 def day_argument(asked: str) -> Day:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from course.checks.answers import Unreadable, find_answer, source_in
+from course.checks.arrays import PRACTICE
 from course.checks.frames import BadFrame, raised_from
 from course.checks.observation import Observation, Raised, flatten
 from course.checks.seeing import Seen
@@ -19,7 +20,7 @@ from course.curriculum import DAYS, Day
 from course.judging.diagnosis import Search
 from course.judging.judge import Judge, Outcome, with_diagnoses
 from course.judging.messages import describe_raised
-from course.judging.results import DayResult
+from course.judging.results import RUNNING, DayResult
 from course.judging.vocabulary import NO_TORCH, closed_raised, lacks_torch
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
@@ -98,27 +99,50 @@ class Workers(Protocol):
 class Checked:
     """A day's verdict, and the search for what was misunderstood."""
 
-    def __init__(self, verdict: DayResult, search: Search | None = None) -> None:
+    def __init__(
+        self, verdict: DayResult, search: Search | None = None, there: Checking | None = None
+    ) -> None:
         self.verdict = verdict
-        """What passed and what differs; nothing about it waits for a diagnosis."""
+        """What passed and what differs; nothing about it waits for a diagnosis, or for the practice GPU."""
         self.search = search
+        self._there = there
+        self._found: Checked | None = None
 
     @property
     def result(self) -> DayResult:
         """The verdict with what was found so far."""
-        if self.search is None:
-            return self.verdict
-        return replace(self.verdict, checks=tuple(with_diagnoses(self.verdict.checks, self.search)))
+        result = self.verdict
+        if self.search is not None:
+            result = replace(result, checks=tuple(with_diagnoses(result.checks, self.search)))
+        return result if self._found is None else result.with_found(self._found.result.checks)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether there are checks that are still to run on the practice GPU."""
+        return self._there is not None
+
+    def run_there(self) -> Generator[Running, None, Search | None]:
+        """Run what is to run on the practice GPU, whose worker must not have served another day meanwhile.
+        Returns the search for what was misunderstood."""
+        if self._there is not None:
+            self._found, self._there = (yield from self._there), None
+        return self._found.search if self._found else None
 
     def look(self) -> DayResult:
-        """Look for a diagnosis as long as somebody waits for it; the verdict with what was found."""
-        if self.search is not None:
-            self.search.look()
+        """Run what is to run on the practice GPU, and look for a diagnosis as long as somebody waits for it;
+        the verdict with what was found."""
+        for search in (self.search, exhaust(self.run_there())):
+            if search is not None:
+                search.look()
         return self.result
 
     def look_in_batch(self, most_runs: int) -> int:
         """The same, as long as an answer in a batch is worth; how many runs of ours it took."""
-        return self.search.look_in_batch(most_runs) if self.search is not None else 0
+        spent = 0
+        for search in (self.search, exhaust(self.run_there())):
+            if search is not None:
+                spent += search.look_in_batch(most_runs - spent)
+        return spent
 
 
 @dataclass(frozen=True)
@@ -145,7 +169,9 @@ def check_days(
     """
     if not days:
         return
-    torch_on = device if any(day.uses_torch for day in days) else None
+    torch_on = None
+    if any(day.uses_torch for day in days):
+        torch_on = "cpu" if device == PRACTICE else device
     with Pool(1, torch_on) as pool, Seat(lambda _: pool.take(torch_on)) as seat:
         for day in days:  # while the worker starts
             judge = Judge(day, seed, device)
@@ -182,7 +208,13 @@ def _checking_file(
 def not_observed(judge: Judge, status: str, why: str) -> DayResult:
     """The same verdict on every check of a day, none of which was run."""
     outcomes = {check.name: Outcome(None, status, why) for check in judge.checks}
-    return DayResult(judge.day, tuple(judge.verdicts(outcomes)), begun=False)
+    verdict = DayResult(judge.day, tuple(judge.verdicts(outcomes)), begun=False)
+    return verdict.with_repeats(_repeated(judge))
+
+
+def _repeated(judge: Judge) -> list[str]:
+    """The checks that are observed on the practice GPU after the CPU."""
+    return [check.name for check in judge.checks if check.there] if judge.device == "cpu" else []
 
 
 def check_answer(judge: Judge, answer: Answer, workers: Workers) -> Checked:
@@ -208,7 +240,30 @@ def _checking_answer(judge: Judge, answer: Answer, workers: Workers) -> Checking
         as_new=run.as_new,
         called=tuple(sorted(run.called)),
     )
-    return Checked(verdict, judge.search(outcomes, verdicts))
+    verdict = verdict.with_repeats(_repeated(judge))
+    return Checked(
+        verdict, judge.search(outcomes, verdicts), _there(judge, answer, workers, verdict)
+    )
+
+
+def _there(judge: Judge, answer: Answer, workers: Workers, verdict: DayResult) -> Checking | None:
+    """The checks that pass on the CPU, on the practice GPU; None if none are to run."""
+    names = [check.name for check in verdict.checks if check.status == RUNNING]
+    return _checking_there(judge, answer, workers, names) if names else None
+
+
+def _checking_there(
+    judge: Judge, answer: Answer, workers: Workers, names: Sequence[str]
+) -> Checking:
+    there = judge.there
+    assert there is not None
+    run = _Run(there, answer, workers, names)
+    try:
+        outcomes = yield from run.outcomes()
+    except NotStarted as error:
+        outcomes = {name: Outcome(None, "error", str(error)) for name in names}
+    verdicts = there.verdicts(outcomes, run.begun)
+    return Checked(DayResult(judge.day, tuple(verdicts)), there.search(outcomes, verdicts))
 
 
 def check_seated(judge: Judge, answer: Answer, seat: Seat) -> Checked:
@@ -235,7 +290,13 @@ def _checking_seated(judge: Judge, answer: Answer, seat: Seat) -> Checking:
 class _Run:
     """The observations of one answer, made by as many workers as it takes to get through the checks."""
 
-    def __init__(self, judge: Judge, answer: Answer, workers: Workers) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        answer: Answer,
+        workers: Workers,
+        names: Sequence[str] | None = None,
+    ) -> None:
         self.begun: list[str] = list(judge.day.exercises)
         self.as_new = True
         self.printed = ""
@@ -245,7 +306,9 @@ class _Run:
         self._workers = workers
         self._outcomes = judge.skipped()
         self._left = {
-            check.name: check for check in judge.checks if check.name not in self._outcomes
+            check.name: check
+            for check in judge.checks
+            if check.name not in self._outcomes and (names is None or check.name in names)
         }
         self._waits: dict[str, int] = {}
         self._doubted: str | None = None

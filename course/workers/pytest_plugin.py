@@ -41,6 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "watertight(why): asks more than the day is about; a day passes without it"
     )
+    config.addinivalue_line(
+        "markers", "on_devices: observed on the practice GPU too, without being asked"
+    )
+    config.addinivalue_line("markers", "real_devices(why): not run on the practice GPU, and why")
     config.addinivalue_line("markers", "core: what a day is about; every other hidden check")
 
 

@@ -4,14 +4,15 @@ import ast
 import functools
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from course.checks.answers import begun, build_answer, read_answer
-from course.checks.arrays import as_numpy, dtype_of, is_array
+from course.checks.arrays import PRACTICE, as_numpy, dtype_of, is_array
 from course.checks.loading import CORE, WATERTIGHT, load_checks
-from course.checks.seeing import check_inputs, see
+from course.checks.seeing import check_inputs, see, takes_tensors
 from course.curriculum import ANSWER_TAG, DAYS, ROOT
 from course.desk.hints import read_hints
 from course.judging.comparison import compare
@@ -28,6 +29,9 @@ from course.workers.pool import Pool
 
 READY = [day for day in DAYS if day.ready]
 
+
+# Exercises that take tensors and return none that could be on a GPU.
+NOT_THERE: set[str] = set()
 
 USUAL = 0  # the seed of `course check`
 
@@ -70,7 +74,9 @@ def test_solution_passes(day, pool):
     result = check_day(judge_of(day), ROOT / "solutions", pool)
     told = [(check.name, check.message) for check in result.checks]
     assert (result.status, result.watertight) == ("passed", True), told
-    assert result.passed + result.passed_watertight == len(judge_of(day).checks)
+    there = [check for check in judge_of(day).checks if check.there]
+    assert result.passed + result.passed_watertight == len(judge_of(day).checks) + len(there)
+    assert sum(check.device == PRACTICE for check in result.checks) == len(there)
 
 
 @each_day
@@ -156,6 +162,48 @@ def test_published_code_passes_the_core(day, wrong):
     assert {result.tier for result in failures_of(day, wrong)} == {WATERTIGHT}
 
 
+def on_practice(day):
+    """Return the judge of what is observed on the practice GPU without being asked."""
+    there = judge_of(day).there
+    if there is None:
+        pytest.skip("nothing of this day is observed on the practice GPU")
+    return there
+
+
+WRONG_THERE = [
+    (day, wrong) for day in READY if day.uses_torch for wrong in load_misconceptions(day, PRACTICE)
+]
+
+
+@pytest.mark.parametrize(
+    ("day", "wrong"), WRONG_THERE, ids=lambda value: getattr(value, "stem", None) or value.id
+)
+def test_mistake_about_devices_is_caught_and_named(day, wrong):
+    """It is right on the CPU; what is observed on the practice GPU without being asked names it."""
+    judge, there = judge_of(day), on_practice(day)
+    module = wrong.module(day)
+    own = [check for check in judge.checks if check.exercise == wrong.definition]
+    assert all(judge.passes(check, judge.see(check, module)) for check in own)
+    seen = {check.name: Outcome(there.see_with(check, wrong)) for check in there.checks}
+    failed = [one for one in there.results(seen) if one.status in ("failed", "error")]
+    of_its_own = [result for result in failed if result.exercise == wrong.definition]
+    assert of_its_own
+    assert {result.misconception for result in of_its_own} == {wrong.id}
+    assert {result.misconception for result in failed} <= {wrong.id, None}
+
+
+@each_day
+def test_exercises_are_observed_on_the_practice_gpu(day):
+    """Each exercise one of whose core checks takes tensors has one or two checks there; they pass."""
+    there, reference = judge_of(day).there, reference_module(day)
+    checks = there.checks if there else []
+    counts = Counter(check.exercise for check in checks)
+    taking = [check for check in load_checks(day) if check.tier == CORE and takes_tensors(check)]
+    assert set(counts.values()) <= {1, 2}
+    assert set(counts) >= {check.exercise for check in taking} - NOT_THERE
+    assert all(there.passes(check, there.see(check, reference)) for check in checks)
+
+
 @each_wrong
 def test_misconception_is_caught_at_another_seed(day, wrong, seed):
     """What tells a wrong answer is no accident of the usual inputs."""
@@ -194,8 +242,10 @@ def test_accepted_answer_passes(day, path, seed):
     judge = judge_of(day, seed)
     with references_cut(cut_sources(day), day.number, no_own_part):
         answer = build_answer(str(path), read_answer(path))
-    seen = {check.name: Outcome(judge.see(check, answer, str(path))) for check in judge.checks}
-    wrong = [result for result in judge.results(seen) if result.status != "passed"]
+    wrong = []
+    for one in filter(None, (judge, judge.there)):
+        seen = {check.name: Outcome(one.see(check, answer, str(path))) for check in one.checks}
+        wrong += [result for result in one.results(seen) if result.status != "passed"]
     assert not wrong, [(result.name, result.message) for result in wrong]
 
 

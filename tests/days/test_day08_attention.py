@@ -190,6 +190,7 @@ def close_halves(draw, dtype):
 # --- Checks ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 def test_attention(answer, inputs):
     """Each query mixes the values by the softmax of its scaled scores."""
     return seen(answer.attention(**inputs))
@@ -227,6 +228,7 @@ def test_memory(answer, split_from_heads):
 # --- Masks ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 @pytest.mark.parametrize(
     "shape",
     ["B h T_q T_k", "B 1 T_q T_k", "B 1 1 T_k", "1 1 T_q T_k", "h T_q T_k", "T_q T_k"],

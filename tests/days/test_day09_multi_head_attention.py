@@ -136,6 +136,7 @@ def test_one_head(answer, build, one_head):
     return {"output": module(**tensors(one_head))}
 
 
+@pytest.mark.on_devices
 def test_multi_headed_attention(answer, build, given):
     """Each head attends by itself in its own part of the width; then all are joined and mixed."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0)
@@ -213,6 +214,7 @@ def test_state_dict(answer, build, given):
 # --- Masks ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 @pytest.mark.parametrize("shape", ["B T_q T_k", "B 1 T_k", "1 T_q T_k", "1 1 T_k"])
 def test_mask(answer, build, masked, shape):
     """A mask holds in every head, with or without axes of its own for the batch and for the queries."""

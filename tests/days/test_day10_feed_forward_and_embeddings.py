@@ -309,6 +309,7 @@ def test_positional_encoding_far_positions(answer, build, even):
     return {"positions": pe.size(1), "last": pe[:, -10:]}
 
 
+@pytest.mark.on_devices
 def test_positional_encoding(answer, build, even, embedded):
     """Every sequence gets the first T rows of the table added, and the table stays as it is."""
     module = build(answer.PositionalEncoding, dropout=0.0, **even)

@@ -206,6 +206,7 @@ def test_one_head(answer, build, one_head):
     return {"output": made(build, answer.CausalSelfAttention, one_head)(one_head["x"])}
 
 
+@pytest.mark.on_devices
 def test_heads(answer, build, given):
     """Each head attends in its own part of query, key and value; then all are joined and mixed."""
     return {"output": made(build, answer.CausalSelfAttention, given)(given["x"])}
@@ -337,6 +338,7 @@ def test_no_dropout_in_evaluation(answer, build, config, tokens):
 # --- GPT: the logits ------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 def test_logits(answer, build, config, tokens):
     """From tokens to the scores of the next one, at every position."""
     return {"logits": build(answer.GPT, config)(tokens)}

@@ -456,6 +456,7 @@ def test_top_k_of_all(answer, some_of_many, beyond):
 # --- distribution: top-p --------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 def test_top_p(answer, wide_rows):
     """Each row keeps the fewest likeliest tokens that add up to p, with the one that crosses it."""
     probabilities = answer.distribution(**wide_rows)
@@ -581,6 +582,7 @@ def test_nucleus_of_a_large_vocabulary(answer, vocabulary, dtype):
 # --- sample ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 def test_draws(answer, tenths):
     """A token is drawn as often as its probability says; one of probability 0 never is."""
     tokens = answer.sample(tenths.expand(DRAWS, -1).clone())
@@ -683,6 +685,7 @@ def test_draws_from_logits_of_dtype(answer, tenths_of_dtype, dtype):
 # --- generate -------------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 def test_continuation(answer, within):
     """Each row goes on from its own prompt: each new token follows from all before it."""
     model, call = model_and_call(within)

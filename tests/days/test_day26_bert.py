@@ -290,6 +290,7 @@ def listed(names):
 # --- mask_tokens: what is asked for ---------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 def test_nothing_chosen(answer, given):
     """With p = 0 the text stays as it is, and every label is −100."""
     return named(masked(answer.mask_tokens, given, p=0.0), "inputs", "labels", first="labels")
@@ -532,6 +533,7 @@ def test_both_sides(answer, build, config, texts):
     return {"positions that see the first token": seen[0], "that see the last": seen[1]}
 
 
+@pytest.mark.on_devices
 def test_model(answer, build, config, texts):
     """From tokens to logits, with every token in segment 0."""
     model = build(answer.BERT, config)

@@ -256,6 +256,7 @@ def listed(names):
 # --- relative_position_bucket ---------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 @pytest.mark.parametrize("bidirectional", BOTH_WAYS)
 def test_near(answer, near, bidirectional):
     """A short distance has a bucket of its own; if keys may be later, they have the other half of them."""
@@ -323,9 +324,9 @@ def test_parameters(answer, config_of_either, gated):
 
 
 @pytest.mark.watertight("what is saved has to load into another's model, key by key")
-def test_state_dict(answer, config, pair):
+def test_state_dict(answer, config, pair, device):
     """After a call as before, the state dict holds the parameters and nothing else."""
-    model = answer.T5(config)
+    model = answer.T5(config).to(device)
     model(**pair)
     return {name: str(tuple(tensor.shape)) for name, tensor in model.state_dict().items()}
 
@@ -333,6 +334,7 @@ def test_state_dict(answer, config, pair):
 # --- T5: the encoder ------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 @pytest.mark.parametrize("shape", ["None", "B 1 S", "1 1 S"])
 def test_encode(answer, build, config, pair, source_mask, shape):
     """The source is looked up and goes through the encoder, whose heads add a bias for each distance."""
@@ -343,6 +345,7 @@ def test_encode(answer, build, config, pair, source_mask, shape):
 # --- T5: the decoder ------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 @pytest.mark.parametrize(
     "shape",
     [

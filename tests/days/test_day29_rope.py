@@ -332,6 +332,7 @@ def test_in_pieces(answer, in_pieces):
 
 
 @pytest.mark.watertight(ROWS)
+@pytest.mark.on_devices
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_offset_of_each_row(answer, rows, layout):
     """Each row of the batch may start at a position of its own."""
@@ -374,6 +375,7 @@ def test_gradients_of_each_row(answer, rows):
 
 
 @pytest.mark.watertight(WIDE)
+@pytest.mark.on_devices
 @pytest.mark.parametrize("dtype", ["float64"])
 def test_wide_angles(answer, wide_angles, dtype):
     """Angles in float64, as the table may have them, leave float32 queries in float32."""

@@ -206,6 +206,7 @@ def test_project_for_one_kv_head(answer, build, one_for_all):
     return {"query": query, "key": key, "value": value}
 
 
+@pytest.mark.on_devices
 def test_attend(answer, build, in_heads):
     """Neighbouring heads ask the same keys, causally, and are joined in their order."""
     module = build(answer.GroupedQueryAttention, *sizes_of(in_heads))
@@ -282,6 +283,7 @@ def test_one_kv_head(answer, build, one_for_all):
     return {"output": module(**inputs_of(one_for_all))}
 
 
+@pytest.mark.on_devices
 def test_grouped_queries(answer, build, given):
     """The heads of a group share keys and values."""
     module = build(answer.GroupedQueryAttention, *sizes_of(given))

@@ -446,6 +446,7 @@ def test_at_the_edge(answer, at_the_edge, edge):
 # --- Causal ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 def test_causal(answer, as_many):
     """With `causal` a query sees its own key and the earlier ones."""
     return {"output": answer.flash_attention(**as_many)}
@@ -487,6 +488,7 @@ def test_gradients_of_one_tile(answer, one_tile):
     return seen_with_gradients(answer.flash_attention, one_tile)
 
 
+@pytest.mark.on_devices
 def test_gradients(answer, inputs):
     """Over several tiles the gradients add up."""
     return seen_with_gradients(answer.flash_attention, inputs)

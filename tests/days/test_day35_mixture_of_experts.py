@@ -501,6 +501,7 @@ def test_one_expert(answer, build, one_expert):
     return {"output": layer_of(build, answer.MixtureOfExperts, one_expert)(one_expert["x"])}
 
 
+@pytest.mark.on_devices
 def test_one_choice(answer, build, one_choice):
     """With k = 1 each token gets its expert's output as it is."""
     return {"output": layer_of(build, answer.MixtureOfExperts, one_choice)(one_choice["x"])}
@@ -511,6 +512,7 @@ def test_all_experts(answer, build, all_experts):
     return {"output": layer_of(build, answer.MixtureOfExperts, all_experts)(all_experts["x"])}
 
 
+@pytest.mark.on_devices
 def test_mixture(answer, build, given):
     """Each token gets its k experts' outputs, multiplied by their weights and added up."""
     return {"output": layer_of(build, answer.MixtureOfExperts, given)(given["x"])}

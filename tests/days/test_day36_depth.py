@@ -381,6 +381,7 @@ def test_what_the_block_sees(answer, build, mixed):
     return {"calls of the block": len(layer.block.seen), "what it was given": layer.block.seen[0]}
 
 
+@pytest.mark.on_devices
 def test_gain(answer, build, mixed):
     """Chosen tokens gain what the block adds, times their weight; the others come out as they went in."""
     return {"output": layer_of(build, answer.MixtureOfDepths, mixed, Mixing())(mixed["x"])}

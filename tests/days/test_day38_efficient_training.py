@@ -849,6 +849,7 @@ def test_random_state_after_the_first_call(answer, many, device):
     return {"share of the random state as after a plain call": share, "n": many.numel()}
 
 
+@pytest.mark.real_devices("the autocast that is asked for is that of the CPU and of CUDA")
 @pytest.mark.parametrize("where", ["forward", "backward"])
 @pytest.mark.constant("dtypes", "both are the first call's")
 def test_autocast(answer, build, sizes, x, device, where):

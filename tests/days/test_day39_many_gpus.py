@@ -338,6 +338,7 @@ def pieces_of_dtype(draw, dtype):
 # --- ring_all_reduce ------------------------------------------------------------------------------
 
 
+@pytest.mark.on_devices
 def test_two_processes(answer, two):
     """Two processes both get the sum of their tensors."""
     return results(all_reduced(answer.ring_all_reduce, two))
@@ -472,6 +473,7 @@ def test_left_over(answer, build, pair, left_over):
     return averaged(answer.average_gradients, models)
 
 
+@pytest.mark.on_devices
 @pytest.mark.watertight("a layer that one process's examples do not reach has no gradient there")
 def test_no_gradient(answer, build, batches):
     """Where a process has no gradient for a parameter it counts as zeros."""

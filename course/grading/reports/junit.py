@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from course.checks.arrays import PRACTICE
 from course.checks.loading import WATERTIGHT
 from course.grading.gradebook import GRADED, LearnerResult
 from course.grading.reports.escaping import one_line, shortened, visible
@@ -40,7 +41,9 @@ def _suite(result: LearnerResult) -> Element:
 
 def _add_check(suite: Element, stem: str, check: Mapping[str, Any]) -> None:
     where, seconds = f"{stem}.{check['exercise']}", f"{check['seconds']:.4f}"
-    case = SubElement(suite, "testcase", classname=where, name=check["name"], time=seconds)
+    on = f" on {check['device']}" if check["device"] == PRACTICE else ""
+    name = f"{check['name']}{on}"
+    case = SubElement(suite, "testcase", classname=where, name=name, time=seconds)
     status = check["status"]
     wrong = "error" if status in BROKEN else "failure" if status == "failed" else ""
     if wrong and check["tier"] == WATERTIGHT:

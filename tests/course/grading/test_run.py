@@ -235,7 +235,7 @@ def command(*arguments, **how):
         (["--days", "1-99999999"], "no day 99999999"),
         (["--days", "9-2"], "did you mean 2-9"),
         (["--days", "first"], "No day is called 'first'"),
-        (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps are known"),
+        (["--device", "tpu"], "Device 'tpu': cpu, cuda, mps, practice are known"),
         (["--jobs", "0"], "should be greater than or equal to 1"),
         (["--watertight", "1.1"], "'1.1' is no share"),
         (["--watertight", "nan"], "'nan' is no share"),

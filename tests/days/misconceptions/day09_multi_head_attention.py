@@ -1,6 +1,6 @@
 """Day 9: what goes wrong with heads: views, projections, masks, weights that are kept, dropout."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 
 def written_out(scores: str, weights: str = "scores.softmax(dim=-1)") -> dict[str, str]:
@@ -493,6 +493,16 @@ MISCONCEPTIONS = [
                 "When the weights are not stored, you drop in evaluation mode as well. The fused kernel is a function and does not know the module's "
                 "mode: pass it a probability of 0 in evaluation mode.",
                 {"_ if self.training else 0.0": "_"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "MultiHeadedAttention",
+        {
+            "heads_joined_on_the_cpu": (
+                "You join the heads in a tensor that you made on the CPU. Make it on the device of what goes into it: `device=query.device`, or `torch.zeros_like`.",
+                {"heads.transpose(1, 2).flatten(-2)": "torch.zeros(query.shape, dtype=query.dtype) + heads.transpose(1, 2).flatten(-2)"},
             ),
         },
     ),

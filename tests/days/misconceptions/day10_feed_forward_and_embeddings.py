@@ -1,6 +1,6 @@
 """Day 10: what goes wrong with the feed-forward network, the embeddings, and the positions."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 DROPOUT_IN_EVALUATION = "You drop in evaluation mode as well. `F.dropout` does not know the module's mode; an `nn.Dropout` that is part of the module follows `train()` and `eval()`."
 DROPOUT_NOT_PASSED_ON = "Your dropout ignores the given probability: `nn.Dropout()` without an argument drops half of all values."
@@ -431,6 +431,19 @@ MISCONCEPTIONS = [
             "whole_tokens_dropped": (
                 "You drop all features of a token, or none. Drop each feature independently.",
                 {"return self.dropout(_)": "kept = self.dropout(torch.ones_like(x[..., :1]))\nreturn kept * _"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "PositionalEncoding",
+        {
+            "table_beside_the_buffer": (
+                "You add positions that are on the CPU, wherever `x` is. `module.to(device)` moves parameters and buffers and nothing else: add the buffer `pe` itself.",
+                {
+                    "self.register_buffer('pe', table.unsqueeze(0), persistent=False)": "self.register_buffer('pe', table.unsqueeze(0), persistent=False)\nself.table = self.pe",
+                    "x + self.pe[...]": "x + self.table[:, :x.size(1)].to(x.dtype)",
+                },
             ),
         },
     ),

@@ -1,6 +1,6 @@
 """Day 23: what goes wrong with one projection for three, with the past, and with what GPT-2 changed."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 MISCONCEPTIONS = [
     *of(
@@ -535,6 +535,25 @@ MISCONCEPTIONS = [
                     "for one in self.blocks:\n"
                     "    one.load_state_dict(self.blocks[0].state_dict())"
                 },
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "CausalSelfAttention",
+        {
+            "mask_stays_on_the_cpu": (
+                "Your causal mask stays on the CPU, and the scores may be on a GPU. Move it with `.to(x.device)`, or make it with `device=x.device`.",
+                {"_.to(x.device)": "_"},
+            ),
+        },
+    ),
+    *on_devices(
+        "GPT",
+        {
+            "positions_made_on_the_cpu": (
+                "You count the positions on the CPU, and look them up in a matrix that may be on a GPU. `torch.arange` takes `device=tokens.device`.",
+                {"torch.arange(_, device=tokens.device)": "torch.arange(_)"},
             ),
         },
     ),

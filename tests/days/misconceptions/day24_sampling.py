@@ -1,6 +1,6 @@
 """Day 24: what goes wrong between logits and text: what is cut, in which order, and what is drawn from."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 MISCONCEPTIONS = [
     *of(
@@ -449,6 +449,34 @@ MISCONCEPTIONS = [
                 "Every step keeps what a `backward` would need, for the whole text. Nobody will ask: a drawn token has no gradient. The decorator above the "
                 "function switches that off.",
                 {"torch.no_grad()": ""},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "distribution",
+        {
+            "dropped_tokens_marked_on_the_cpu": (
+                "You mark the tokens that top-p drops in a tensor on the CPU, and scatter indices into it that may be on a GPU. `torch.zeros_like` makes it where they are.",
+                {"torch.zeros_like(out)": "torch.zeros(out.shape, dtype=torch.bool)"},
+            ),
+        },
+    ),
+    *on_devices(
+        "sample",
+        {
+            "drawn_on_the_cpu": (
+                "You bring the probabilities to the CPU to draw from them. `torch.multinomial` draws on any device, and a generator on a GPU draws there alone.",
+                {"torch.multinomial(rows, 1, generator=generator)": "torch.multinomial(rows.cpu(), 1, generator=generator)"},
+            ),
+        },
+    ),
+    *on_devices(
+        "generate",
+        {
+            "tokens_on_the_cpu": (
+                "You join the tokens on the CPU. So your result is there whatever device the prompt is on, and a model on a GPU refuses the next step.",
+                {"torch.cat([tokens, following.unsqueeze(1)], dim=1)": "torch.cat([tokens.cpu(), following.cpu().unsqueeze(1)], dim=1)"},
             ),
         },
     ),

@@ -1,6 +1,6 @@
 """Day 25: what goes wrong where something is kept: where it is written, who counts, who sees what."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 MISCONCEPTIONS = [
     *of(
@@ -242,6 +242,25 @@ MISCONCEPTIONS = [
             "no_output_projection": (
                 "You return the joined heads. The output projection `w_o` mixes them.",
                 {"self.w_o(_)": "_"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "KVCache",
+        {
+            "room_stays_on_the_cpu": (
+                "Your cache stays on the CPU, where it was allocated: writing into it copies each chunk there, and attention gets keys that are not where its queries are. Allocate on the device of the first chunk.",
+                {"torch.empty_like(room, dtype=chunk.dtype, device=chunk.device)": "torch.empty_like(room, dtype=chunk.dtype)"},
+            ),
+        },
+    ),
+    *on_devices(
+        "CachedSelfAttention",
+        {
+            "mask_made_on_the_cpu": (
+                "You make the mask on the CPU, and the scores may be on a GPU. `torch.ones` takes `device=x.device`.",
+                {"device=x.device": ""},
             ),
         },
     ),

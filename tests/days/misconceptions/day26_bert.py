@@ -1,6 +1,6 @@
 """Day 26: what goes wrong where gaps are made, and where they are filled in."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 MISCONCEPTIONS = [
     *of(
@@ -495,6 +495,33 @@ MISCONCEPTIONS = [
             "float32_inside": (
                 "Your states are float32 on their way, whatever the weights are. Nothing needs to be converted: what a table gives has its dtype.",
                 {"return _": "return _.float()"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "mask_tokens",
+        {
+            "special_ids_on_the_cpu": (
+                "You look for the special ids in a tensor on the CPU, and the tokens may be on a GPU. `torch.tensor` takes `device=tokens.device`.",
+                {"torch.tensor(_, dtype=tokens.dtype, device=tokens.device)": "torch.tensor(_, dtype=tokens.dtype)"},
+            ),
+            "drawn_on_the_cpu": (
+                "You draw random numbers on the CPU, while the tokens may be on a GPU. `torch.rand` takes `device=tokens.device`, and a generator of a GPU needs it.",
+                {"draw = ...": "draw = torch.rand(tokens.shape, generator=generator)"},
+            ),
+        },
+    ),
+    *on_devices(
+        "BERT",
+        {
+            "positions_made_on_the_cpu": (
+                "You count the positions on the CPU, and look them up in a matrix that may be on a GPU. `torch.arange` takes `device=tokens.device`.",
+                {"torch.arange(_, device=tokens.device)": "torch.arange(_)"},
+            ),
+            "segments_made_on_the_cpu": (
+                "Where no segments are given, you make them on the CPU. `torch.zeros_like(tokens)` makes them where the tokens are.",
+                {"torch.zeros_like(tokens)": "torch.zeros(tokens.shape, dtype=tokens.dtype)"},
             ),
         },
     ),

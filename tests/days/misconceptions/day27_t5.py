@@ -1,6 +1,6 @@
 """Day 27: what goes wrong with buckets, and where a table of biases takes the place of positions."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 
 def bucket(**other: str) -> str:
@@ -407,6 +407,29 @@ MISCONCEPTIONS = [
                     "    for layer in stack.layers[1:]:\n"
                     "        layer.load_state_dict(stack.layers[0].state_dict())"
                 },
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "relative_position_bucket",
+        {
+            "edges_made_on_the_cpu": (
+                "You look the distances up among edges that are on the CPU. `torch.tensor` takes `device=relative_position.device`.",
+                {"torch.tensor(begins, device=distance.device)": "torch.tensor(begins)"},
+            ),
+        },
+    ),
+    *on_devices(
+        "T5",
+        {
+            "positions_made_on_the_cpu": (
+                "You count the positions on the CPU, so the buckets are there as well, and the bias table may be on a GPU. `torch.arange` takes a `device`.",
+                {"torch.arange(_, device=table.weight.device)": "torch.arange(_)"},
+            ),
+            "mask_stays_on_the_cpu": (
+                "`subsequent_mask` makes its mask on the CPU, and you apply it to a bias that may be on a GPU. Move it there.",
+                {"_.to(tgt.device)": "_"},
             ),
         },
     ),

@@ -1,6 +1,6 @@
 """Wrong answers to day 29, and what they misunderstood."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 MISCONCEPTIONS = [
     *of(
@@ -300,6 +300,20 @@ MISCONCEPTIONS = [
             "size_left_open": (
                 "You leave a size open with −1 in a reshape. A tensor without tokens has no numbers to work that size out from: name it.",
                 {"x.to(wide).unflatten(-1, sizes)": "x.to(wide).reshape(*x.shape[:-1], *((-1, 2) if axis == -1 else (2, -1)))"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "apply_rope",
+        {
+            "turns_stay_where_the_angles_are": (
+                "The angles are on the CPU, and so are their cosines and sines in your code. Move them to `x.device` before you multiply.",
+                {"cos, sin = ...": "cos, sin = turns.cos().to(wide), turns.sin().to(wide)"},
+            ),
+            "steps_made_on_the_cpu": (
+                "You count the steps on the CPU and add them to offsets that may be on a GPU. `torch.arange` takes `device=offset.device`.",
+                {"torch.arange(_, device=offset.device)": "torch.arange(_)"},
             ),
         },
     ),

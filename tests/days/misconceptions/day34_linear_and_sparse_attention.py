@@ -1,6 +1,6 @@
 """Day 34: what goes wrong with sums in place of a softmax, with chunks, and with windows."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 
 def with_features(body: str) -> str:
@@ -376,6 +376,16 @@ MISCONCEPTIONS = [
             "numbers_for_flags": (
                 "Your mask holds numbers. Masks are boolean here: & and `attention` expect it.",
                 {"return _": "return _.int()"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "linear_attention",
+        {
+            "ones_made_on_the_cpu": (
+                "You append a column of ones that is on the CPU to values that may be on a GPU. `value.new_ones` makes it where they are.",
+                {"value = F.pad(value, (0, 1), value=1.0)": "value = torch.cat([value, torch.ones(*value.shape[:-1], 1, dtype=wide)], dim=-1)"},
             ),
         },
     ),

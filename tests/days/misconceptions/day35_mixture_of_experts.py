@@ -1,6 +1,6 @@
 """Day 35: what goes wrong with experts: shares, what is counted, who computes for whom, who is dropped."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 MISCONCEPTIONS = [
     *of(
@@ -381,6 +381,25 @@ MISCONCEPTIONS = [
                     "torch.zeros_like(tokens)": "torch.zeros(tokens.shape, device=x.device)",
                     "output.index_add_(0, rows, _)": "output = output.index_add(0, rows, _.float())",
                 },
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "load_balancing_loss",
+        {
+            "counts_made_on_the_cpu": (
+                "You count the tokens of each expert in a tensor on the CPU, and the choices may be on a GPU. `bincount` counts where they are.",
+                {"experts.flatten().bincount(minlength=n_experts)": "torch.zeros(n_experts).index_add(0, experts.flatten(), torch.ones(experts.numel()))"},
+            ),
+        },
+    ),
+    *on_devices(
+        "MixtureOfExperts",
+        {
+            "output_made_on_the_cpu": (
+                "You collect what the experts return in a tensor on the CPU. `torch.zeros_like(tokens)` makes it where the tokens are.",
+                {"torch.zeros_like(tokens)": "torch.zeros(tokens.shape, dtype=tokens.dtype)"},
             ),
         },
     ),

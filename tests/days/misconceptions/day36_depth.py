@@ -1,6 +1,6 @@
 """Day 36: what goes wrong where two parts read the same, and where a router chooses."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 MISCONCEPTIONS = [
     *of(
@@ -333,6 +333,16 @@ MISCONCEPTIONS = [
             "weights_in_float32": (
                 "Your weights are float32 whatever came in, and so is what you add. Module and tokens have one dtype, and so has the result.",
                 {"return _, places": "return _.float(), places"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "MixtureOfDepths",
+        {
+            "sum_made_on_the_cpu": (
+                "You add the chosen tokens' gain into a tensor on the CPU. Add it to `x`, or to what `torch.zeros_like(x)` makes.",
+                {"x.scatter_add(1, index, gain)": "x + gain.new_zeros(x.shape, device='cpu').scatter_add(1, index, gain)"},
             ),
         },
     ),

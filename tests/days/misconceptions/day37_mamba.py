@@ -1,6 +1,6 @@
 """Day 37: what goes wrong with a selective state: discretisation, order, the gate, causality, what is kept."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 DIVIDING = """
 def selective_scan(u, delta, a, b, c, d):
@@ -508,6 +508,29 @@ MISCONCEPTIONS = [
             "only_the_last_output": (
                 "With a state you return the output of the last token alone. All that come are to be answered: a chunk may be several.",
                 {"return _": "y, z = (y[:, -1:], z[:, -1:]) if state is not None and seen.size(1) > 2 * self.config.d_conv else (y, z)\nreturn _"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "selective_scan",
+        {
+            "state_made_on_the_cpu": (
+                "Your state begins on the CPU, and the inputs may be on a GPU. `x.new_zeros` makes it where they are.",
+                {"x.new_zeros(x.size(0), *a.shape)": "torch.zeros(x.size(0), *a.shape, dtype=wide)"},
+            ),
+        },
+    ),
+    *on_devices(
+        "Mamba",
+        {
+            "state_stays_where_it_was_made": (
+                "A new state is on the CPU, and you use its `h` there. Move it to where `x` is first.",
+                {"state.h.to(x.device)": "state.h"},
+            ),
+            "window_stays_where_it_was_made": (
+                "A new state is on the CPU, and you join its window with inputs that may be on a GPU. Move it to where `x` is first.",
+                {"state.window.to(x)": "state.window.to(x.dtype)"},
             ),
         },
     ),

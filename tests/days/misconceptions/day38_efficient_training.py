@@ -1,6 +1,6 @@
 """Day 38: norms of what, scales that are never taken back, checkpoints that forget, steps in the wrong order."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 # The other way to write it, which all these mistakes are made in.
 BY_FUNCTION = """
@@ -654,6 +654,16 @@ def checkpoint(function, *inputs):
             "training_mode_set": (
                 "You put the model into training mode. Its mode is the caller's business.",
                 {"group = _": "group = _\nmodel.train()"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "clip_gradients",
+        {
+            "norm_made_on_the_cpu": (
+                "You take each length out as a number and make a new tensor of them, which is on the CPU: the GPU is waited for once a parameter, and your norm is on the wrong device. `torch.stack` joins the lengths where they are.",
+                {"torch.stack(lengths)": "torch.tensor([one.item() for one in lengths], dtype=widest)"},
             ),
         },
     ),

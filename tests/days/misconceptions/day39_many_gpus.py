@@ -1,6 +1,6 @@
 """Day 39: what goes wrong around a ring: which chunk goes when, who sends too much, what is padding."""
 
-from course.judging.misconceptions import of
+from course.judging.misconceptions import of, on_devices
 
 AROUND = """\
 def ring_all_reduce(tensor, group):
@@ -437,6 +437,25 @@ MISCONCEPTIONS = [
             "whole_in_float32": (
                 "The whole is float32 whatever the pieces are. It has their dtype.",
                 {"return _": "return _.float()"},
+            ),
+        },
+    ),
+    # --- right on the CPU, and wrong on a GPU
+    *on_devices(
+        "average_gradients",
+        {
+            "missing_gradient_made_on_the_cpu": (
+                "In place of a gradient that is missing you put zeros on the CPU. `torch.zeros_like(parameter)` makes them where the parameter is.",
+                {"torch.zeros_like(parameter)": "torch.zeros(parameter.shape, dtype=parameter.dtype)"},
+            ),
+        },
+    ),
+    *on_devices(
+        "shard",
+        {
+            "padding_made_on_the_cpu": (
+                "You pad with zeros that are on the CPU, and the parameter may be on a GPU. `F.pad` and `flat.new_zeros` make them where it is.",
+                {"F.pad(flat, (0, _))": "torch.cat([flat, torch.zeros(length * group.size - flat.numel(), dtype=flat.dtype)])"},
             ),
         },
     ),

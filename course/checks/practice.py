@@ -1,0 +1,372 @@
+"""The practice GPU: a torch device with the rules of a GPU and the numbers of the CPU.
+
+A tensor on it is a wrapper around a CPU tensor. Every operation on it goes through `__torch_dispatch__`,
+which refuses what CUDA refuses (above all a CPU tensor beside a tensor on the device), computes on the CPU
+tensors, and wraps the result. Random numbers come from the CPU's generator. So an answer computes there
+what it computes on the CPU, to the last bit.
+
+Everything that uses torch's experimental API for devices written in Python is in this file. Where CUDA and
+the practice GPU differ, CUDA is right: `tests/course/checks/test_practice.py` lists what was compared.
+"""
+
+# mypy: disable-error-code="assignment, arg-type, attr-defined, misc, no-untyped-call, override"
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import backend_registration
+from torch.utils._mode_utils import no_dispatch
+
+NAME, DEVICE = "practice", "practice:0"
+CAN_BE_HAD = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
+
+TWO_DEVICES = (
+    "Expected all tensors to be on the same device, "
+    f"but found at least two devices, {DEVICE} and cpu!"
+)
+INDICES = "indices should be either on cpu or on the same device as the indexed tensor ({})"
+GENERATOR = "Expected a '{}' device type for generator but found '{}'"
+TO_NUMPY = (
+    f"can't convert {DEVICE} device type tensor to numpy. "
+    "Use Tensor.cpu() to copy the tensor to host memory first."
+)
+
+COPIES = {"copy_", "_to_copy", "_copy_from"}
+INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
+# Operations that take single numbers from the CPU, besides those that work entry by entry.
+WITH_NUMBERS = {"where", "fill", "fill_", "masked_fill", "masked_fill_", *INDEXING}
+# Operations that make a tensor on the device (those that torch would make empty and then resize, which a
+# wrapper cannot be, among them), and those that `torch.tensor` uses beneath `__torch_dispatch__`.
+FACTORIES = (
+    *("empty.memory_format", "empty_strided", "arange", "arange.start", "arange.start_step"),
+    *("eye", "eye.m", "linspace", "logspace", "randperm", "randperm.generator"),
+    *("tril_indices", "triu_indices", "_copy_from", "_local_scalar_dense"),
+)
+# What autocast computes in half precision, and what in float32.
+NARROW = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "scaled_dot_product_attention")
+WIDE = ("softmax.int", "log_softmax.int", "layer_norm", "cross_entropy_loss", "nll_loss", "exp")
+
+
+# What was refused within a backward pass. On its way through autograd an exception would end the process,
+# because torch calls the device's guard, which is Python, while it is set. So `_Rules` raises it afterwards.
+_IN_BACKWARD: list[Exception] = []
+
+
+class Practice(Tensor):
+    """A tensor on the practice GPU."""
+
+    values: Tensor
+    """The CPU tensor with its numbers. Views share its memory."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, values: Tensor) -> Practice:
+        """Wrap a CPU tensor, which is not copied."""
+        tensor: Practice = Tensor._make_wrapper_subclass(
+            cls,
+            values.size(),
+            strides=values.stride(),
+            storage_offset=values.storage_offset(),
+            dtype=values.dtype,
+            device=DEVICE,
+        )
+        tensor.values = values
+        return tensor
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            return _computed(function, *args, **(kwargs or {}))
+        except Exception as error:
+            if sys._getframe(1).f_code.co_name != "_engine_run_backward":
+                raise
+            _IN_BACKWARD.append(error)
+            return None
+
+    # --- What torch asks of a tensor in Python, and not of its operations
+
+    @property
+    def data(self) -> Any:
+        return Tensor.data.__get__(self)
+
+    @data.setter
+    def data(self, new: Practice) -> None:
+        Tensor.data.__set__(self, new)
+        self.values = new.values
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if not force:
+            raise TypeError(TO_NUMPY)
+        return self.detach().cpu().numpy()
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(TO_NUMPY)
+
+    def tolist(self) -> Any:
+        return self.detach().cpu().tolist()
+
+    def untyped_storage(self) -> Any:
+        return self.values.untyped_storage()
+
+    def data_ptr(self) -> int:
+        return self.values.data_ptr()
+
+    def __format__(self, how: str) -> str:
+        return format(self.item(), how) if self.dim() == 0 else format(repr(self), how)
+
+    def __repr__(self, **_: Any) -> str:
+        text = torch._tensor_str._str(Practice(self.values)).replace("Practice(", "tensor(", 1)
+        text = f"{text[:-1]}, requires_grad=True)" if self.requires_grad else text
+        return f"Parameter containing:\n{text}" if isinstance(self, nn.Parameter) else text
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if id(self) not in memo:
+            memo[id(self)] = _rebuilt(self.values.clone(), *self._made_of())
+        copy: Tensor = memo[id(self)]
+        return copy
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        return _rebuilt, (self.values.clone(), *self._made_of())
+
+    def _made_of(self) -> tuple[bool, bool]:
+        return self.requires_grad, isinstance(self, nn.Parameter)
+
+
+def _rebuilt(values: Tensor, requires_grad: bool, is_parameter: bool) -> Tensor:
+    tensor = Practice(values)
+    if is_parameter:
+        return nn.Parameter(tensor, requires_grad)
+    return tensor.requires_grad_(requires_grad)
+
+
+# --- Operations -----------------------------------------------------------------------------------
+
+
+def _computed(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """What an operation makes of tensors on the device.
+
+    Raises:
+        RuntimeError: CUDA refuses it, because a tensor is on a different device.
+    """
+    tensors = list(_tensors((args, list(kwargs.values()))))
+    name = function._schema.name.removeprefix("aten::")
+    _refuse_two_devices(function, name, args, tensors)
+    if name == "_copy_from":
+        args[1].values.copy_(_bare(args[0]))
+        return args[1]
+    device = kwargs.get("device")
+    where = {} if device is None else {"device": "cpu", "pin_memory": None}
+    told = {key: where.get(key, _bare(value)) for key, value in kwargs.items()}
+    result = function(*_bare(args), **told)
+    if torch.Tag.inplace_view in function.tags:  # the wrapper's own shape changes, too
+        with no_dispatch():
+            function(*args, **kwargs)
+    to_cpu = name == "copy_" and not isinstance(args[0], Practice)
+    if to_cpu or (device is not None and torch.device(device).type == "cpu"):
+        return result
+    return _wrapped(result, {id(one.values): one for one in tensors if isinstance(one, Practice)})
+
+
+def _refuse_two_devices(function: Any, name: str, args: Any, tensors: list[Tensor]) -> None:
+    foreign = [one for one in tensors if not isinstance(one, Practice)]
+    if not foreign or name in COPIES:
+        return
+    if name in INDEXING:
+        if not isinstance(args[0], Practice):
+            raise RuntimeError(INDICES.format("cpu"))
+        foreign = [one for one in _tensors(args[2:]) if not isinstance(one, Practice)]
+    takes_numbers = name in WITH_NUMBERS or torch.Tag.pointwise in function.tags
+    fixed = [*args[: int(function._schema.is_mutable)]]  # what is changed in place
+    fixed += args[1:2] if name.startswith("masked_fill") else []  # and a mask
+    for one in foreign:
+        if not takes_numbers or one.dim() > 0 or any(one is other for other in fixed):
+            kind = str(one.dtype).removeprefix("torch.")
+            what = f"The CPU tensor is {kind} of shape {tuple(one.shape)}, given to `{name}`."
+            raise RuntimeError(f"{TWO_DEVICES}\n{what}")
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """Every tensor among the arguments of an operation."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        yield from itertools.chain.from_iterable(map(_tensors, value))
+
+
+def _bare(value: Any) -> Any:
+    """The same arguments, with CPU tensors in place of wrappers."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(_bare, value))
+    return value.values if isinstance(value, Practice) else value
+
+
+def _wrapped(value: Any, wrappers: dict[int, Practice]) -> Any:
+    """The same result on the device. What was changed in place is the tensor that it was."""
+    if isinstance(value, tuple | list):
+        return type(value)(_wrapped(item, wrappers) for item in value)
+    if isinstance(value, Tensor):
+        return wrappers[id(value)] if id(value) in wrappers else Practice(value)
+    return value
+
+
+def _cast(function: Any, narrow: bool, *args: Any, **kwargs: Any) -> Any:
+    """An operation within autocast: on inputs of the dtype that autocast gives it."""
+    dtype = torch.get_autocast_dtype(NAME) if narrow else torch.float32
+
+    def cast(value: Any) -> Any:
+        half_or_single = isinstance(value, Tensor) and value.dtype.itemsize < 8
+        return value.to(dtype) if half_or_single and value.is_floating_point() else value
+
+    key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+    with torch._C._ExcludeDispatchKeyGuard(key):
+        return function(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
+
+
+# --- Generators, and what else the experimental API lacks -----------------------------------------
+
+_GENERATOR = torch.Generator
+
+
+class _OnDevice(_GENERATOR):
+    """A generator of the CPU's numbers that says that it is on the device."""
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(DEVICE)
+
+
+class _Either(type):
+    def __call__(cls, device: Any = "cpu") -> Any:
+        return _OnDevice() if torch.device(device).type == NAME else _GENERATOR(device)
+
+    def __instancecheck__(cls, one: object) -> bool:
+        return isinstance(one, _GENERATOR)
+
+
+class _Generator(metaclass=_Either):
+    """Stands for `torch.Generator`."""
+
+
+class _Rules(TorchFunctionMode):
+    """Within it, a generator draws on its own device, a CPU parameter can be given data on the device, and
+    memory can be pinned. Each CPU tensor keeps the line of the answer that made it."""
+
+    def __init__(self, file: str | None) -> None:
+        super().__init__()
+        self._file = file
+
+    def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function is Tensor.pin_memory:
+            return args[0].clone()
+        if function == Tensor.data.__set__:
+            old, new = args
+            if isinstance(new, Practice) and not isinstance(old, Practice):
+                made_of = old.requires_grad, isinstance(old, nn.Parameter)
+                return torch.utils.swap_tensors(old, _rebuilt(new.values, *made_of))
+        result, failure = None, None
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            failure = error
+        if _IN_BACKWARD:
+            failure = _IN_BACKWARD[0]
+            _IN_BACKWARD.clear()
+        if failure is not None:
+            lines = _lines_of_cpu_tensors((args, list(kwargs.values())))
+            if lines and str(failure).startswith(TWO_DEVICES):
+                failure.cpu_line = lines[0]
+            raise failure
+        if type(result) is Tensor and self._file is not None:
+            here = sys._getframe(1)
+            while here is not None and here.f_code.co_filename != self._file:
+                here = here.f_back
+            made = _lines_of_cpu_tensors((args, list(kwargs.values())))
+            result.cpu_line = made[0] if made else here and (here.f_lineno, here.f_code)
+        generator = kwargs.get("generator")
+        if generator is not None and isinstance(result, Tensor):
+            kinds = result.device.type, generator.device.type
+            if kinds[0] != kinds[1]:
+                raise RuntimeError(GENERATOR.format(*kinds))
+        return result
+
+
+def _lines_of_cpu_tensors(arguments: Any) -> list[Any]:
+    """Where the answer made each CPU tensor among the arguments, as far as that is known."""
+    lines = (vars(one).get("cpu_line") for one in _tensors(arguments))
+    return [line for line in lines if line is not None]
+
+
+# --- The device -----------------------------------------------------------------------------------
+
+
+class _Module(backend_registration._DummyBackendModule):
+    """`torch.practice`."""
+
+    available = False
+
+    def is_available(self) -> bool:
+        return self.available
+
+    def get_rng_state(self, _: Any = DEVICE) -> Tensor:
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: Tensor, _: Any = DEVICE) -> None:
+        torch.set_rng_state(state)
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        return [torch.float16, torch.bfloat16]
+
+
+_LIBRARIES: list[Any] = []  # what is registered lives as long as they do
+
+
+@functools.cache
+def register() -> None:
+    """Make the device known to torch."""
+    backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
+    every, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
+    every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    for name in FACTORIES:
+        aten.impl(name, functools.partial(_computed, _operation(name)), "PrivateUse1")
+    for name in NARROW + WIDE:
+        cast = functools.partial(_cast, _operation(name), name in NARROW)
+        aten.impl(name, cast, "AutocastPrivateUse1")
+    _LIBRARIES.extend([every, aten])
+    torch.serialization.add_safe_globals([_rebuilt])
+
+
+def _operation(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+
+@contextmanager
+def running(file: str | None = None) -> Iterator[None]:
+    """Within it, the device is torch's accelerator and has generators, and `Module.to` keeps parameters the
+    objects that they are: tied ones stay tied.
+
+    Args:
+        file: the answer's, of whose lines it is noted where they make CPU tensors.
+    """
+    register()
+    swaps = torch.__future__.get_swap_module_params_on_conversion()
+    torch.practice.available, torch.Generator = True, _Generator
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        # In a thread of the device's own, as autograd has for each, an exception would end the process.
+        with _Rules(file), torch.autograd.set_multithreading_enabled(False):
+            yield
+    finally:
+        torch.practice.available, torch.Generator = False, _GENERATOR
+        torch.__future__.set_swap_module_params_on_conversion(swaps)

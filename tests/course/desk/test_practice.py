@@ -1,0 +1,144 @@
+"""What is observed on the practice GPU after the CPU: in verdicts, in JSON, and by `--device practice`."""
+
+import json
+
+import pytest
+
+from course.checks.answers import read_answer
+from course.checks.arrays import PRACTICE
+from course.checks.tensors import missing_device
+from course.curriculum import DAYS
+from course.judging.comparison import is_same
+from course.judging.judge import Judge
+from course.judging.kept import Kept
+from course.judging.misconceptions import load_misconceptions
+from course.judging.placed import Placed
+from course.judging.recorded import record
+from course.judging.results import RUNNING
+from course.references.changed import reference_module
+from course.workers.checking import checking_first
+from course.workers.pool import Pool
+from course.workers.worker import exhaust
+
+pytestmark = pytest.mark.skipif(
+    missing_device(PRACTICE) is not None, reason=str(missing_device(PRACTICE))
+)
+
+DAY = DAYS[22]  # GPT
+MADE_THERE, MADE_ON_CPU = "size(1), device=tokens.device)", "size(1))"
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool(1, "cpu") as pool:
+        yield pool
+
+
+@pytest.fixture
+def check(tmp_path, pool):
+    """Check an answer to day 23: the solution with something replaced."""
+
+    def check(find="", put=""):
+        source = read_answer(DAY.solution)
+        assert find in source
+        answer = tmp_path / f"{DAY.stem}.py"
+        answer.write_text(source.replace(find, put), encoding="utf-8")
+        return exhaust(checking_first(Judge(DAY), tmp_path, pool))
+
+    return check
+
+
+def there(result):
+    return [one for one in result.checks if one.device == PRACTICE]
+
+
+def test_the_verdict_does_not_wait(check):
+    """On the CPU all passes; the day is not passed before the practice GPU was asked."""
+    checked = check()
+    assert {one.status for one in there(checked.verdict)} == {RUNNING}
+    assert (checked.verdict.status, checked.verdict.watertight) == (RUNNING, False)
+    assert {one.status for one in checked.verdict.checks} == {"passed", RUNNING}
+    result = checked.look()
+    assert (result.status, result.watertight) == ("passed", True)
+    assert result.passed == result.total == checked.verdict.total
+    assert {one.exercise for one in there(result)} == set(DAY.exercises)
+
+
+def test_a_mistake_about_devices(check):
+    """It is named, with the line that made the CPU tensor, and the day is not passed."""
+    checked = check(MADE_THERE, MADE_ON_CPU)
+    assert {one.status for one in checked.verdict.checks} == {"passed", RUNNING}
+    result = checked.look()
+    [wrong] = [one for one in result.checks if one.is_open]
+    assert (wrong.device, wrong.misconception) == (PRACTICE, "positions_made_on_the_cpu")
+    assert result.status == "error"
+    assert "RuntimeError: Expected all tensors to be on the same device" in wrong.message
+    made = next(
+        number
+        for number, line in enumerate(read_answer(DAY.solution).splitlines(), 1)
+        if MADE_THERE in line
+    )
+    assert f"The CPU tensor was made in line {made}: positions = torch.arange" in wrong.message
+
+
+def test_what_fails_on_the_cpu_is_not_run_there(check):
+    """It counts as wrong there, too, and says the same; what passes is run."""
+    checked = check("self.embed(tokens) +", "2 * self.embed(tokens) +")
+    before = {one.name: one for one in checked.verdict.checks if one.device == "cpu"}
+    again = {one.name: one for one in there(checked.verdict)}
+    assert any(one.status == "failed" for one in again.values())
+    for name, one in again.items():
+        assert one.status == (RUNNING if before[name].status == "passed" else before[name].status)
+    assert {one.status for one in there(checked.look())} == {"passed", "failed"}
+
+
+@pytest.mark.parametrize(("find", "put", "code"), [("", "", 0), (MADE_THERE, MADE_ON_CPU, 1)])
+def test_commands(project, find, put, code):
+    """`course check` prints one object of version 2, and waits for the practice GPU before it exits."""
+    source = read_answer(DAY.solution).replace(find, put)
+    (project.root / "exercises" / f"{DAY.stem}.py").write_text(source, encoding="utf-8")
+    done = project.course("check", "23", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["version"], report["total"] - report["passed"]) == (
+        code,
+        2,
+        code,
+    )
+    [day] = report["days"]
+    assert RUNNING not in {one["status"] for one in day["checks"]}
+    assert {one["device"] for one in day["checks"]} == {"cpu", PRACTICE}
+    asked = project.course("check", "23", "--device", "practice", "--json")
+    assert asked.returncode == code
+    shown = project.course("check", "23").stdout
+    assert "CPU passed, device check running" in shown
+    assert shown.index("device check running") < shown.index("On the practice GPU")
+
+
+def test_days_in_numpy_have_none():
+    """NumPy knows the CPU alone, and its days' workers have no torch."""
+    for day in DAYS:
+        if not day.uses_torch:
+            judge = Judge(day)
+            assert (judge.there, judge.torch_on) == (None, None)
+
+
+def test_a_stub_is_not_started(tmp_path, pool):
+    """Nothing of an untouched stub is run there."""
+    (tmp_path / f"{DAY.stem}.py").write_text(DAY.stub.read_text(encoding="utf-8"), encoding="utf-8")
+    checked = exhaust(checking_first(Judge(DAY), tmp_path, pool))
+    assert not checked.is_waited_for
+    assert {one.status for one in checked.verdict.checks} == {"not_started"}
+
+
+def test_recordings_tell_mistakes_about_devices(tmp_path):
+    """A recording has what is seen on the CPU, and of the practice GPU the places and the known mistakes."""
+    record(DAY, tmp_path)
+    recording = Kept(tmp_path / f"{DAY.stem}.seen")
+    known = load_misconceptions(DAY, PRACTICE)
+    truth, here = Placed(DAY, 0, known, recording), Judge(DAY)
+    for check in (one for one in truth.outlines() if one.there):
+        assert truth.knows(check)
+        assert {leaf.device for leaf in truth.glance(check).observation.values()} == {PRACTICE}
+        assert is_same(truth.glance(check), here.there.see(check, reference_module(DAY)))
+        for wrong in known:
+            assert truth.wrong(check, wrong).fails == here.there._truth.wrong(check, wrong).fails

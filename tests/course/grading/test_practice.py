@@ -1,0 +1,27 @@
+"""Grading observes PyTorch days on the practice GPU, behind the walls as at home."""
+
+from course.checks.answers import read_answer
+from course.curriculum import DAYS
+from course.grading.sandbox import WalledWorker
+from course.judging.judge import Judge
+from course.workers.checking import Answer, check_seated
+from course.workers.seat import Seat
+
+DAY = DAYS[22]  # GPT
+
+
+def test_behind_walls(found):
+    """A right answer passes there; positions made on the CPU are refused, and named."""
+    source = read_answer(DAY.solution)
+    wrong = source.replace("size(1), device=tokens.device)", "size(1))")
+    seen = []
+    for text in (source, wrong):
+        name = f"{DAY.stem}.py"
+        answer = Answer(name, f"/home/learner/{name}", text.encode())
+        with Seat(lambda torch_on: WalledWorker(found, torch_on), apart=True) as seat:
+            seen.append(check_seated(Judge(DAY), answer, seat).look_in_batch())
+    right, refused = seen
+    assert (right.status, right.watertight) == ("passed", True)
+    [check] = [one for one in refused.checks if one.is_open]
+    assert (check.device, check.misconception) == ("practice", "positions_made_on_the_cpu")
+    assert "The CPU tensor was made in line" in check.message

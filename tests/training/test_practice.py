@@ -1,0 +1,125 @@
+"""Training, decoding and shipping on the practice GPU: no CPU tensor sneaks in."""
+
+import pytest
+import torch
+
+from course.checks import practice
+from implementation import Batch, beam_search, greedy_decode
+from tests.training.conftest import QUIET, small
+from tests.training.test_decoding import LONGEST, MODELS, WORDS, encoder_decoder, made, sources
+from training import devices, tasks
+from training.decoding import CachedEncoderDecoder, reader
+from training.devices import Place
+from training.generating import Drawing
+from training.inference import Model
+from training.monitor import Monitor
+from training.parts import REFERENCES
+from training.run import Run
+from training.trainer import Trainer
+from training.vocabulary import Languages
+from variants.shipping import quantize_model
+
+pytestmark = pytest.mark.skipif(
+    not practice.CAN_BE_HAD, reason=f"torch {torch.__version__} knows no devices written in Python"
+)
+COLD = Drawing(temperature=0)
+RUNS = [
+    ("copy", {}),
+    ("arithmetic", {"norm": "pre"}),
+    ("translation", {}),
+    ("text", {"model": "gpt"}),
+    ("text", {"model": "llama", "kv_heads": 1, "dropout": 0.0, "recompute": True}),
+]
+
+
+@pytest.fixture(autouse=True)
+def _there(monkeypatch):
+    """The device is there, and a run may ask for it."""
+    count = devices._count
+    monkeypatch.setattr(devices, "_count", lambda kind: 1 if kind == "practice" else count(kind))
+    with practice.running():
+        yield
+
+
+@pytest.fixture
+def trained(tmp_path, poem):
+    """Train a model for two steps on a device; the trainer, when it is done."""
+
+    def train(task, changes, device):
+        settings = small(task, steps=2, validate_every=1, **changes)
+        if task == "text":
+            settings = small(task, steps=2, validate_every=1, data=str(poem), **changes)
+        run = Run.begin(tmp_path / device, settings)
+        loaded = tasks.load(settings, QUIET, run.languages())
+        run.keep_languages(loaded.languages)
+        trainer = Trainer(settings, loaded, run, Place(torch.device(device)))
+        monitor = Monitor(run, settings.steps, 0, QUIET)
+        with monitor.showing():
+            trainer.train(monitor)
+        return trainer
+
+    return train
+
+
+@pytest.mark.parametrize(("task", "changes"), RUNS)
+def test_two_steps_are_those_of_the_cpu(trained, task, changes):
+    """Two steps and their validation leave the weights and the loss that they leave on the CPU."""
+    there, here = (trained(task, changes, device) for device in ("practice", "cpu"))
+    for name, parameter in there.objective.parameters.items():
+        assert parameter.device.type == "practice"
+        torch.testing.assert_close(
+            parameter.detach().cpu(), here.objective.parameters[name].detach()
+        )
+    assert there.validate() == pytest.approx(here.validate(), rel=1e-5)
+
+
+@pytest.mark.parametrize("task", ["copy", "translation", "text"])
+def test_a_run_is_used_there(trained, task):
+    """It translates, with beams as well, and generates what it does on the CPU, quantized or not."""
+    run = trained(task, {"model": "gpt"} if task == "text" else {}, "cpu").run
+    said = []
+    for device in ("cpu", "practice"):
+        model = Model.load(run.folder, device)
+        small_one = Model(
+            model.settings, model.languages, quantize_model(model.model), model.device, model.parts
+        )
+        for one in (model, small_one):
+            assert {tensor.device.type for tensor in one.model.state_dict().values()} == {device}
+            if task == "text":
+                said.append(["".join(one.generate("7 green", 8, COLD))])
+            else:
+                said.append([one.translate(["1 2 3"], beam)[0] for beam in (1, 3)])
+    assert said[:2] == said[2:]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_cache_decodes_there(beam):
+    """Keys and values kept on the device give what is decoded without them."""
+    settings, model = encoder_decoder("post")
+    src, mask = sources()
+    wanted = _decoded(model, src, mask, beam)
+    model, src = model.to("practice"), src.to("practice")
+    mask = Batch(src).src_mask
+    cached = CachedEncoderDecoder(model, settings, LONGEST, beam)
+    for one in (model, cached):
+        found = _decoded(one, src, mask, beam)
+        assert found.device.type == "practice"
+        assert torch.equal(found.cpu(), wanted)
+
+
+def _decoded(model, src, mask, beam):
+    if beam == 1:
+        return greedy_decode(model, src, mask, LONGEST, 1, 2)
+    return beam_search(model, src, mask, LONGEST, 1, 2, beam)
+
+
+@pytest.mark.parametrize("changes", MODELS[2:])
+def test_a_language_model_reads_there(changes):
+    """Token by token with a cache."""
+    settings = small("text", layers=2, dropout=0.0, **changes)
+    model = made(settings, Languages(WORDS, WORDS, 2)).to("practice")
+    ask = reader(model, settings, REFERENCES[settings.model])
+    tokens = torch.randint(3, len(WORDS), (1, 5)).to("practice")
+    with torch.no_grad():
+        for length in range(1, 6):
+            assert ask(tokens[:, :length]).device.type == "practice"
