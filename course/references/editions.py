@@ -86,6 +86,8 @@ def facts_of(day: Day, stub: str) -> dict[str, Any]:
 def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
     """A reference without the definitions of later days, what uses these, and what only they need.
 
+    What only refuses bad arguments stays: worked solutions import it, and it gives nothing away.
+
     Args:
         file: the reference.
         through: the last day that is released.
@@ -104,7 +106,11 @@ def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
     kept = without(later, source)
     beside = [node for node in source.tree.body if not hasattr(node, "name")]  # such as constants
     used = names_in((*beside, *(source.definitions[name] for name in kept)), types=False)
-    kept = [name for name in kept if name in used or not name.startswith("_")]
+    kept = [
+        name
+        for name in kept
+        if name in used or not name.startswith("_") or _only_refuses(source.definitions[name])
+    ]
     used = names_in((*beside, *(source.definitions[name] for name in kept)), types=False)
     lines = source.source.splitlines()
     for node in source.tree.body:
@@ -119,3 +125,9 @@ def released_part(file: str, through: int, given: Collection[int] = ()) -> str:
     lines[end:end] = ["", "from __future__ import annotations"]  # which may name what is withheld
     text = "\n".join(line for line in lines if line != "\0").rstrip() + "\n"
     return text + OWN_PARTS
+
+
+def _only_refuses(node: ast.AST) -> bool:
+    """Whether a definition is a function that returns nothing: it can only raise."""
+    returned = (one.value for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield))
+    return isinstance(node, ast.FunctionDef) and not any(returned)

@@ -303,7 +303,7 @@ def test_a_case_can_be_drawn_again(run, number):
     name = load_checks(day)[0].name
     run.write(number, solution(number))
     done = run("check", number, "--case", name)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     assert f'case({number}, "{name}")' in done.stdout
     done = run(code=f"from course import case; print(sorted(case({number}, {name!r})))")
     given = check_inputs(load_checks(day)[0], 0)
