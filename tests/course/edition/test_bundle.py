@@ -295,9 +295,9 @@ def test_a_case_can_be_drawn_again(run, number):
     """Without the reference, too: the lines that are printed give the inputs of the check."""
     day = DAYS[number - 1]
     name = load_checks(day)[0].name
-    run.write(number, solution(number))
+    run.write(number, read_answer(sorted(day.accepted.glob("*.py"))[0]))
     done = run("check", number, "--case", name)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert f'case({number}, "{name}")' in done.stdout
     done = run(code=f"from course import case; print(sorted(case({number}, {name!r})))")
     given = check_inputs(load_checks(day)[0], 0)
