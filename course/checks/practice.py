@@ -174,7 +174,14 @@ def _computed(function: Any, *args: Any, **kwargs: Any) -> Any:
     to_cpu = name == "copy_" and not isinstance(args[0], Practice)
     if to_cpu or (device is not None and torch.device(device).type == "cpu"):
         return result
-    return _wrapped(result, {id(one.values): one for one in tensors if isinstance(one, Practice)})
+    # Within `inference_mode`, a view of a tensor from outside is not an inference tensor, either.
+    inference = torch.is_inference_mode_enabled() and not (
+        function.is_view and not args[0].is_inference()
+    )
+    with torch.inference_mode(inference):
+        return _wrapped(
+            result, {id(one.values): one for one in tensors if isinstance(one, Practice)}
+        )
 
 
 def _refuse_two_devices(function: Any, name: str, args: Any, tensors: list[Tensor]) -> None:
@@ -292,7 +299,11 @@ class _Rules(TorchFunctionMode):
             while here is not None and here.f_code.co_filename != self._file:
                 here = here.f_back
             made = _lines_of_cpu_tensors((args, list(kwargs.values())))
-            result.cpu_line = made[0] if made else here and (here.f_lineno, here.f_code)
+            if made:
+                result.cpu_line = made[0]
+            elif here is not None:
+                code = here.f_code
+                result.cpu_line = here.f_lineno, code.co_qualname, code.co_filename
         generator = kwargs.get("generator")
         if generator is not None and isinstance(result, Tensor):
             kinds = result.device.type, generator.device.type

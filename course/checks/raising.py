@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from types import CodeType
 
 from course.checks.observation import Raised
 from course.curriculum import RAISE
@@ -15,7 +14,7 @@ DEEPEST_TRACEBACK = 12  # endless recursion fills a thousand lines that say the 
 def raised(error: BaseException, file: str | None) -> Raised:
     """An exception as data. Of its traceback only the lines of the answer's own file are kept."""
     frames = [
-        _place(line, frame.f_code)
+        _place(line, frame.f_code.co_qualname, frame.f_code.co_filename)
         for frame, line in traceback.walk_tb(error.__traceback__)
         if frame.f_code.co_filename == file
     ][-DEEPEST_TRACEBACK:]
@@ -28,8 +27,8 @@ def raised(error: BaseException, file: str | None) -> Raised:
     return Raised(kind, message, frames, _is_stubs_own(error, file), own)
 
 
-def _place(line: int, code: CodeType) -> tuple[int, str, str]:
-    return line, code.co_qualname, linecache.getline(code.co_filename, line).strip()
+def _place(line: int, name: str, file: str) -> tuple[int, str, str]:
+    return line, name, linecache.getline(file, line).strip()
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

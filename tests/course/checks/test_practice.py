@@ -67,6 +67,18 @@ def indexed_put(x, at, value):
     return x
 
 
+def without_gradients(compute):
+    with torch.inference_mode():
+        return compute()
+
+
+def saved(module):
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
 def in_place(x, name, *arguments):
     x = x.clone()
     getattr(x, name)(*arguments)
@@ -122,6 +134,10 @@ WORKS = {
     "to another dtype": lambda b: b.x.to(torch.float64),
     "pinned and non_blocking": lambda b: b.cpu.pin_memory().to(b.device, non_blocking=True),
     "a module's parameter": lambda b: nn.Linear(3, 2).to(b.device).weight.detach() * 0,
+    "views in inference mode": lambda b: without_gradients(
+        lambda: b.x[0] + b.x.view(3, 2).T[0] + (b.x + 1).view(6)[:3]
+    ),
+    "a module saved and loaded": lambda b: saved(nn.Linear(3, 2).to(b.device)).weight.detach() * 0,
     "a module made there": lambda b: nn.Linear(3, 2, device=b.device).weight.detach() * 0,
 }
 

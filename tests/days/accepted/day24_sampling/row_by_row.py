@@ -28,7 +28,7 @@ def one_row(scores, temperature, top_k, top_p):
 
 
 def distribution(logits, temperature=1.0, top_k=None, top_p=None):
-    rows = logits.detach().reshape(-1, logits.size(-1))
+    rows = logits.detach().reshape(-1, logits.size(-1)).cpu()
     made = torch.empty(rows.shape, dtype=torch.float64)
     different, which = rows.unique(dim=0, return_inverse=True)
     for i, row in enumerate(different.tolist()):
