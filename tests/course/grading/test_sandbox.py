@@ -323,7 +323,7 @@ def seated(found, answers):
         for number, source in answers.items():
             name = f"{DAYS[number - 1].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())
-            yield number, check_seated(Judge(DAYS[number - 1]), answer, seat).verdict
+            yield number, check_seated(Judge(DAYS[number - 1]), answer, seat).look()
 
 
 def test_torch_on_a_numpy_day(found):
