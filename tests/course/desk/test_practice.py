@@ -1,13 +1,16 @@
 """What is observed on the practice GPU after the CPU: in verdicts, in JSON, and by `--device practice`."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from course.checks.answers import read_answer
 from course.checks.arrays import PRACTICE
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS
+from course.desk.verdicts import verdict
 from course.judging.comparison import is_same
 from course.judging.judge import Judge
 from course.judging.kept import Kept
@@ -16,6 +19,7 @@ from course.judging.placed import Placed
 from course.judging.recorded import record
 from course.judging.results import RUNNING
 from course.references.changed import reference_module
+from course.terminal.display import MARKS
 from course.workers.checking import checking_first
 from course.workers.pool import Pool
 from course.workers.worker import exhaust
@@ -52,13 +56,21 @@ def there(result):
     return [one for one in result.checks if one.device == PRACTICE]
 
 
+def in_words(shown):
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(shown)
+    return console.export_text()
+
+
 def test_the_verdict_does_not_wait(check):
     """On the CPU all passes; the day is not passed before the practice GPU was asked."""
     checked = check()
     assert {one.status for one in there(checked.verdict)} == {RUNNING}
     assert (checked.verdict.status, checked.verdict.watertight) == (RUNNING, False)
     assert {one.status for one in checked.verdict.checks} == {"passed", RUNNING}
+    assert MARKS["watertight"] not in in_words(verdict(checked.verdict))
     result = checked.look()
+    assert MARKS["watertight"] in in_words(verdict(result))
     assert (result.status, result.watertight) == ("passed", True)
     assert result.passed == result.total == checked.verdict.total
     assert {one.exercise for one in there(result)} == set(DAY.exercises)
