@@ -8,12 +8,12 @@ MISCONCEPTIONS = [
         {
             # --- train_bpe --------------------------------------------------------------------------------
             "vocabulary_of_merges_alone": (
-                "You make `vocab_size` merges. The 256 bytes are in the vocabulary already and count: a vocabulary of 300 has room for 44 merges, and one of 256 "
-                "for none.",
+                "You make `vocab_size` merges. The vocabulary size includes the 256 bytes: a vocabulary of 300 has room for 44 merges, and one of 256 for "
+                "none.",
                 {"vocab_size - 256": "vocab_size"},
             ),
             "one_merge_too_many": (
-                "You make one merge more than the vocabulary has room for: ask whether there is room before you merge, not after.",
+                "You make one merge more than the vocabulary has room for: check the size before you merge, not after.",
                 {"len(merges) < _": "len(merges) <= _"},
             ),
             "one_merge_too_few": (
@@ -21,42 +21,40 @@ MISCONCEPTIONS = [
                 {"1: len(merges)": "len(merges) + 1"},
             ),
             "stops_at_pairs_that_occur_once": (
-                "You stop as soon as no pair occurs twice. The exercise goes on: pairs that occur once merge too, until the vocabulary is full or the text is a "
-                "single id.",
+                "You stop as soon as no pair occurs twice. Pairs that occur once are merged too, until the vocabulary is full or the text is a single id.",
                 {"pair = _": "pair = _\nif counts[pair] < 2:\n    break"},
             ),
             "fails_where_no_pair_is_left": (
-                "You ask for the commonest pair also where there is none: once the text is a single id, or empty, there are no neighbours to count. Then it stops, "
-                "with fewer merges than were wanted.",
+                "You look for the most frequent pair even if there is none: if the text is a single id, or empty, it has no pairs. In that case stop, with "
+                "fewer merges than requested.",
                 {"_ and len(ids) > 1": "_"},
             ),
             "ties_to_the_pair_seen_first_ever": (
-                "Of equally common pairs you merge the one that you saw first since training began, as when counts are kept from merge to merge. The one that "
-                "occurs first in the sequence *as it is now* is meant: a merge brings new pairs, and they may stand before old ones.",
+                "In a tie you merge the pair that you saw first since training began, as if the counts were kept from merge to merge. The pair that occurs "
+                "first in the *current* sequence wins: a merge creates new pairs, which may come before old ones.",
                 {
                     "merges: ... = []": "merges, seen = [], {}",
                     "pair = max(counts, key=_)": "for pair in counts:\n    seen.setdefault(pair, len(seen))\npair = max(sorted(counts, key=seen.get), key=_)",
                 },
             ),
             "ties_to_the_last": (
-                "Of equally common pairs you merge the one that occurs last. The first is meant: `max` with `>=`, or over a reversed order, prefers the last.",
+                "In a tie you merge the pair that occurs last. The first one wins: `max` with `>=`, or over a reversed order, prefers the last.",
                 {"max(counts, key=_)": "max(reversed(counts), key=_)"},
             ),
             "ties_to_the_largest": (
-                "Of equally common pairs you merge the one with the largest ids: that is what `max` of (count, pair) does. The one that occurs first in the text "
-                "is meant.",
+                "In a tie you merge the pair with the largest ids, as `max` of (count, pair) does. The pair that occurs first in the sequence wins.",
                 {"counts.__getitem__": "lambda pair: (counts[pair], pair)"},
             ),
             "ties_to_the_smallest": (
-                "Of equally common pairs you merge the one with the smallest ids. The one that occurs first in the text is meant.",
+                "In a tie you merge the pair with the smallest ids. The pair that occurs first in the sequence wins.",
                 {"max(counts, key=_)": "max(sorted(counts), key=_)"},
             ),
             "rarest_pair": (
-                "You merge the rarest pair. What occurs most often saves the most ids.",
+                "You merge the rarest pair. The most frequent pair saves the most ids.",
                 {"max(counts, key=_)": "min(counts, key=_)"},
             ),
             "pairs_in_twos": (
-                "You count every second pair only: the ids 0 and 1, then 2 and 3. Each id is the right half of one pair and the left half of the next.",
+                "You count only every second pair: the ids 0 and 1, then 2 and 3. Each id is the right part of one pair and the left part of the next.",
                 {"itertools.pairwise(ids)": "list(zip(ids[::2], ids[1::2])) or [(ids[0], ids[1])]"},
             ),
             "overlapping_pairs_counted_once": (
@@ -71,8 +69,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "counted_once": (
-                "You count the pairs of the bytes once, and merge the commonest of them in turn. After each merge there are new pairs, with the new id in them, "
-                "and old ones that are gone: count again.",
+                "You count the pairs of the bytes once and merge them in order of frequency. Each merge creates new pairs and removes old ones: count again "
+                "after each merge.",
                 {
                     "counts = ...": "raw = list(text.encode('utf-8'))\n"
                     "counts = Counter(two for two in itertools.pairwise(raw) if two not in merges)\n"
@@ -81,7 +79,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "split_into_words_in_training": (
-                "You learn from words: no pair across a space is counted. The text is one sequence here, spaces and all; splitting it first is what GPT-2 does.",
+                "You train on words: no pair that contains a space is counted. Here the text is one sequence that includes the spaces; GPT-2 splits it first.",
                 {
                     "counts = Counter(_)": "counts = Counter(two for two in _ if not {32, 10} & {b for i in two for b in BPE(merges).spelling[i]})\n"
                     "if not counts:\n"
@@ -89,16 +87,16 @@ MISCONCEPTIONS = [
                 },
             ),
             "characters_in_training": (
-                "You learn from the characters' code points. Then `Ω` is the id 937, which is a merge's. Start from the bytes of UTF-8: there are 256 of them, and "
-                "every text is made of them.",
+                "You train on the characters' code points. So `Ω` has the id 937, which belongs to a merge. Start from the bytes of UTF-8: there are 256 of "
+                "them, and they can represent every text.",
                 {"list(...)": "[ord(character) for character in text]"},
             ),
             "lower_case_in_training": (
-                "You learn from the text in lower case: an upper-case letter is another byte, and what you learn does not fit it.",
+                "You train on the text in lower case: an upper-case letter is a different byte, so your merges do not apply to it.",
                 {"text.encode": "text.lower().encode"},
             ),
             "sequence_never_merged": (
-                "You find a pair and do not replace it in the sequence, so the same pair is the commonest for ever.",
+                "You find a pair but do not replace it in the sequence, so the same pair stays the most frequent one forever.",
                 {"BPE.merge(ids, pair, ...)": "ids"},
             ),
             "new_ids_from_257": (
@@ -112,8 +110,8 @@ MISCONCEPTIONS = [
         {
             # --- BPE --------------------------------------------------------------------------------------
             "merged_as_it_is_read": (
-                "You merge as you read, from left to right, whatever fits what was read last. The merge of the lowest rank goes first, wherever it stands: a byte "
-                "may belong to the one after it rather than to the one before.",
+                "You merge while you read from left to right. The merge with the lowest rank comes first, wherever it applies: a byte may belong to the one "
+                "after it rather than to the one before.",
                 {
                     "rank = _": "rank = _\n"
                     "unread, ids = ids, []\n"
@@ -125,8 +123,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "longest_piece_from_the_left": (
-                "You look for the longest piece that you know, from left to right, as in a dictionary. Byte-pair encoding repeats its training: the merge of the "
-                "lowest rank goes first, wherever it stands, and may take a byte from a longer piece.",
+                "You look for the longest vocabulary entry, from left to right. Byte-pair encoding repeats its training: the merge with the lowest rank comes "
+                "first, wherever it applies, and may take a byte from a longer entry.",
                 {
                     "rank = _": "rank = _\n"
                     "known, raw, ids = {word: number for number, word in enumerate(self.spelling)}, bytes(ids), []\n"
@@ -138,29 +136,27 @@ MISCONCEPTIONS = [
                 },
             ),
             "last_merge_first": (
-                "You apply the merge that was learnt last first. They were learnt in an order: what a later merge is made of, an earlier one has to make.",
+                "You apply the last merge first. The order of training matters: later merges consist of the results of earlier ones.",
                 {"min(fitting, key=_)": "max(fitting, key=_)"},
             ),
             "first_place_first": (
-                "You merge from left to right whatever pair fits. The merge of the lowest rank comes first, wherever it stands: else another text is made of the "
-                "same merges than in training.",
+                "You merge any known pair from left to right. The merge with the lowest rank comes first, wherever it applies: otherwise the ids differ from "
+                "those of training.",
                 {"pair = ...": "pair = next(two for two in itertools.pairwise(ids) if two in rank)"},
             ),
             "longest_spelling_first": (
-                "You apply the merge that spells most. That is how a dictionary is searched; byte-pair encoding repeats its training, so the lowest rank comes "
-                "first.",
+                "You apply the merge with the longest spelling. Byte-pair encoding repeats its training, so the lowest rank comes first.",
                 {"pair = ...": "pair = max(fitting, key=lambda two: (len(self.spelling[256 + rank[two]]), -rank[two]))"},
             ),
             "one_merge_alone": (
-                "You apply one merge and stop. As long as a pair of the text is a known merge there is more to do, also with the ids just made.",
+                "You apply one merge and stop. As long as a pair of the sequence is a known merge, continue, including pairs with new ids.",
                 {
                     "while (fitting := (set(itertools.pairwise(ids)) & rank.keys())):\n    _": "if (fitting := (set(itertools.pairwise(ids)) & rank.keys())):\n"
                     "    _"
                 },
             ),
             "merges_of_bytes_alone": (
-                "You merge bytes and never what was merged before: the pairs that you look for are those of the text's bytes. After a merge, look at the new "
-                "sequence.",
+                "You merge bytes but never the results of merges: you look only at pairs of the text's bytes. After a merge, look at the new sequence.",
                 {"rank.keys()": "known", "rank = _": "rank = _\nknown = set(itertools.pairwise(ids)) & rank.keys()"},
             ),
             "merged_ids_from_257": (
@@ -168,11 +164,11 @@ MISCONCEPTIONS = [
                 {"256 + rank[pair]": "257 + rank[pair]"},
             ),
             "merged_ids_from_0": (
-                "Your encoder gives the merge of rank r the id r, which is a byte's. Merges come after the 256 bytes.",
+                "Your encoder gives the merge of rank r the id r, which belongs to a byte. Merges come after the 256 bytes.",
                 {"256 + rank[pair]": "rank[pair]"},
             ),
             "bytes_used_twice": (
-                "After a merge you go on one id further instead of two: the right half of the pair is used again, and the sequence does not get shorter.",
+                "After a merge you advance by one id instead of two: the right part of the pair is used again, and the sequence does not get shorter.",
                 {
                     "position += 2": "position += 1",
                     "while (fitting := (set(itertools.pairwise(ids)) & rank.keys())):\n    _": "for _ in range(len(ids)):\n"
@@ -187,50 +183,49 @@ MISCONCEPTIONS = [
                 {"merged: list[int] = []": "ids, pair = list(ids)[::-1], pair[::-1]\nmerged: list[int] = []", "return merged": "return merged[::-1]"},
             ),
             "first_occurrence_alone": (
-                "You replace the first occurrence of a pair only. In `merge` every occurrence is replaced before the next pair is looked for; in training all of "
-                "them are one merge.",
+                "You replace only the first occurrence of a pair. A merge replaces every occurrence before the next pair is chosen.",
                 {"position += 2": "return [*merged, *ids[position + 2 :]]", "while ...:\n    pair = ...\n    ids = _": "for pair in self.merges:\n    ids = _"},
             ),
             "characters_for_bytes": (
-                "You encode the characters' code points. Any character beyond the first 256 then takes the id of a merge or of nothing. Encode the text as UTF-8 "
-                "first.",
+                "You encode the characters' code points. A code point above 255 is the id of a merge or no id at all. Encode the text as UTF-8 first.",
                 {"list(text.encode('utf-8'))": "[ord(character) for character in text]"},
             ),
             "ascii_alone": (
-                "You drop what is not ASCII. Nothing may be lost: UTF-8 has bytes for every character.",
+                "You drop characters that are not ASCII. Encoding must be lossless: UTF-8 has bytes for every character.",
                 {"text.encode('utf-8')": "text.encode('ascii', errors='ignore')"},
             ),
             "normalised": (
-                "You normalise the text first: é written as e and an accent becomes one character, and what comes back is not what went in. Take the text as it is.",
+                "You normalize the text first: é written as e and an accent becomes one character, so decoding does not return the original text. Encode the "
+                "text unchanged.",
                 {"text.encode": "__import__('unicodedata').normalize('NFC', text).encode"},
             ),
             "stripped": (
-                "You strip the text, or split it at its spaces: blanks and line ends are bytes like all others, and decoding must give them back.",
+                "You strip the text or split it at spaces: spaces and line breaks are bytes like all others, and decoding must return them.",
                 {"text.encode": "' '.join(text.split()).encode"},
             ),
             "each_id_decoded_alone": (
-                "You decode each id by itself and join the words. An id may be half a character, which by itself is not UTF-8: join the bytes of all ids, then "
-                "decode once.",
+                "You decode each id separately and join the texts. An id may be half a character, which is not valid UTF-8 by itself: join the bytes of all "
+                "ids, then decode once.",
                 {"decode(): return ...": "return ''.join(self.spelling[number].decode('utf-8', errors='replace') for number in ids)"},
             ),
             "invalid_bytes_left_out": (
-                "You leave out bytes that are not UTF-8. Each becomes U+FFFD, so that one sees that something was there.",
+                "You leave out bytes that are not valid UTF-8. Each becomes U+FFFD, so that the error is visible.",
                 {"'replace'": "'ignore'"},
             ),
             "invalid_bytes_raise": (
-                "Bytes that are not UTF-8 raise in your `decode`. A model may say any sequence of ids: replace what cannot be read.",
+                "Invalid UTF-8 raises an error in your `decode`. A model can generate any sequence of ids: replace invalid bytes.",
                 {"'replace'": "'strict'"},
             ),
             "latin_1": (
-                "You read the bytes as Latin-1: then é comes back as Ã©. They were written as UTF-8.",
+                "You decode the bytes as Latin-1, so é comes back as Ã©. They were encoded as UTF-8.",
                 {"decode(): 'utf-8'": "'latin-1'", "errors='replace'": ""},
             ),
             "spelled_backwards": (
-                "Your merges spell their right half first.",
+                "The bytes of your merges begin with the right part.",
                 {"self.spelling[left] + _": "_ + self.spelling[left]"},
             ),
             "halves_not_spelled_out": (
-                "Your ids of merges spell the numbers of their halves, taken as bytes. A half may be a merge itself: spell it out first.",
+                "You use the ids of a merge's parts as bytes. A part may be a merge itself: use its bytes.",
                 {"self.spelling[left] + ...": "bytes([left % 256, right % 256])"},
             ),
         },
