@@ -19,7 +19,9 @@ def test_behind_walls(found):
         name = f"{DAY.stem}.py"
         answer = Answer(name, f"/home/learner/{name}", text.encode())
         with Seat(lambda torch_on: WalledWorker(found, torch_on), apart=True) as seat:
-            seen.append(check_seated(Judge(DAY), answer, seat).look_in_batch())
+            checked = check_seated(Judge(DAY), answer, seat)
+            checked.look_in_batch(200)
+            seen.append(checked.result)
     right, refused = seen
     assert (right.status, right.watertight) == ("passed", True)
     [check] = [one for one in refused.checks if one.is_open]
