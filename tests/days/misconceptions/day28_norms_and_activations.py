@@ -2,13 +2,11 @@
 
 from course.judging.misconceptions import of
 
-RMS_LEFT_IN_FLOAT32 = "In half precision your result is float32. You widened x, which is right, and never came back."
-RMS_FLOAT64_NARROWED = (
-    "You compute in float32 whatever comes. That widens the halves, which is right, and narrows float64: more than half of its sixteen digits are lost."
-)
+RMS_LEFT_IN_FLOAT32 = "In half precision your result is float32. You upcast x, which is right, and never converted back."
+RMS_FLOAT64_NARROWED = "You compute in float32 whatever the input is. That upcasts half precision, which is right, but it also narrows float64, which loses more than half of its sixteen digits."
 RMS_EPS_FIXED = "Your ε is 1e-5 whatever the caller says. It is an argument: use it."
-RMS_IN_PLACE = "You write into x. Your caller still needs it: x goes on along the shortcut. (And torch refuses it for a tensor that wants a gradient.)"
-GELU_IN_PLACE = "You write your result into x. It is your caller's. (And torch refuses it for a tensor that wants a gradient.)"
+RMS_IN_PLACE = "You write into x. Your caller still needs it: x also continues along the residual connection. (And PyTorch refuses it for a tensor that requires a gradient.)"
+GELU_IN_PLACE = "You write your result into x. It belongs to your caller. (And PyTorch refuses it for a tensor that requires a gradient.)"
 MISCONCEPTIONS = [
     *of(
         "RMSNorm",
@@ -28,7 +26,7 @@ MISCONCEPTIONS = [
 """,
             ),
             "rms_with_bias": (
-                "Your norm has a bias. RMSNorm takes no mean away, and puts nothing in its place: the gain is all that it learns.",
+                "Your norm has a bias. RMSNorm subtracts no mean and adds nothing: the gain is its only parameter.",
                 {"self.eps = eps": "self.bias = nn.Parameter(torch.zeros(features))\nself.eps = eps", "_.to(x.dtype)": "(_ + self.bias).to(x.dtype)"},
             ),
             "rms_gain_is_no_parameter": (
@@ -41,7 +39,7 @@ MISCONCEPTIONS = [
                 {"torch.ones(features)": "torch.ones(1)", "x.size(-1) != ...": "False"},
             ),
             "rms_gain_plus_one": (
-                "You multiply by 1 + gain, and start the gain at 0, as in Gemma. Here the gain is the factor itself, and starts at 1.",
+                "You multiply by 1 + gain, and initialize the gain to 0, as Gemma does. Here the gain is the factor itself, and it is initialized to 1.",
                 {"torch.ones": "torch.zeros", "2: self.gain": "1 + self.gain"},
             ),
             # --- RMSNorm: halves
@@ -59,8 +57,8 @@ MISCONCEPTIONS = [
                 {"wide = ...": "wide = x.float()"},
             ),
             "rms_in_halves": (
-                "You square x in the dtype that comes in. float16 ends at 65504, so from 256 on a square is infinite; the root is, too, and the whole vector "
-                "becomes 0. Widen halves to float32 first.",
+                "You square x in the dtype that comes in. float16 ends at 65504, so from 256 on a square is infinite; the root is, too, and the entire vector "
+                "becomes 0. Upcast half precision to float32 first.",
                 {"wide = ...": "wide = x"},
             ),
             # --- RMSNorm: which numbers
@@ -69,7 +67,7 @@ MISCONCEPTIONS = [
                 {"wide = _": "wide = _\nwide = wide - wide.mean(dim=-1, keepdim=True)"},
             ),
             "rms_divided_by_deviation": (
-                "You divide by the deviation, in which the mean has been taken away, but leave the mean in x. The mean square is that of x as it is.",
+                "You divide by the standard deviation, which is computed without the mean, but leave the mean in x. The mean square is that of x itself.",
                 {"mean_square = ...": "mean_square = wide.var(dim=-1, keepdim=True, correction=0)"},
             ),
             "rms_centred_over_root_mean_square": (
@@ -82,7 +80,7 @@ MISCONCEPTIONS = [
                 {"_.mean": "_.sum"},
             ),
             "rms_mean_of_sizes": (
-                "You divide by the mean of the sizes, |x|. Square first, then take the mean, then the root: large features count for more.",
+                "You divide by the mean of the absolute values, |x|. Square first, then take the mean, then the root: large features count for more.",
                 {"mean_square = ...": "mean_square = wide.abs().mean(dim=-1, keepdim=True).square()"},
             ),
             "rms_no_root": (
@@ -94,12 +92,12 @@ MISCONCEPTIONS = [
                 {"dim=-1": "", "keepdim=True": ""},
             ),
             "rms_over_a_sentence": (
-                "You take one mean square for each sentence, tokens and features together. Every vector has its own; otherwise a token would see how loud those "
-                "after it are.",
+                "You take one mean square for each sentence, tokens and features together. Every vector has its own; otherwise a token would depend on the size "
+                "of later tokens.",
                 {"dim=-1": "dim=tuple(range(max(0, x.dim() - 2), x.dim()))"},
             ),
             "rms_over_time": (
-                "Your mean runs over the tokens, the last axis but one. Each vector is normed over its own features.",
+                "Your mean runs over the tokens, the last axis but one. Each vector is normalized over its own features.",
                 {"dim=-1": "dim=-2"},
             ),
             "rms_keepdim_forgotten": (
@@ -108,7 +106,7 @@ MISCONCEPTIONS = [
                 {"keepdim=True": ""},
             ),
             "rms_detached": (
-                "Your results are right, but your gradients are wrong: the mean square is taken for a constant (`detach`, `no_grad`). It depends on x itself, and so a "
+                "Your results are right, but your gradients are wrong: the mean square is treated as a constant (`detach`, `no_grad`). It depends on x itself, and so a "
                 "longer x gets a smaller gradient.",
                 {"mean_square = _": "mean_square = _.detach()"},
             ),
@@ -119,7 +117,7 @@ MISCONCEPTIONS = [
                 {"wide * ...": "wide / (mean_square.sqrt() + self.eps)"},
             ),
             "rms_eps_forgotten": (
-                "Your norm does without ε. A vector of zeros is then 0 / 0, which is NaN.",
+                "Your norm has no ε. A vector of zeros then gives 0 / 0, which is NaN.",
                 {"mean_square + self.eps": "mean_square"},
             ),
             "rms_eps_squared": (
@@ -127,7 +125,7 @@ MISCONCEPTIONS = [
                 {"self.eps": "self.eps**2"},
             ),
             "rms_eps_as_lower_bound": (
-                "Your ε only stands in where the mean square is smaller. It is added, always.",
+                "Your ε is a lower bound of the mean square. It has to be added, always.",
                 {"mean_square + self.eps": "mean_square.clamp(min=self.eps)"},
             ),
             "rms_eps_fixed": (
@@ -140,15 +138,15 @@ MISCONCEPTIONS = [
             ),
             # --- RMSNorm: the gain
             "rms_gain_forgotten": (
-                "Your gain is there, but changes nothing. What is normed is multiplied by it.",
+                "Your gain is there, but changes nothing. The normalized vector is multiplied by it.",
                 {"self.gain * normed": "normed"},
             ),
             "rms_gain_before_norm": (
-                "You multiply by the gain before you norm, so it has a say in the mean square. It comes after the division.",
+                "You multiply by the gain before you normalize, so the gain affects the mean square. It belongs after the division.",
                 {"wide = _": "wide = _ * self.gain", "self.gain * normed": "normed"},
             ),
             "rms_gain_starts_at_0": (
-                "Your gain starts at 0, so at first nothing comes through. It starts at 1.",
+                "Your gain is initialized to 0, so the output is 0 before training. It is initialized to 1.",
                 {"torch.ones": "torch.zeros"},
             ),
             "rms_in_place": (
@@ -180,7 +178,7 @@ MISCONCEPTIONS = [
             ),
             "group_of_pictures": (
                 "You handed the tokens to torch's group norm with time as its last axis, as the pixels of a picture. It takes mean and variance over them as well: "
-                "every token sees all others, those after it too. Each is to be normed alone.",
+                "every token depends on all others, later ones too. Normalize each token on its own.",
                 """class GroupNorm(nn.Module):
     def __init__(self, groups, features, eps):
         super().__init__()
@@ -197,7 +195,7 @@ MISCONCEPTIONS = [
 """,
             ),
             "group_gain_for_each_group": (
-                "Your gain and bias have a number for each group. Every feature has its own.",
+                "Your gain and bias have one entry for each group. Every feature has its own.",
                 {
                     "torch.ones(features)": "torch.ones(groups)",
                     "torch.zeros(features)": "torch.zeros(groups)",
@@ -208,7 +206,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "group_gain_starts_at_0": (
-                "Your gain starts at 0, so at first all that comes out is the bias. It starts at 1.",
+                "Your gain is initialized to 0, so the output is only the bias before training. It is initialized to 1.",
                 {"torch.ones": "torch.zeros"},
             ),
             # --- GroupNorm: halves
@@ -227,12 +225,12 @@ MISCONCEPTIONS = [
             ),
             "group_in_halves": (
                 "You square in the dtype that comes in. float16 ends at 65504, so from 256 on a square is infinite, and whatever is divided by its root becomes 0. "
-                "Widen halves to float32 first.",
+                "Upcast half precision to float32 first.",
                 {"wide = ...": "wide = x"},
             ),
             # --- GroupNorm: which numbers
             "group_interleaved": (
-                "Your groups are dealt out like cards: feature i goes to group i mod G. A group is neighbours: the first n / G features, then the next.",
+                "You assign features to groups in turn: feature i goes to group i mod G. A group consists of neighbors: the first n / G features, then the next.",
                 {"split = ...": "split = wide.unflatten(-1, (-1, self.groups)).transpose(-2, -1)", "_.flatten": "_.transpose(-2, -1).flatten"},
             ),
             "group_size_for_number": (
@@ -240,15 +238,15 @@ MISCONCEPTIONS = [
                 {"(self.groups, ...)": "(-1, self.groups)"},
             ),
             "group_all_features": (
-                "You norm all features of a vector together, as LayerNorm does. Each group has a mean and a variance of its own.",
+                "You normalize all features of a vector together, as LayerNorm does. Each group has a mean and a variance of its own.",
                 {"split = ...": "split = wide.unsqueeze(-2)"},
             ),
             "group_mean_of_all": (
-                "You subtract the mean of the whole vector, and divide by each group's deviation. The mean is each group's own as well.",
+                "You subtract the mean of the whole vector, and divide by each group's standard deviation. Each group also has its own mean.",
                 {"split - ...": "split - wide.mean(dim=-1, keepdim=True).unsqueeze(-1)"},
             ),
             "group_variance_of_all": (
-                "You centre each group, and divide by the deviation of the whole vector. The variance is each group's own as well.",
+                "You center each group, and divide by the standard deviation of the whole vector. Each group also has its own variance.",
                 {"variance = ...": "variance = centred.square().mean(dim=(-2, -1), keepdim=True)"},
             ),
             "group_over_everything": (
@@ -261,7 +259,7 @@ MISCONCEPTIONS = [
             ),
             "group_over_time": (
                 "You take mean and variance of each group over all tokens of a sentence, as the paper does over the pixels of a picture. Then a token sees those "
-                "after it: each is to be normed alone.",
+                "after it: normalize each on its own.",
                 {
                     "split - ...": "split - split.mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
                     "variance = ...": "variance = centred.square().mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
@@ -272,7 +270,7 @@ MISCONCEPTIONS = [
                 {"split - ...": "split - split.mean(dim=-2, keepdim=True)", "variance = ...": "variance = centred.square().mean(dim=-2, keepdim=True)"},
             ),
             "group_view_of_rows": (
-                "You make rows of all tokens with `view`. It refuses a tensor that lies in memory by columns, such as a transposed one; `reshape` copies where it "
+                "You make rows of all tokens with `view`. It refuses a tensor that is not contiguous, such as a transposed one; `reshape` copies where it "
                 "must, and splitting the last axis alone needs no copy.",
                 {"wide.unflatten(-1, (self.groups, _))": "wide.view(-1, self.groups, _)", "_.flatten(-2)": "_.view(x.shape)"},
             ),
@@ -287,7 +285,7 @@ MISCONCEPTIONS = [
                 {"centred.square().mean": "centred.square().sum"},
             ),
             "group_variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a deviation of 0.1 float32 has no "
+                "Your variance is the mean of the squares minus the square of the mean. That is true on paper, but at a mean of 1000 and a standard deviation of 0.1 float32 has no "
                 "room for the difference. Subtract the mean first, then square.",
                 {"variance = ...": "variance = split.square().mean(dim=-1, keepdim=True) - split.mean(dim=-1, keepdim=True).square()"},
             ),
@@ -296,16 +294,16 @@ MISCONCEPTIONS = [
                 {"split - ...": "split"},
             ),
             "group_not_divided": (
-                "You subtract the mean, but do not divide by the deviation. Every group is to have variance 1 before gain and bias come to it.",
+                "You subtract the mean, but do not divide by the standard deviation. Every group has variance 1 before gain and bias are applied.",
                 {"centred * ...": "centred"},
             ),
             "group_statistics_detached": (
-                "Your results are right, but your gradients are wrong: mean and deviation are taken for constants (`detach`, `no_grad`). They depend on x themselves.",
+                "Your results are right, but your gradients are wrong: the mean and the standard deviation are treated as constants (`detach`, `no_grad`). Both depend on x.",
                 {"split - _": "split - _.detach()", "variance = _": "variance = _.detach()"},
             ),
             # --- GroupNorm: eps, gain and bias
             "group_eps_outside_the_root": (
-                "Your ε is added to the deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε; and at variance "
+                "Your ε is added to the standard deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε; and at variance "
                 "0 the root alone has no gradient but NaN.",
                 {"centred * ...": "centred / (variance.sqrt() + self.eps)"},
             ),
@@ -318,7 +316,7 @@ MISCONCEPTIONS = [
                 {"self.eps": "1e-5"},
             ),
             "group_gain_forgotten": (
-                "Your gain is there, but changes nothing. What is normed is multiplied by it before the bias is added.",
+                "Your gain is there, but changes nothing. The normalized vector is multiplied by it before the bias is added.",
                 {"self.gain * normed": "normed"},
             ),
             "group_bias_forgotten": (
@@ -357,7 +355,7 @@ MISCONCEPTIONS = [
                 {"math.sqrt(2 / math.pi)": "2 / math.pi"},
             ),
             "gelu_root_of_pi_over_two": (
-                "The fraction under your root stands on its head: √(2/π) ≈ 0.8, not √(π/2) ≈ 1.25.",
+                "The fraction under your root is upside down: √(2/π) ≈ 0.8, not √(π/2) ≈ 1.25.",
                 {"2 / math.pi": "math.pi / 2"},
             ),
             "gelu_cube_outside_the_factor": (
@@ -377,7 +375,7 @@ MISCONCEPTIONS = [
                 {"0.044715 * wide**3": "0.44715 * wide**3"},
             ),
             "gelu_square_for_cube": (
-                "Your tanh has x² where x³ belongs. The curve of the shares is turned onto itself about 0, so only odd powers can stand there.",
+                "Your tanh has x² where x³ belongs. The tanh form is symmetric about 0, so only odd powers can occur in it.",
                 {"wide**3": "wide**2"},
             ),
             "gelu_cubic_term_forgotten": (
@@ -424,7 +422,7 @@ MISCONCEPTIONS = [
             ),
             "gelu_in_halves": (
                 "You compute in the dtype that comes in. Left of 0 you add 1 to a number near −1, and a half has hardly a digit left for what remains: the tail is "
-                "noise. Widen halves to float32 first.",
+                "noise. Upcast half precision to float32 first.",
                 {"wide = ...": "wide = x"},
             ),
             "gelu_left_in_float32": (
@@ -616,7 +614,7 @@ MISCONCEPTIONS = [
                 {"2: gate * _": "gate + _"},
             ),
             "swiglu_shortcut_inside": (
-                "You add x to the output. The shortcut is not part of this network: the block puts it around every sublayer, and then it would be there twice.",
+                "You add x to the output. The residual connection is not part of this network: the block adds it around every sublayer, so x would be added twice.",
                 {"return _": "return x + _"},
             ),
             "swiglu_sigmoid_written_out": (
@@ -635,7 +633,7 @@ MISCONCEPTIONS = [
                 {"self.w_down = _": "self.w_down = _\nfor one in (self.w_gate, self.w_up, self.w_down):\n    nn.init.normal_(one.weight, std=0.02)"},
             ),
             "swiglu_three_axes_only": (
-                "Your network asks for exactly three axes. It treats every token by itself, so any number of axes may stand in front; `nn.Linear` does not mind.",
+                "Your network asks for exactly three axes. It treats every token by itself, so it accepts any number of leading axes; `nn.Linear` does not mind.",
                 {"gate = self.w_gate(x)": "batch, time, _ = x.shape\ngate = self.w_gate(x)"},
             ),
             "swiglu_float32_whatever_comes": (

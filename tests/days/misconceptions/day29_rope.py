@@ -16,8 +16,8 @@ MISCONCEPTIONS = [
                 {"-even / head_dim": "-2 * even / head_dim"},
             ),
             "pairs_from_1": (
-                "Your pairs are counted from 1 with the exponent −2i / d. The paper counts from 1 too, but subtracts 1 in the exponent: the first pair turns by a "
-                "whole radian a step.",
+                "Your pairs are counted from 1 with the exponent −2i / d. The paper counts from 1 too, but subtracts 1 in the exponent: the first pair rotates by a "
+                "whole radian per position.",
                 {"-even / head_dim": "-(even + 2) / head_dim"},
             ),
             "last_exponent_is_one": (
@@ -25,11 +25,11 @@ MISCONCEPTIONS = [
                 {"-even / head_dim": "-even / max(head_dim - 2, 1)"},
             ),
             "exponent_positive": (
-                "Your pairs turn faster and faster from the first to the last. The exponent is negative: the first pair is the fastest.",
+                "Your pairs rotate faster and faster from the first to the last. The exponent is negative: the first pair is the fastest.",
                 {"-even / head_dim": "even / head_dim"},
             ),
             "base_ignored": (
-                "Your base is 10000 whatever the caller asks for. That is only the default: later models have larger ones, to reach further.",
+                "Your base is 10000 whatever the caller asks for. That is only the default: later models use larger ones for longer contexts.",
                 {"base ** _": "10000.0 ** _"},
             ),
             "base_of_1000_by_default": (
@@ -41,7 +41,7 @@ MISCONCEPTIONS = [
                 {"base=10000.0": "base=500000.0"},
             ),
             "positions_from_1": (
-                "Your positions start at 1. They are counted from 0, so the first row is all 0: the first token is not turned.",
+                "Your positions start at 1. They are counted from 0, so the first row is all 0: the first token is not rotated.",
                 {"torch.arange(max_len, dtype=_)": "torch.arange(1, max_len + 1, dtype=_)"},
             ),
             "one_position_too_many": (
@@ -49,7 +49,7 @@ MISCONCEPTIONS = [
                 {"2: max_len": "max_len + 1"},
             ),
             "whole_turns": (
-                "Your angles are 2π times too large: the first pair makes a whole turn at each step, which is none. θ is in radians already.",
+                "Your angles are 2π times too large: the first pair makes a full circle at each position, which has no effect. θ is in radians already.",
                 {"return _": "return _ * 6.283185307179586"},
             ),
             "repeated_in_halves": (
@@ -85,7 +85,7 @@ MISCONCEPTIONS = [
         {
             # --- apply_rope: where a token is
             "offset_ignored": (
-                "You ignore the offset: every chunk is turned as if it were the beginning of the text. With a cache each new token would then stand at position 0.",
+                "You ignore the offset: every chunk is rotated as if it were the beginning of the sequence. With a cache, each new token would then be at position 0.",
                 {"angles[offset : ...]": "angles[: x.size(-2)]", "_ + steps": "_ + steps - _"},
             ),
             "row_offsets_ignored": (
@@ -93,19 +93,19 @@ MISCONCEPTIONS = [
                 {"_ + steps": "_ + steps - _"},
             ),
             "offset_lost_after_a_cache": (
-                "A single token is always turned as the first of a text, that is, not at all. What a cache holds came before it: its position is the offset.",
+                "A single token is always rotated as the first of a sequence, that is, not at all. The tokens in the cache come before it: its position is the offset.",
                 {"angles[offset : _]": "angles[offset : _] if x.size(-2) > 1 else angles[:1]"},
             ),
             "chunk_at_one_position": (
-                "All tokens of a chunk are turned by the offset's angle. The offset is the position of the first; the others follow, one by one.",
+                "All tokens of a chunk are rotated by the offset's angle. The offset is the position of the first; the others follow, one by one.",
                 {"offset + x.size(-2)": "offset + 1", "_ + steps": "_ + 0 * steps"},
             ),
             "offset_off_by_one": (
-                "Your tokens stand one position too far. The offset is the position of the first token itself, not of the one before.",
+                "Your tokens are one position too far. The offset is the position of the first token itself, not of the one before.",
                 {"angles[offset : ...]": "angles[offset + 1 : offset + 1 + x.size(-2)]", "_ + steps": "_ + steps + 1"},
             ),
             "last_positions_of_the_table": (
-                "You take the last rows of the table. A table may reach further than the text: the first token is at `offset`, however long the table is.",
+                "You take the last rows of the table. A table may be longer than the sequence: the first token is at `offset`, however long the table is.",
                 {"angles[offset : ...]": "angles[angles.size(0) - x.size(-2) :]"},
             ),
             "offset_of_the_first_row_for_all": (
@@ -131,7 +131,7 @@ MISCONCEPTIONS = [
                 {"turns = angles[position.to(angles.device)]": "turns = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)"},
             ),
             "row_offset_subtracted": (
-                "You subtract each row's offset from the positions, as one does for padding on the left. An offset is what came before the chunk: it is added.",
+                "You subtract each row's offset from the positions, as for padding on the left. An offset is what came before the chunk: it is added.",
                 {"_ + steps": "steps - _"},
             ),
             "offset_only_an_int": (
@@ -153,7 +153,7 @@ MISCONCEPTIONS = [
             ),
             "time_before_heads": (
                 "You take the second axis for time, as in (B, T, h, d). Heads have been moved forward here: time is the last axis but one, (B, h, T, d). As it is, "
-                "each head is turned by its number.",
+                "each head is rotated by its number.",
                 {
                     "angles[offset : ...]": "angles[offset : offset + x.size(1)].unsqueeze(1)",
                     "steps = ...": "steps = torch.arange(x.size(1), device=offset.device)",
@@ -162,11 +162,11 @@ MISCONCEPTIONS = [
             ),
             # --- apply_rope: which features are a pair
             "layouts_swapped": (
-                'Your layouts are swapped. "interleaved" pairs features 2i and 2i + 1, which lie side by side; "halves" pairs i and i + head_dim/2.',
+                'Your layouts are swapped. "interleaved" pairs features 2i and 2i + 1, which are side by side; "halves" pairs i and i + head_dim/2.',
                 {"3: 'interleaved'": "'halves'"},
             ),
             "always_interleaved": (
-                'Your pairs always lie side by side, also where `layout="halves"` is asked for. Weights trained with the one layout are nonsense in the other.',
+                'Your pairs are always side by side, even where `layout="halves"` is asked for. Weights trained with the one layout are nonsense in the other.',
                 {"layout == 'interleaved'": "True"},
             ),
             "always_halves": (
@@ -184,7 +184,7 @@ MISCONCEPTIONS = [
                 {"dim=axis": "dim=-2"},
             ),
             "put_back_side_by_side": (
-                'With `layout="halves"` you turn the right pairs, but put the two of a pair side by side. Put each back where it was: half a vector apart.',
+                'With `layout="halves"` you rotate the right pairs, but put the two of a pair side by side. Put each back where it was: half a vector apart.',
                 {"dim=axis": "dim=-1"},
             ),
             "taken_apart_in_halves": (
@@ -193,7 +193,7 @@ MISCONCEPTIONS = [
                 {"....unbind(axis)": "x.to(wide).unflatten(-1, (2, pairs)).unbind(-2)"},
             ),
             "cosines_repeated_in_halves": (
-                "With pairs side by side, the two of a pair are turned by different angles in your answer: you repeat the angles half beside half. Repeat them as "
+                "With pairs side by side, the two of a pair are rotated by different angles in your answer: you repeat the angles half beside half. Repeat them as "
                 "the features lie, each twice in a row.",
                 {
                     "a, b = _": "a, b = _\n"
@@ -204,7 +204,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "cosines_repeated_side_by_side": (
-                "With pairs half a vector apart, the two of a pair are turned by different angles in your answer: you repeat each angle twice in a row. Repeat "
+                "With pairs half a vector apart, the two of a pair are rotated by different angles in your answer: you repeat each angle twice in a row. Repeat "
                 "them as the features lie, half beside half.",
                 {
                     "a, b = _": "a, b = _\n"
@@ -230,7 +230,7 @@ MISCONCEPTIONS = [
                 {"cos, sin = _": "cos, sin = _\nsin = sin if layout == 'halves' else -sin"},
             ),
             "cosine_and_sine_swapped": (
-                "You have exchanged cosine and sine. At position 0 nothing is turned: the cosine, which is 1 there, keeps a feature where it is.",
+                "You have exchanged cosine and sine. At position 0 nothing is rotated: the cosine, which is 1 there, keeps a feature where it is.",
                 {"cos, sin = _": "sin, cos = _"},
             ),
             "minus_forgotten": (
@@ -247,7 +247,7 @@ MISCONCEPTIONS = [
                 {"(..., a * sin + b * cos)": "(a * cos + b * sin, a * sin - b * cos)"},
             ),
             "turned_first_in_the_second": (
-                "The second feature of a pair is computed from the first one after it was turned. Both need the old values: compute both before you overwrite "
+                "The second feature of a pair is computed from the first one after it was rotated. Both need the old values: compute both before you overwrite "
                 "either.",
                 {"a * cos - b * sin": "a", "a, b = _": "a, b = _\na = a * cos - b * sin"},
             ),
@@ -276,15 +276,15 @@ MISCONCEPTIONS = [
                 {"turns.cos": "turns.float().cos", "turns.sin": "turns.float().sin"},
             ),
             "always_in_float32": (
-                "You turn in float32 whatever comes in. That is right for halves, but float64 loses half its digits on the way.",
+                "You rotate in float32 whatever the input is. That is right for half precision, but float64 loses more than half of its digits.",
                 {"wide = ...": "wide = torch.float32"},
             ),
             "four_axes_only": (
-                "Your x must have four axes. Any number of axes may stand before time: heads come as one more, or not at all.",
+                "Your x must have four axes. There may be any number of axes before time: heads are one more, or there are none.",
                 {"wide = ...": "_, _, _, _ = x.shape\nwide = torch.promote_types(x.dtype, torch.float32)"},
             ),
             "x_changed_in_place": (
-                "You write into x. Whoever called you still has it: the query of one layer would be turned twice. Return something new.",
+                "You write into x. Your caller still uses it: the query of one layer would be rotated twice. Return a new tensor.",
                 {"_.to(x.dtype)": "x.copy_(_)"},
             ),
             "x_detached": (
@@ -293,7 +293,7 @@ MISCONCEPTIONS = [
                 {"x.to(wide)": "x.detach().to(wide)"},
             ),
             "complex_view_of_any_memory": (
-                "`view_as_complex` wants the two numbers of a pair side by side in memory, and x may lie there otherwise, after a transposition. Make it "
+                "`view_as_complex` wants the two numbers of a pair side by side in memory, and x may be stored differently, for example after a transposition. Make it "
                 "contiguous first.",
                 {"turned = _": "if layout == 'interleaved':\n    torch.view_as_complex(x.to(wide).unflatten(-1, sizes))\nturned = _"},
             ),

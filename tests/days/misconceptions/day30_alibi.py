@@ -9,7 +9,7 @@ MISCONCEPTIONS = [
             # --- slopes: any number of heads
             "power_strictly_below": (
                 "You look for a power of two *below* the number of heads even where that number is one itself. Your slopes of 8 heads are then the right numbers "
-                "in another order: those of 4 heads first. A power of two has the plain sequence.",
+                "in a different order: those of 4 heads first. A power of two has the plain sequence.",
                 {"power = ...": "power = max(1, 2 ** ((n_heads - 1).bit_length() - 1))"},
             ),
             "plain_formula_for_any_number": (
@@ -23,8 +23,8 @@ MISCONCEPTIONS = [
                 {"range(1, 2 * missing, 2)": "range(1, missing + 1)"},
             ),
             "even_slopes_of_the_longer": (
-                "The slopes that you fill up with are those that you have already, once more from the start: the second, the fourth, the sixth … of twice the "
-                "power of two. So pairs of heads are alike. Wanted are the first, the third, the fifth …, which lie between.",
+                "The slopes that you fill up with are those that you have already, from the beginning: the second, the fourth, the sixth … of twice the "
+                "power of two. So pairs of heads are alike. Take the first, the third, the fifth …, which are between those.",
                 {"range(1, 2 * missing, 2)": "range(2, 2 * missing + 1, 2)"},
             ),
             "last_slopes_of_the_longer": (
@@ -32,8 +32,8 @@ MISCONCEPTIONS = [
                 {"range(1, 2 * missing, 2)": "range(2 * (power - missing) + 1, 2 * power, 2)"},
             ),
             "cut_from_the_longer": (
-                "You take the first slopes of the next larger power of two. So all heads are steep, and none looks far. The power of two *below* comes first, "
-                "whole, down to 1/256.",
+                "You take the first slopes of the next larger power of two. So all slopes are steep, and no head reaches far. All slopes of the power of two *below* come first, "
+                "down to 1/256.",
                 {"n_heads.bit_length() - 1": "(n_heads - 1).bit_length()", "torch.tensor(slopes)": "torch.tensor(slopes[:n_heads])"},
             ),
             "nearest_power": (
@@ -42,8 +42,8 @@ MISCONCEPTIONS = [
                 {"n_heads.bit_length() - 1": "round(float(torch.tensor(float(n_heads)).log2()))", "torch.tensor(slopes)": "torch.tensor(slopes[:n_heads])"},
             ),
             "sorted_slopes": (
-                "You have the right slopes, sorted. Where the number of heads is no power of two those that fill up come after the others, and it is by their "
-                "places that trained heads find them.",
+                "You have the right slopes, sorted. If the number of heads is not a power of two, the slopes that fill up come after the others: a trained head "
+                "is tied to its index.",
                 {"torch.tensor(slopes)": "torch.tensor(sorted(slopes, reverse=True))"},
             ),
             "those_between_first": (
@@ -89,7 +89,7 @@ MISCONCEPTIONS = [
                 {"torch.tensor(slopes)": "torch.tensor(slopes, dtype=torch.float32)"},
             ),
             "float64_slopes": (
-                "Your slopes are float64. Compute them as finely as you like, and hand them out in torch's default dtype: the scores that they are added to have "
+                "Your slopes are float64. Compute them as precisely as you like, and return them in PyTorch's default dtype: the scores that they are added to have "
                 "it.",
                 {"torch.tensor(slopes)": "torch.tensor(slopes, dtype=torch.float64)"},
             ),
@@ -100,7 +100,7 @@ MISCONCEPTIONS = [
         {
             # --- the bias: where queries are
             "queries_first": (
-                "You take the queries for the first positions. They are the last: with a cache the only query is the newest token, at position t_k − 1, and what "
+                "You treat the queries as the first positions. They are the last: with a cache the only query is the newest token, at position t_k − 1, and what "
                 "is near it are the last keys.",
                 {"key[t_k - t_q :]": "key[:t_q]"},
             ),
@@ -114,8 +114,8 @@ MISCONCEPTIONS = [
             ),
             # --- the bias: the distance
             "later_keys_rewarded": (
-                "Your distance has a sign, so keys later than the query get a *higher* score the further away they are. Under a causal mask nobody sees it; an "
-                "encoder would stare at the end of its text. Distance is positive both ways.",
+                "Your distance has a sign, so keys later than the query get a *higher* score the further away they are. Under a causal mask this has no effect; an "
+                "encoder would attend to the end of its sequence. Distance is positive both ways.",
                 {"_.abs()": "_"},
             ),
             "later_keys_at_0": (
@@ -181,7 +181,7 @@ MISCONCEPTIONS = [
             ),
             # --- the bias: slopes and sign
             "bonus_for_distance": (
-                "Your sign is turned round: the further away a key, the *higher* its score. The bias is taken off the score.",
+                "Your sign is wrong: the farther away a key, the *higher* its score. The bias has to lower the score.",
                 {"-_ * distance": "_ * distance"},
             ),
             "no_slopes": (
@@ -198,7 +198,7 @@ MISCONCEPTIONS = [
             ),
             # --- the bias: axes
             "keys_before_queries": (
-                "Your axes of queries and keys are exchanged. With as many of one as of the other nobody notices, for the distance is the same both ways.",
+                "Your axes of queries and keys are exchanged. With equally many queries and keys this has no effect, because the distance is symmetric.",
                 {"return _": "return _.transpose(1, 2)"},
             ),
             "heads_last": (

@@ -13,7 +13,7 @@ MISCONCEPTIONS = [
                 {"query.unflatten(1, (_, share))": "query.unflatten(1, (share, _)).transpose(1, 2)", "_.flatten(1, 2)": "_.transpose(1, 2).flatten(1, 2)"},
             ),
             "queries_grouped_in_turn": (
-                "You deal the heads out to the groups in turn, and join them group by group: so head 1 comes out in another place than it went in. Neighbouring "
+                "You assign the heads to the groups in turn, and join them group by group: so head 1 ends up in a different place. Neighbouring "
                 "heads form a group, which keeps their order.",
                 {"query.unflatten(1, (_, share))": "query.unflatten(1, (share, _)).transpose(1, 2)"},
             ),
@@ -65,7 +65,7 @@ MISCONCEPTIONS = [
             ),
             "one_triangle_over_all_heads": (
                 "You cut one triangle out of all the queries of a group, of several heads one after the other. The first head is right; to the later ones nothing "
-                "is hidden. Each head needs the mask from its start.",
+                "is hidden. Each head needs the whole mask.",
                 {"past = ...": "past = torch.ones(share * t_q, t_k, dtype=torch.bool, device=query.device).tril(t_k - t_q)", "past.repeat(share, 1)": "past"},
             ),
             "mask_from_the_first_key": (
@@ -99,7 +99,7 @@ MISCONCEPTIONS = [
                 {"_.tril": "_.triu"},
             ),
             "mask_inverted": (
-                "Your mask is True where a key is to be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
+                "Your mask is True where a key must be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
                 {"mask": "~mask"},
             ),
             "mask_inverted_minus_infinity": (
@@ -216,7 +216,7 @@ MISCONCEPTIONS = [
                 {"self.w_o(_)": "_", "4: return _": "return self.w_o(_)"},
             ),
             "residual_inside": (
-                "You add x to the result. The shortcut belongs to the block around it; added here, it would be there twice.",
+                "You add x to the result. The residual connection belongs to the block around it; added here, x would be added twice.",
                 {"1: return _": "return x + _"},
             ),
             # --- heads, cut and joined
@@ -278,7 +278,7 @@ MISCONCEPTIONS = [
                 {"attention(query, key, value, mask)": "attention(query, key.detach(), value.detach(), mask)"},
             ),
             "heads_in_float32": (
-                "Your heads are float32 whatever came in, and where `w_o` has another dtype it refuses them. `attention` widens inside where it has to, and gives "
+                "Your heads are float32 whatever came in, and where `w_o` has another dtype it refuses them. `attention` upcasts internally where it has to, and returns "
                 "back the dtype that it got.",
                 {"attention(query, key, value, mask)": "attention(query.float(), key.float(), value.float(), mask)"},
             ),
