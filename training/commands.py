@@ -146,9 +146,10 @@ def generate(
     pretrained: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR|NAME",
+            metavar="DIR|FILE|NAME",
             help="Published weights instead: a folder of GPT-2's or LLaMA's with config.json, "
-            "tokenizer.json and model.safetensors, or a name such as gpt2, which is fetched once.",
+            "tokenizer.json and model.safetensors, a LLaMA in a file of GGUF, or a name such as gpt2, "
+            "which is fetched once.",
         ),
     ] = None,
     prompt: Annotated[str, typer.Option(help="The text to go on with.")] = "\n",
@@ -177,7 +178,9 @@ def generate(
                 program, pretrained, prompt, tokens, drawing, device, data_dir
             )
         else:
-            raise Refused("course generate takes one model: RUN, FILE, or --pretrained DIR|NAME")
+            raise Refused(
+                "course generate takes one model: RUN, FILE, or --pretrained DIR|FILE|NAME"
+            )
 
 
 def evaluate(

@@ -1,7 +1,8 @@
 """Published language models, read into our own classes: GPT-2 and the LLaMA family.
 
 A model is a folder as `transformers` writes it: `config.json`, `tokenizer.json`, and `model.safetensors`
-or several such files with `model.safetensors.index.json`. All of it is data: nothing in it is run.
+or several such files with `model.safetensors.index.json`; or a LLaMA in one file of GGUF. All of it is
+data: nothing in it is run.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from variants import hugging_face
 from variants.gpt import GPTConfig
 from variants.kv_cache import CachedGPT, Reader
 from variants.llama import LLaMA, LLaMAConfig
+from variants.rope_scaling import stretch
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
@@ -54,12 +56,29 @@ class Pretrained:
     device: torch.device
 
     @classmethod
-    def load(cls, folder: Path, device: str = "auto") -> Pretrained:
-        """The model in a folder.
+    def load(cls, path: Path, device: str = "auto") -> Pretrained:
+        """The model in a folder, or in a file of GGUF.
 
         Raises:
             Refused: no such folder, a file that is missing or damaged, or a model that we have no class for.
         """
+        return cls._from_gguf(path, device) if path.is_file() else cls._from_folder(path, device)
+
+    @classmethod
+    def _from_gguf(cls, path: Path, device: str) -> Pretrained:
+        from training import gguf_file  # gguf takes a fifth of a second to import
+
+        found = gguf_file.read(path)
+        with torch.device("meta"):  # without numbers, which are to come
+            model = LLaMA(found.config)
+        put_in_place(model, found.weights)
+        if found.divisors is not None:
+            stretch(model, found.divisors)
+        where = pick(device)
+        return cls(model.to(where).eval(), found.tokenizer, found.ends, where)
+
+    @classmethod
+    def _from_folder(cls, folder: Path, device: str) -> Pretrained:
         config = _json(folder / CONFIG)
         tokenizer = _tokenizer(folder / TOKENIZER)
         model = _model(folder, config)
@@ -96,7 +115,7 @@ class Pretrained:
             if number >= room:
                 raise Refused(
                     f"The model has no embedding of the token {self.tokenizer.id_to_token(number)!r} "
-                    f"(id {number}): {TOKENIZER} has {self.tokenizer.get_vocab_size()} tokens, and the "
+                    f"(id {number}): the tokenizer has {self.tokenizer.get_vocab_size()} tokens, and the "
                     f"model {room}"
                 )
         return ids
@@ -110,10 +129,10 @@ class Pretrained:
 
 
 def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
-    """The folder of a model: the one that was named, or that of a published model, fetched once.
+    """The folder or file of a model: the one that was named, or that of a published model, fetched once.
 
     Args:
-        asked: a folder, or a name on the hub, such as `gpt2` or `owner/model`.
+        asked: a folder, a file of GGUF, or a name on the hub, such as `gpt2` or `owner/model`.
         data_dir: where the files are looked for, and fetched to, instead of the cache.
         console: where fetching is shown.
 
@@ -121,12 +140,12 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
         Refused: neither a folder nor a name, or files that cannot be had; the text says what to fetch
             where.
     """
-    if Path(asked).is_dir():
+    if Path(asked).is_dir() or Path(asked).is_file():
         return Path(asked)
     name = SHORT.get(asked, asked)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) or ".." in name:
         raise Refused(
-            f"There is no folder {asked}, and a published model is one of {', '.join(SHORT)}, or "
+            f"There is no folder or file {asked}, and a published model is one of {', '.join(SHORT)}, or "
             "owner/model as on huggingface.co"
         )
 

@@ -218,7 +218,7 @@ def test_a_tokenizer_may_know_more_than_the_model(copy):
     larger.save(str(folder / pretrained.TOKENIZER))
     ours = Pretrained.load(folder, "cpu")
     assert "".join(ours.generate(PROMPT, 9, LIKELIEST)) == wanted != ""
-    words = r"no embedding of the token 'word7' \(id 307\): tokenizer.json has 400 .* the model 300"
+    words = r"no embedding of the token 'word7' \(id 307\): the tokenizer has 400 .* the model 300"
     with pytest.raises(Refused, match=words):
         list(ours.generate("word7", 9, LIKELIEST))
 
@@ -283,8 +283,11 @@ def test_a_shard_that_lacks_what_its_index_says_is_named(tmp_path):
     [
         ([], "takes one model: RUN, FILE, or --pretrained"),
         (["run", "--pretrained", "gpt2"], "takes one model: RUN, FILE, or --pretrained"),
-        (["--pretrained", "nothing"], "no folder nothing, and a published model is one of gpt2,"),
-        (["--pretrained", "../up/down"], "no folder ../up/down"),
+        (
+            ["--pretrained", "nothing"],
+            "no folder or file nothing, and a published model is one of gpt2,",
+        ),
+        (["--pretrained", "../up/down"], "no folder or file ../up/down"),
     ],
 )
 def test_what_is_no_model_is_refused(course_here, arguments, words):
