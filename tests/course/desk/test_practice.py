@@ -6,6 +6,7 @@ import pytest
 
 from course.checks.answers import read_answer
 from course.checks.arrays import PRACTICE
+from course.checks.loading import CORE
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS
 from course.judging.comparison import is_same
@@ -136,6 +137,14 @@ def test_what_is_wrong_on_the_cpu_is_named_beside(project):
     answer.write_text(read_answer(DAY.solution).replace(find, put), encoding="utf-8")
     shown = project.course("check", "23").stdout
     assert shown.index("head_detached") < shown.index("On the practice GPU")
+
+
+@pytest.mark.parametrize("number", [29, 39])
+def test_a_day_is_not_passed_without_the_practice_gpu(number):
+    """Where only checks beyond the core are marked, one of the core is observed there too."""
+    day = DAYS[number - 1]
+    there = [one for one in Judge(day).checks if one.there]
+    assert {one.exercise for one in there if one.tier == CORE} == {one.exercise for one in there}
 
 
 def test_days_in_numpy_have_none():
