@@ -21,9 +21,6 @@ What is imported from them below:
     clones(module, n)
         n copies of a module with parameters of their own, none of them the original.
         Returns: An `nn.ModuleList`, so that the model finds the parameters.
-    subsequent_mask(size)
-        Which keys come no later than the query: no position may read what it is to predict.
-        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
     Block(size, self_attn, feed_forward, dropout)
         One layer of GPT-2: an encoder layer in pre-norm, whose attention needs nothing but the tokens.
         called with (x)
@@ -43,7 +40,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from implementation import LayerNorm, attention, clones, subsequent_mask
+from implementation import LayerNorm, attention, clones
 from variants.gpt import Block, FeedForward, GPTConfig
 
 

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from implementation import PositionwiseFeedForward, subsequent_mask
+from implementation import PositionwiseFeedForward
 from training.errors import Refused
 from variants.activations import gelu, mish
 from variants.alibi import alibi_bias
@@ -145,7 +145,7 @@ class Biased(Attention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """From heads `(B, h, T, d_k)` to joined ones, `(B, T, d_model)`."""
         size = query.size(2)
-        earlier = subsequent_mask(size).to(query.device)  # (1, T, T)
+        earlier = torch.ones(1, size, size, dtype=torch.bool, device=query.device).tril()
         bias = self.bias(size).masked_fill(~earlier, -math.inf).to(query.dtype)  # (h, T, T)
         return _joined(F.scaled_dot_product_attention(query, key, value, attn_mask=bias))
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implementation import attention, subsequent_mask
+from implementation import attention
 from training.decoding import split
 from training.model import Model, layers
 from variants.rope import apply_rope, rope_angles
@@ -60,5 +60,6 @@ def _queries_and_keys(module: Any, x: Tensor, config: Any) -> tuple[Tensor, Tens
 
 
 def _weights(query: Tensor, key: Tensor) -> Tensor:
-    earlier = subsequent_mask(query.size(2)).to(query.device)
+    size = query.size(2)
+    earlier = torch.ones(1, size, size, dtype=torch.bool, device=query.device).tril()
     return attention(query, key, key, earlier)[1]

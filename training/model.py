@@ -49,7 +49,8 @@ class LanguageModel(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """From tokens `(B, T)` to states `(B, T, d_model)`."""
-        earlier = implementation.subsequent_mask(tokens.size(1)).to(tokens.device)  # (1, T, T)
+        size, device = tokens.size(1), tokens.device
+        earlier = torch.ones(1, size, size, dtype=torch.bool, device=device).tril()  # (1, T, T)
         states: Tensor = self.decoder(self.embed(tokens), earlier)
         return states
 

@@ -31,7 +31,6 @@ from implementation import (
     PositionwiseFeedForward,
     attention,
     clones,
-    subsequent_mask,
 )
 
 
@@ -112,7 +111,8 @@ class CausalSelfAttention(nn.Module):
         key = key.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T, d_k)
         value = value.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T, d_k)
         # 3. Attend to oneself and to what came before.
-        mask = subsequent_mask(x.size(1)).to(x.device)  # (1, T, T)
+        size = x.size(1)
+        mask = torch.ones(1, size, size, dtype=torch.bool, device=x.device).tril()  # (1, T, T)
         heads, _ = attention(query, key, value, mask, self.dropout)  # (B, h, T, d_k)
         # 4. Join the heads, and mix them by the output projection.
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T, d_model)

@@ -13,8 +13,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from course.checks.arrays import PRACTICE
 from course.checks.loading import Check, load_checks
-from course.checks.seeing import check_inputs
+from course.checks.seeing import check_inputs, device_there
 from course.curriculum import Day
 
 PREFIX = "test_"
@@ -27,7 +28,8 @@ def inputs_of(day: Day, asked: str, seed: int = 0, device: str = "cpu") -> dict[
         LookupError: the day has no such check; the message names the nearest.
     """
     checks = {check.name: check for check in _checks(day)}
-    return check_inputs(checks[names_like(asked, day, list(checks))[0]], seed, device)
+    with device_there(device):
+        return check_inputs(checks[names_like(asked, day, list(checks))[0]], seed, device)
 
 
 def names_like(asked: str, day: Day, names: Sequence[str]) -> list[str]:
@@ -59,7 +61,14 @@ def snippet(day: Day, name: str, seed: int = 0, device: str = "cpu") -> str:
         lines = [f"{names[0]} = {call}[{_quoted(names[0])}]"]
     else:
         lines = [f"drawn = {call}", *(f"{one} = drawn[{_quoted(one)}]" for one in names)]
-    return "\n".join(["from course import case", "", *lines])
+    head = ["from course import case"]
+    if device == PRACTICE:
+        head.append("from course.checks import practice")
+        lines = [
+            "with practice.running():  # use them in here, too",
+            *(f"    {one}" for one in lines),
+        ]
+    return "\n".join([*head, "", *lines])
 
 
 def steps(day: Day, name: str) -> str:

@@ -372,6 +372,7 @@ def running(file: str | None = None) -> Iterator[None]:
     """
     register()
     swaps = torch.__future__.get_swap_module_params_on_conversion()
+    before = torch.practice.available, torch.Generator
     torch.practice.available, torch.Generator = True, _Generator
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
@@ -379,5 +380,5 @@ def running(file: str | None = None) -> Iterator[None]:
         with _Rules(file), torch.autograd.set_multithreading_enabled(False):
             yield
     finally:
-        torch.practice.available, torch.Generator = False, _GENERATOR
+        torch.practice.available, torch.Generator = before
         torch.__future__.set_swap_module_params_on_conversion(swaps)

@@ -58,7 +58,7 @@ def see(
         file: the answer's file name, by which its own lines are told from others in a traceback.
         hand: makes of the inputs what the check is handed.
     """
-    with _device_there(device, file):
+    with device_there(device, file):
         inputs = check_inputs(check, seed, device, transform)
         before = map_arrays(inputs, copied)
         try:
@@ -105,7 +105,7 @@ def takes_tensors(check: Check) -> bool:
     return any(is_tensor(value) for _, value in named_values(check_inputs(check, seed=0)))
 
 
-def _device_there(device: str, file: str | None) -> AbstractContextManager[None]:
+def device_there(device: str, file: str | None = None) -> AbstractContextManager[None]:
     """Within it, torch knows the device."""
     if device != PRACTICE:
         return nullcontext()

@@ -35,7 +35,7 @@ def verdict(
     """
     day = result.day
     told_of = [check for check in result.checks if not check.repeats]
-    again = f"course check {day.number}{f' --seed {seed}' if seed else ''} --case"
+    again = _again(day, seed)
     count = f"   {result.passed} of {result.total} checks pass"
     head = Text.assemble(
         (f"Day {day.number} · {day.title}", "bold"), (count, _colour(result.status))
@@ -66,7 +66,7 @@ def _running(result: DayResult) -> list[RenderableType]:
     return [Padding(Text("CPU passed, device check running …", "quiet"), (0, 2))]
 
 
-def there(result: DayResult) -> RenderableType:
+def there(result: DayResult, seed: int = 0) -> RenderableType:
     """What came of the checks on the practice GPU, after the verdict on the CPU was shown."""
     checks = [check for check in result.checks if check.device == PRACTICE and not check.repeats]
     wrong = [check for check in checks if check.is_open]
@@ -74,13 +74,20 @@ def there(result: DayResult) -> RenderableType:
         lines = [
             Text(f"  On the practice GPU {len(wrong)} of {len(checks)} checks fail:", "failed")
         ]
-        return Group(*lines, Padding(_failure(wrong[0], "failed", ""), (0, 0, 0, 4)))
+        return Group(
+            *lines, Padding(_failure(wrong[0], "failed", _again(result.day, seed)), (0, 0, 0, 4))
+        )
     words = Text.assemble(
         ("  ✔ ", "passed"), f"On the practice GPU {len(checks)} of {len(checks)} checks pass."
     )
     if result.watertight:
         words.append(f"   {MARKS['watertight']} watertight", "watertight")
     return words
+
+
+def _again(day: Day, seed: int) -> str:
+    """The command that checks the same inputs again."""
+    return f"course check {day.number}{f' --seed {seed}' if seed else ''}"
 
 
 def _same_for_all(result: DayResult) -> list[RenderableType]:
@@ -179,7 +186,9 @@ def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
     if again:
         name = check.name.removeprefix("test_")
         name = name if PLAIN.fullmatch(name) else f'"{name}"'
-        lines.append(Padding(Text(f"To draw these inputs: {again} {name}", "quiet"), (0, 0, 0, 2)))
+        where = "" if check.device == "cpu" else f" --device {check.device}"
+        command = f"To draw these inputs: {again}{where} --case {name}"
+        lines.append(Padding(Text(command, "quiet"), (0, 0, 0, 2)))
     return Group(*lines)
 
 

@@ -200,7 +200,7 @@ class Watch:
         if self._console.is_terminal:
             self._show()
         else:
-            self._console.print(there(checked.result))
+            self._console.print(there(checked.result, self._seed))
         yield from self._search(search)
 
     def _prepare_the_next_day(self) -> Iterator[None]:

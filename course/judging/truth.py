@@ -171,8 +171,9 @@ class Truth:
     def _observed_there(self, checks: Sequence[Check]) -> set[str]:
         """The names of the checks that are observed on the practice GPU without being asked.
 
-        Of each exercise they are those that are marked, with their first parameters; where none is, the first
-        of its core that takes tensors, and in which the reference returns one that is there.
+        Of each exercise they are those that are marked, with their first parameters; where none of these is
+        of its core, also the first of its core that takes tensors, and in which the reference returns one
+        that is there.
         """
         if not self._day.uses_torch:
             return set()
@@ -182,7 +183,8 @@ class Truth:
             return set()
         marked = {check.function: check for check in reversed(checks) if check.on_devices}
         chosen = {(check.exercise, check.name) for check in marked.values()}
-        left = set(self._day.exercises) - {exercise for exercise, _ in chosen}
+        left = set(self._day.exercises)
+        left -= {check.exercise for check in marked.values() if check.tier == CORE}
         for check in checks:
             if check.exercise in left and check.tier == CORE and takes_tensors(check):
                 seen = see(check, self._module(()), self._seed, PRACTICE)

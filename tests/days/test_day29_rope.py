@@ -279,9 +279,10 @@ def test_turned(answer, sequence, layout):
     return {"output": answer.apply_rope(**sequence, layout=layout)}
 
 
+@pytest.mark.on_devices
 def test_layout_by_default(answer, sequence):
     """Where no layout is named, pairs lie side by side, and the first token is at position 0."""
-    return {"output": answer.apply_rope(**sequence)}
+    return {"output": answer.apply_rope(sequence["x"], sequence["angles"].cpu())}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -375,7 +376,6 @@ def test_gradients_of_each_row(answer, rows):
 
 
 @pytest.mark.watertight(WIDE)
-@pytest.mark.on_devices
 @pytest.mark.parametrize("dtype", ["float64"])
 def test_wide_angles(answer, wide_angles, dtype):
     """Angles in float64, as the table may have them, leave float32 queries in float32."""

@@ -4,17 +4,24 @@ import os
 
 import numpy as np
 import pytest
+import torch
 
+from course import case
 from course.checks.arrays import as_numpy, dtype_of, is_array
 from course.checks.cases import names_like, snippet, steps
 from course.checks.loading import load_checks
 from course.checks.reading import noting_reads, only_read
 from course.checks.seeing import check_inputs
+from course.checks.tensors import missing_device
 from course.curriculum import DAYS, find_day
 from tests.conftest import FRESH_SEED
 
 READY = [day for day in DAYS if day.ready]
 SEED = int(os.environ[FRESH_SEED])
+
+needs_practice = pytest.mark.skipif(
+    missing_device("practice") is not None, reason=str(missing_device("practice"))
+)
 
 
 def drawn(lines):
@@ -55,6 +62,21 @@ def test_the_build_fixture_gives_the_weights_of_the_check():
     builds = drawn(snippet(day, check.name))["build"], check_inputs(check, 0)["build"]
     one, other = (build(MultiHeadedAttention, 2, 4, 0.0).w_q.weight for build in builds)
     assert one.equal(other)
+
+
+@needs_practice
+def test_the_snippet_draws_on_the_practice_gpu():
+    """Within its lines an answer can be called as the check calls it."""
+    from course.checks import practice
+
+    day = find_day("8")
+    there = drawn(snippet(day, "test_attention", device="practice"))["inputs"]
+    for name, value in case(8, "attention")["inputs"].items():
+        assert there[name].device.type == "practice"
+        assert same(value, there[name].cpu())
+    with practice.running():
+        case(8, "attention", device="practice")
+        assert torch.Generator("practice").device.type == "practice"
 
 
 def test_what_a_check_does_is_shown_without_its_docstring():

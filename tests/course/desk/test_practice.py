@@ -8,6 +8,7 @@ from rich.console import Console
 
 from course.checks.answers import read_answer
 from course.checks.arrays import PRACTICE
+from course.checks.loading import CORE
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS
 from course.desk.verdicts import verdict
@@ -124,6 +125,38 @@ def test_commands(project, find, put, code):
     shown = project.course("check", "23").stdout
     assert "CPU passed, device check running" in shown
     assert shown.index("device check running") < shown.index("On the practice GPU")
+
+
+def test_the_command_that_draws_the_inputs(project):
+    """It shows the failure again, and lines that draw the inputs on the practice GPU."""
+    answer = project.root / "exercises" / f"{DAY.stem}.py"
+    answer.write_text(read_answer(DAY.solution).replace(MADE_THERE, MADE_ON_CPU), encoding="utf-8")
+    shown = project.course("check", "23").stdout
+    [line] = [line for line in shown.splitlines() if "To draw these inputs" in line]
+    command = line.partition("course ")[2].split()
+    assert command[:4] == ["check", "23", "--device", "practice"]
+    for options in (command, [*command[:2], *command[4:]]):
+        again = project.course(*options)
+        assert again.returncode == 1
+        assert "positions_made_on_the_cpu" in again.stdout
+        assert "with practice.running():" in again.stdout
+
+
+def test_what_is_wrong_on_the_cpu_is_named_beside(project):
+    """While one exercise waits for the practice GPU, the diagnosis of another is shown all the same."""
+    answer = project.root / "exercises" / f"{DAY.stem}.py"
+    find, put = "F.linear(x, self.embed.weight)", "F.linear(x, self.embed.weight.detach())"
+    answer.write_text(read_answer(DAY.solution).replace(find, put), encoding="utf-8")
+    shown = project.course("check", "23").stdout
+    assert shown.index("head_detached") < shown.index("On the practice GPU")
+
+
+@pytest.mark.parametrize("number", [29, 39])
+def test_a_day_is_not_passed_without_the_practice_gpu(number):
+    """Where only checks beyond the core are marked, one of the core is observed there too."""
+    day = DAYS[number - 1]
+    there = [one for one in Judge(day).checks if one.there]
+    assert {one.exercise for one in there if one.tier == CORE} == {one.exercise for one in there}
 
 
 def test_days_in_numpy_have_none():

@@ -34,7 +34,7 @@ MISCONCEPTIONS = [
                 "Your mask is a buffer that is saved with the weights. It can be made anew at any time, and in a state dict it ties the weights to one length. A "
                 "buffer that is not persistent, or none, does.",
                 {
-                    "self.w_o = _": "self.w_o = _\nself.register_buffer('mask', subsequent_mask(64))",
+                    "self.w_o = _": "self.w_o = _\nself.register_buffer('mask', torch.ones(1, 64, 64, dtype=torch.bool).tril())",
                     "mask = ...": "mask = self.mask[:, : x.size(1), : x.size(1)]",
                 },
             ),
@@ -543,8 +543,8 @@ MISCONCEPTIONS = [
         "CausalSelfAttention",
         {
             "mask_stays_on_the_cpu": (
-                "Your causal mask stays on the CPU, and the scores may be on a GPU. Move it with `.to(x.device)`, or make it with `device=x.device`.",
-                {"_.to(x.device)": "_"},
+                "Your causal mask stays on the CPU, and the scores may be on a GPU. Make it with `device=x.device`, or move it with `.to(x.device)`.",
+                {"device=x.device": ""},
             ),
         },
     ),

@@ -525,11 +525,11 @@ MISCONCEPTIONS = [
         "Mamba",
         {
             "state_stays_where_it_was_made": (
-                "A new state is on the CPU, and you use its `h` there. Move it to where `x` is first.",
+                "The state that you scan on from is on the CPU, as a new one is, and the inputs may be on a GPU. It has to be where `x` is.",
                 {"state.h.to(x.device)": "state.h"},
             ),
             "window_stays_where_it_was_made": (
-                "A new state is on the CPU, and you join its window with inputs that may be on a GPU. Move it to where `x` is first.",
+                "What you put before the first inputs of the convolution is on the CPU, as the window of a new state is, and the inputs may be on a GPU. It has to be where `x` is.",
                 {"state.window.to(x)": "state.window.to(x.dtype)"},
             ),
         },
