@@ -10,14 +10,15 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from course.references.editions import WHOLE
-from course.terminal.arguments import EXERCISES, Answers
+from course.terminal.arguments import EXERCISES, Answers, are_days, in_plain_words
 
 if TYPE_CHECKING:  # training is not in an edition
     from training.program import Program
@@ -25,19 +26,32 @@ if TYPE_CHECKING:  # training is not in an edition
 DESK = "course.desk.commands"
 TRAINING = "training.commands"
 
-COMMANDS = {  # and where they are, in the order of the help
-    **{"check": DESK, "watch": DESK, "assemble": __name__},
-    **{"hint": DESK, "reset": DESK, "lesson": DESK, "solution": DESK, "doctor": __name__},
-    "bundle": "course.edition.command",
-    "sync": "course.judging.command",
-    "explore": "explorer.command",
-    "study": "laboratory.command",
-    "grade": "course.grading.command",
-    **{"train": TRAINING, "translate": TRAINING, "generate": TRAINING},
-    **{"evaluate": TRAINING, "attention": TRAINING, "compare": TRAINING},
-    **{"quantize": TRAINING, "export": TRAINING},
+LEARN, TRAIN, TEACH, CONTRIBUTE = (
+    "Learn",
+    "Train and measure models",
+    "Teach and grade",
+    "Contribute",
+)
+
+COMMANDS = {  # (panel of the help, module), in the order of the help
+    **dict.fromkeys(("check", "watch", "hint", "lesson", "solution", "reset"), (LEARN, DESK)),
+    "explore": (LEARN, "explorer.command"),
+    **dict.fromkeys(("assemble", "doctor"), (LEARN, __name__)),
+    **dict.fromkeys(("train", "translate", "generate", "evaluate"), (TRAIN, TRAINING)),
+    **dict.fromkeys(("attention", "compare", "quantize", "export"), (TRAIN, TRAINING)),
+    "study": (TRAIN, "laboratory.command"),
+    "grade": (TEACH, "course.grading.command"),
+    "bundle": (TEACH, "course.edition.command"),
+    "sync": (CONTRIBUTE, "course.judging.command"),
 }
-IN_AN_EDITION = ("check", "watch", "hint", "reset", "lesson", "solution", "doctor")
+IN_AN_EDITION = ("check", "watch", "hint", "lesson", "solution", "reset", "doctor")
+
+
+class OneCommand(TyperCommand):
+    """A command whose help is in plain words."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return list(map(in_plain_words, super().get_params(ctx)))
 
 
 class Commands(TyperGroup):
@@ -47,6 +61,13 @@ class Commands(TyperGroup):
         super().__init__(**settings)
         self.commands = dict.fromkeys(COMMANDS if WHOLE else IN_AN_EDITION)  # type: ignore[assignment]
 
+    def get_params(self, ctx: Any) -> Any:
+        return list(map(in_plain_words, super().get_params(ctx)))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments name: days alone are to be checked, `course 1`."""
+        return super().resolve_command(ctx, ["check", *args] if are_days(args[0]) else args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command of that name, or None. One that an edition lacks is refused in a sentence."""
         if cmd_name not in COMMANDS:
@@ -55,10 +76,13 @@ class Commands(TyperGroup):
             ctx.fail(
                 f"'{cmd_name}' is not in the student edition: it needs the references of all days."
             )
-        module = COMMANDS[cmd_name]
+        panel, module = COMMANDS[cmd_name]
         one = typer.Typer(add_completion=False, rich_markup_mode="rich")
         settings = {"obj": _program()} if module == TRAINING else {}
-        one.command(context_settings=settings)(getattr(importlib.import_module(module), cmd_name))
+        make = one.command(
+            cmd_name, cls=OneCommand, context_settings=settings, rich_help_panel=panel
+        )
+        make(getattr(importlib.import_module(module), cmd_name))
         return typer.main.get_command(one)
 
 
@@ -71,16 +95,32 @@ class Graduate(enum.StrEnum):
 
 app = typer.Typer(
     cls=Commands,
-    help="Forty days from a softmax to a Transformer. Without a command: the board.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"course {version('transformers-from-scratch-course')}")
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
-def board(context: typer.Context) -> None:
-    """Forty days from a softmax to a Transformer. Without a command: the board."""
+def board(
+    context: typer.Context,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Forty days from a softmax to a Transformer.
+
+    Without a command: the board. With a day alone, `course 1`: check it.
+    """
     if context.invoked_subcommand is None:
         from course.desk.commands import board
 
@@ -89,19 +129,30 @@ def board(context: typer.Context) -> None:
 
 def assemble(
     model: Annotated[
-        Graduate, typer.Argument(help="transformer of days 8 to 22, or llama of days 23 to 32.")
+        Graduate,
+        typer.Argument(
+            metavar="MODEL", help="transformer of days 8 to 22, or llama of days 23 to 32."
+        ),
     ] = Graduate.transformer,
     answers: Answers = EXERCISES,
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            exists=True, file_okay=False, metavar="DIR", help="llama: where Shakespeare lies."
+            exists=True,
+            file_okay=False,
+            metavar="DIR",
+            help="llama: the folder that holds Shakespeare.",
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="llama: of its training.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="llama: number of training steps.")
+    ] = None,
 ) -> None:
-    """A model of your own parts. The transformer is trained to copy: exit 0 if it copies all that it never
-    saw. The llama reads Shakespeare, is quantised and exported, and speaks."""
+    """Build a model from your own parts and train it.
+
+    The transformer learns to copy: exit 0 if it copies every unseen sequence.
+    The llama reads Shakespeare, is quantized and exported, and generates text.
+    """
     from course.desk.standing import failing
 
     if model is Graduate.llama:
@@ -117,7 +168,7 @@ def assemble(
 
 
 def doctor() -> None:
-    """What this machine has, and what would be missing."""
+    """Show what this machine has, and what is missing."""
     from course.desk.doctor import examine
 
     walls: Iterable[str] = ()
@@ -153,7 +204,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")  # ✔ and √ on any terminal
-    app()
+    app(prog_name="course")
 
 
 if __name__ == "__main__":

@@ -27,10 +27,13 @@ WARNING = (
 
 def explore(
     topic: Annotated[
-        str | None, typer.Argument(help="A page, such as softmax; the list of all if left out.")
+        str | None,
+        typer.Argument(
+            metavar="PAGE", help="A page, such as softmax; the list of all if left out."
+        ),
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the server; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free one.")
     ] = 0,
     host: Annotated[
         str,
@@ -43,7 +46,7 @@ def explore(
     answers: Answers = EXERCISES,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
-    """Pages to play with, computed by the references and, where you like, by your own answers."""
+    """Open interactive pages, computed by the references or by your own answers."""
     try:
         path = f"/{topic_of(topic).name}/" if topic else "/"
     except NoSuchTopic as error:

@@ -19,21 +19,25 @@ from training.program import INTERRUPTED, REFUSED
 
 def study(  # as its command is called
     name: Annotated[
-        str | None, typer.Argument(help="A study, such as norms; the list of all if left out.")
+        str | None,
+        typer.Argument(
+            metavar="STUDY", help="A study, such as norms; the list of all if left out."
+        ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="The size for a GPU.")] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="Only write the report of the results that there are.")
+        bool, typer.Option("--report", help="Only write the report, from the results that exist.")
     ] = False,
     device: Annotated[
         str | None,
         typer.Option(
-            help="cpu, cuda or mps; the CPU if left out, and with --full a GPU where there is one."
+            metavar="DEVICE",
+            help="cpu, cuda or mps; the CPU if left out, and with --full a GPU where there is one.",
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs side by side; as many as cores, or GPUs, if left out."),
+        typer.Option(min=1, help="Runs at once; one for each core, or GPU, if left out."),
     ] = None,
     data_dir: Annotated[
         Path | None,
@@ -41,11 +45,11 @@ def study(  # as its command is called
             exists=True,
             file_okay=False,
             metavar="DIR",
-            help="Where the data's files lie, if not in the cache.",
+            help="The folder that holds the data, if not the cache.",
         ),
     ] = None,
 ) -> None:
-    """Compare models by training them: a question, its runs, and a report of what they show."""
+    """Answer a question by training models: list the studies, or run one."""
     with _told(name):
         if name is None:
             _list(jobs)

@@ -19,7 +19,10 @@ RunOrFile = Annotated[
     ),
 ]
 Device = Annotated[
-    str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps; auto is a GPU where there is one.")
+    str,
+    typer.Option(
+        metavar="DEVICE", help="auto, cpu, cuda, cuda:1 or mps; auto is a GPU where there is one."
+    ),
 ]
 DataDir = Annotated[
     Path | None,
@@ -27,19 +30,22 @@ DataDir = Annotated[
         exists=True,
         file_okay=False,
         metavar="DIR",
-        help="Where the data's files lie, if not in the cache; a run remembers it.",
+        help="The folder that holds the data, if not the cache; a run remembers it.",
     ),
 ]
 Beam = Annotated[
     int | None,
-    typer.Option(min=1, max=64, help="Hypotheses side by side; 1 is greedy. 4 for translation."),
+    typer.Option(min=1, max=64, help="Beam size; 1 is greedy. The default for translation is 4."),
 ]
 
 
 def train(
     context: typer.Context,
     task: Annotated[
-        str, typer.Argument(help="copy, sorting, arithmetic, shakespeare, text or translation.")
+        str,
+        typer.Argument(
+            metavar="TASK", help="copy, sorting, arithmetic, shakespeare, text or translation."
+        ),
     ],
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings; configs/<task>.yaml if left out.")
@@ -49,23 +55,28 @@ def train(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Changes a setting. training/settings.py says what each means; configs/ has examples.",
+            help="Change a setting. training/settings.py explains each one; configs/ has examples.",
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps of the optimiser.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Times through the data.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Where all that is drawn comes from.")
+    steps: Annotated[int | None, typer.Option(min=1, help="Number of optimizer steps.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of passes through the data.")
     ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     data: Annotated[
         str | None,
         typer.Option(
-            help="For translation toy, multi30k, wmt14, or a file of yours with a sentence, a tab and its "
-            "translation in each line; for text a file."
+            metavar="NAME|FILE",
+            help="translation: toy, multi30k, wmt14, or your own file with a sentence, a tab and its "
+            "translation on each line; text: your own file.",
         ),
     ] = None,
-    source: Annotated[str | None, typer.Option(help="For translation: from en, de or fr.")] = None,
-    target: Annotated[str | None, typer.Option(help="For translation: into en, de or fr.")] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="LANGUAGE", help="translation: from en, de or fr.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="LANGUAGE", help="translation: into en, de or fr.")
+    ] = None,
     answers: Annotated[
         Path | None,
         typer.Option(
@@ -78,7 +89,7 @@ def train(
     ] = None,
     device: Device = "auto",
     devices: Annotated[
-        int | None, typer.Option(min=1, help="Processes; as many as there are GPUs if left out.")
+        int | None, typer.Option(min=1, help="Number of processes; one for each GPU if left out.")
     ] = None,
     data_dir: DataDir = None,
     out: Annotated[
@@ -86,10 +97,13 @@ def train(
         typer.Option(metavar="RUN", help="The run's folder; runs/<task>-<time> if left out."),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")
+        Path | None, typer.Option(metavar="RUN", help="Resume a run that was stopped.")
     ] = None,
 ) -> None:
-    """Train a model. Ctrl-C stops it at the end of a step; --resume goes on."""
+    """Train a model.
+
+    Ctrl-C stops the run at the end of a step; --resume continues it.
+    """
     program: Program = context.obj
     with program.refusals(quiet=follows()):
         from training import asking, running  # torch takes a second to import
@@ -125,7 +139,7 @@ def translate(
     beam: Beam = None,
     device: Device = "auto",
 ) -> None:
-    """What a trained encoder-decoder makes of a text: a translation, a sum, a sorted list."""
+    """Run a trained encoder-decoder on a text: translate, add or sort it."""
     program: Program = context.obj
     with program.refusals():
         from training import using  # torch takes a second to import
@@ -138,7 +152,7 @@ def generate(
     run: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN|FILE]",
+            metavar="RUN|FILE",
             help="The folder of a run, or a file that course export wrote.",
             show_default=False,
         ),
@@ -152,19 +166,27 @@ def generate(
             "which is fetched once.",
         ),
     ] = None,
-    prompt: Annotated[str, typer.Option(help="The text to go on with.")] = "\n",
-    tokens: Annotated[int, typer.Option(min=1, help="How many to add.")] = 300,
-    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k likeliest.")] = None,
+    prompt: Annotated[
+        str, typer.Option(show_default="a line break", help="The text to continue.")
+    ] = "\n",
+    tokens: Annotated[int, typer.Option(min=1, help="Number of tokens to generate.")] = 300,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="0 always takes the most likely token.")
+    ] = 1.0,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")
+    ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Draw from the likeliest that have p together."),
+        typer.Option(
+            min=0, max=1, help="Sample from the most likely tokens with total probability p."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Go on with a text, by a language model: one that was trained here, or a published one."""
+    """Continue a text with a language model that you trained or a published one."""
     program: Program = context.obj
     with program.refusals():
         from training import using  # torch takes a second to import
@@ -187,16 +209,19 @@ def evaluate(
     context: typer.Context,
     run: RunOrFile,
     split: Annotated[
-        str | None, typer.Option(help="test or validation; test where there is one if left out.")
+        str | None,
+        typer.Option(
+            metavar="SPLIT", help="test or validation; test where there is one if left out."
+        ),
     ] = None,
     beam: Beam = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
+        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
     ] = False,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Measure a trained model on the whole of a held-out split."""
+    """Measure a trained model on an entire held-out split."""
     program: Program = context.obj
     with program.refusals():
         from training import using  # torch takes a second to import
@@ -207,7 +232,7 @@ def evaluate(
 def attention(
     context: typer.Context,
     run: RunFolder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model is to read.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text that the model reads.")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -238,11 +263,10 @@ def compare(
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
+        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
     ] = False,
 ) -> None:
-    """Runs beside each other: curves in one picture, the settings that differ, losses at equal steps,
-    tokens and time."""
+    """Compare runs: curves, settings that differ, losses at equal steps, tokens and time."""
     program: Program = context.obj
     with program.refusals():
         from training import comparing  # Matplotlib takes a second to import
@@ -260,7 +284,7 @@ def quantize(
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Keep a trained model's weights in a byte each, and measure what that changes."""
+    """Quantize a trained model to int8, and measure what that changes."""
     program: Program = context.obj
     with program.refusals():
         from training import shipping  # torch takes a second to import
@@ -274,7 +298,7 @@ def export(
     onnx: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, ending in .onnx.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Write a trained language model as ONNX, which runs without PyTorch, and measure what comes of it."""
+    """Export a trained language model to ONNX, and measure the result."""
     program: Program = context.obj
     with program.refusals():
         from training import shipping  # torch takes a second to import

@@ -247,8 +247,10 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 def _typed(key: str, value: Any) -> Any:
     """The value as the setting's type, where it is one."""
     if key not in _TYPES:
-        near = _nearest(key, _TYPES) or f". There is {', '.join(_TYPES)}: {EXPLAINED} explains them"
-        raise Refused(f"There is no setting {key!r}{near}")
+        near = max(_TYPES, key=lambda name: difflib.SequenceMatcher(None, key, name).ratio())
+        raise Refused(
+            f"There is no setting {key!r} (did you mean {near!r}?): {EXPLAINED} explains every setting"
+        )
     wanted = _TYPES[key]
     if isinstance(value, str) and wanted is float:
         try:

@@ -43,6 +43,7 @@ from course.terminal.arguments import (
     Device,
     OneDay,
     Seed,
+    complete_day,
     day_argument,
     days_argument,
 )
@@ -60,8 +61,9 @@ def check(
         list[Days] | None,
         typer.Argument(
             parser=days_argument,
-            metavar="[DAY]...",
+            metavar="DAY",
             help="8, day08, 8-14, 1-3,8 or a topic such as decoder; all if left out",
+            autocompletion=complete_day,
         ),
     ] = None,
     answers: Answers = EXERCISES,
@@ -76,7 +78,10 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check days once. Exit 0 if all that was asked for passes, 1 if not, 2 if it could not be asked."""
+    """Check days once.
+
+    Exit 0 if every day passes, 1 if one does not, 2 for a usage error.
+    """
     wanted = list(chain(*days)) if days else [day for day in DAYS if day.ready]
     if case is not None:
         if len(wanted) != 1 or as_json:
@@ -118,8 +123,9 @@ def watch(
         Day | None,
         typer.Argument(
             parser=day_argument,
-            metavar="[DAY]",
+            metavar="DAY",
             help="8, day08 or a topic; the next that does not pass if left out",
+            autocompletion=complete_day,
         ),
     ] = None,
     answers: Answers = EXERCISES,
@@ -137,10 +143,11 @@ def watch(
 def hint(
     day: OneDay,
     exercise: Annotated[
-        str | None, typer.Argument(help="Which exercise of the day; the first if left out.")
+        str | None,
+        typer.Argument(metavar="EXERCISE", help="An exercise of the day; the first if left out."),
     ] = None,
 ) -> None:
-    """One more hint each time; the last is nearly the answer."""
+    """Show one more hint each time; the last is nearly the answer."""
     if exercise is not None and exercise not in day.exercises:
         raise typer.BadParameter(
             f"Day {day.number} has no exercise '{exercise}': it has {', '.join(day.exercises)}."
@@ -155,7 +162,7 @@ def hint(
 
 
 def reset(day: OneDay) -> None:
-    """The day's stub again, and its hints from the first. The old file is kept, and named."""
+    """Restore the day's stub, and start its hints again. Your file is kept, and named."""
     console = display.console()
     if give_back(day):
         console.print("The first hint comes first again.")
@@ -172,7 +179,7 @@ def reset(day: OneDay) -> None:
 
 
 def lesson(day: OneDay) -> None:
-    """Open a copy of the day's lesson, yours to run and to change."""
+    """Open a copy of the day's lesson, to run and to change."""
     _open_copy(day.lesson, _without_outputs)
 
 

@@ -27,12 +27,16 @@ def bundle(
     days: Annotated[
         str | None,
         typer.Option(
+            metavar="DAYS",
             help="The days that it holds, such as 1-9,23; all if left out. A day that is left out before "
-            "the last of them comes with its reference, on which later days build."
+            "the last of them comes with its reference, on which later days build.",
         ),
     ] = None,
 ) -> None:
-    """Write the student edition: no reference and no solutions of days after DAY."""
+    """Write the student edition.
+
+    It has no reference and no solution of any day after --through.
+    """
     console = display.console()
     chosen = listed_days(days) if days else None
     if out.resolve().is_relative_to(ROOT):

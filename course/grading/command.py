@@ -76,6 +76,7 @@ def grade(
         Path,
         typer.Argument(
             exists=True,
+            metavar="SUBMISSIONS",
             help="A folder with a folder or an archive for each learner, or a download of Canvas or Moodle.",
         ),
     ],
@@ -83,18 +84,24 @@ def grade(
         Path, typer.Option(file_okay=False, metavar="DIR", help="Where the reports go.")
     ],
     days: Annotated[
-        str | None, typer.Option(help="Such as 8, 1-7 or 1-3,8; all days if left out.")
+        str | None,
+        typer.Option(metavar="DAYS", help="Such as 8, 1-7 or 1-3,8; all days if left out."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Submissions at once; as many as there are cores.")
+        int | None,
+        typer.Option(
+            min=1, help="Submissions graded at once; as many as there are cores if left out."
+        ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Where inputs come from; fresh and secret if left out."),
+        typer.Option(min=0, help="Random seed of the inputs; fresh and secret if left out."),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps or practice.")] = "cpu",
+    device: Annotated[
+        str, typer.Option(metavar="DEVICE", help="cpu, cuda, mps or practice.")
+    ] = "cpu",
     resume: Annotated[
-        bool, typer.Option(help="Whether what is graded already, with the same files, stands.")
+        bool, typer.Option(help="Keep the grades of files that have not changed.")
     ] = True,
     weights: Annotated[
         Path | None,
@@ -140,19 +147,25 @@ def grade(
         ),
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler; its machines grade.")
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose machines grade.")
     ] = None,
     feedback: Annotated[
         Told,
         typer.Option(
-            help="How much is told: with the checks' numbers, without them, or which checks pass."
+            metavar="HOW",
+            help="full (with the checks' numbers), discreet (without them), or verdict (only which checks "
+            "pass).",
         ),
     ] = Told.discreet,
     unsafe: Annotated[
-        bool, typer.Option("--unsafe", help="Without walls: only for work that you trust.")
+        bool,
+        typer.Option("--unsafe", help="Grade without a sandbox: only for work that you trust."),
     ] = False,
 ) -> None:
-    """Grade a class, in sandboxes. Exit 0; 1 if the grader itself failed somewhere; 2 if not asked well."""
+    """Grade a class, in sandboxes.
+
+    Exit 0 if every submission was judged, 1 if the grader itself failed, 2 for a usage error.
+    """
     console = display.console()
     chosen = listed_days(days) if days else [day for day in DAYS if day.ready]
     _device(device, cluster)

@@ -17,7 +17,9 @@ def sync(
         bool, typer.Option("--check", help="Write nothing; exit 1 if something has drifted.")
     ] = False,
 ) -> None:
-    """Write stubs and solution cells from the references; what someone has begun is left alone.
+    """Write stubs and solution cells from the references.
+
+    Files that someone has begun are left alone.
 
     Known wrong answers that no longer fit the references are named, to be edited by hand.
     """

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +33,17 @@ def day_argument(asked: str) -> Day:
         return _there(find_day(asked))
 
 
+def are_days(asked: str) -> bool:
+    """Whether what was typed is days by their numbers, such as `1`, `day08` or `8-14`."""
+    return bool(re.fullmatch(r"(day)?\d[\d,-]*", asked))
+
+
+def complete_day(incomplete: str) -> list[tuple[str, str]]:
+    """The days whose number begins so, with their titles, for a shell that completes."""
+    known = ((str(day.number), day.title) for day in DAYS)
+    return [(number, title) for number, title in known if number.startswith(incomplete)]
+
+
 class Days(tuple[Day, ...]):
     """One day, or a range of them."""
 
@@ -46,6 +58,31 @@ def listed_days(asked: str) -> list[Day]:
     """The days that are there of those that `1-3,8` names, each once, in their order."""
     wanted = days_argument(asked)
     return [day for day in DAYS if day in wanted]
+
+
+def in_plain_words(parameter: Any) -> Any:
+    """The same parameter, whose help names what to type as a person would: `N≥1` for `<int range>`, nothing
+    for a switch or where an argument's name says it."""
+    if "display_type_rich" in vars(parameter):
+        return parameter  # seen before: parameters are listed to parse and to help
+    about = parameter.type_descriptor
+    if about.is_choice:
+        words = "|".join(map(str, about.choices))
+    elif parameter.metavar is not None:
+        words = parameter.metavar
+    elif about.annotation is bool:
+        words = ""
+    elif parameter.min is not None:
+        words = (
+            f"N≥{parameter.min}" if parameter.max is None else f"{parameter.min}…{parameter.max}"
+        )
+    else:
+        words = {int: "N", float: "X"}.get(about.annotation, "TEXT")
+    parameter.min = parameter.max = None  # which only the help reads
+    if parameter.param_type_name == "argument":
+        words = ""
+    parameter.display_type_rich = lambda ctx: words
+    return parameter
 
 
 @contextmanager
@@ -74,7 +111,12 @@ def folder_that_opens(folder: Path) -> Path:
 
 OneDay = Annotated[
     Day,
-    typer.Argument(parser=day_argument, metavar="DAY", help="8, day08 or a topic such as decoder"),
+    typer.Argument(
+        parser=day_argument,
+        metavar="DAY",
+        help="8, day08 or a topic such as decoder",
+        autocompletion=complete_day,
+    ),
 ]
 Answers = Annotated[
     Path,
@@ -88,7 +130,5 @@ Answers = Annotated[
         show_default="exercises",
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Where the inputs of the checks come from.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="One object on standard output, and nothing else there.")
-]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the checks' inputs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from course.checks.loading import Outline
-from course.curriculum import DAYS, Day
+from course.curriculum import DAYS, LONGEST_SHOWN, Day
 from course.judging.judge import Judge, Outcome
 from course.judging.results import CheckResult, DayResult
 
@@ -18,6 +18,7 @@ NOT_YOURS = ("numpy_reference", "implementation", "variants", "torch", "numpy", 
 
 def check_here(definitions: Sequence[Any], number: int | None) -> None:
     """Check definitions of this process and print the verdict."""
+    _refuse_what_defines_nothing(definitions, number)
     names = [getattr(definition, "__name__", repr(definition)) for definition in definitions]
     day = _day_of(names, number)
     _refuse_what_others_wrote(definitions, names)
@@ -29,6 +30,21 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     }
     print(_report(DayResult(day, tuple(judge.results(outcomes)))))
     judge.keep()
+
+
+def _refuse_what_defines_nothing(definitions: Sequence[Any], number: int | None) -> None:
+    """`check(1)` is what `course check 1` looks like from here: the message says what to write instead."""
+    wrong = [one for one in definitions if not callable(one)]
+    if definitions and not wrong:
+        return
+    asked = wrong[0] if wrong and type(wrong[0]) is int else number
+    day = next((day for day in DAYS if day.number == asked), DAYS[0])
+    given = f", got {wrong[0]!r:.{LONGEST_SHOWN}}" if wrong else ""
+    raise ValueError(
+        f"check() takes the functions or classes that you wrote in this notebook{given}. For day "
+        f"{day.number}: check({', '.join(day.exercises)}, day={day.number}). To check the file "
+        f"exercises/{day.stub.name}, run `course check {day.number}` in a terminal."
+    )
 
 
 def _refuse_what_others_wrote(definitions: Sequence[Any], names: Sequence[str]) -> None:
@@ -57,8 +73,6 @@ def _file(answer: SimpleNamespace, check: Outline) -> str | None:
 
 
 def _day_of(names: Sequence[str], number: int | None) -> Day:
-    if not names:
-        raise ValueError("check() needs what you wrote: check(softmax)")
     asking = [day for day in DAYS if day.ready and set(names) <= set(day.exercises)]
     if number is not None:
         asking = [day for day in asking if day.number == number]

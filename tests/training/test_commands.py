@@ -148,6 +148,10 @@ def test_a_run_has_a_folder_of_its_own_by_default(course_here, tmp_path):
     ("arguments", "words"),
     [
         (["copi"], "There is no task 'copi' (did you mean 'copy'?)"),
+        (
+            ["copy", "--set", "foo=1"],
+            "There is no setting 'foo' (did you mean 'factor'?): training/settings.py explains",
+        ),
         (["copy", "--set", "layrs=2"], "There is no setting 'layrs' (did you mean 'layers'?)"),
         (["copy", "--set", "dropout=2"], "dropout must be from 0 to 0.999, not 2.0"),
         (["copy", "--config", "none.yaml"], "none.yaml cannot be read"),

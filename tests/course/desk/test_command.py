@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from pathlib import Path
 import jsonschema
 import nbformat
 import pytest
+from typer.main import get_command
 
 from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs
+from course.cli import COMMANDS, app
 from course.curriculum import DAYS, NoSuchDay, find_day, find_days
 from course.desk import commands
 from course.desk.hints import read_hints
@@ -119,6 +122,8 @@ def test_another_seed_gives_other_inputs(project, answer):
         (["hint", "2", "softmax"], "it has attention"),
         (["watch", "unicorn"], "unicorn"),
         (["fly"], "fly"),
+        (["chek"], "Did you mean 'check'"),
+        (["99"], "the days are 1 to 40"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -129,6 +134,58 @@ def test_usage_errors_exit_2(project, arguments, words):
     assert words in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+def test_days_alone_are_checked(project):
+    """`course 1` is `course check 1`, options and ranges included."""
+    for asked in (["2"], ["day02"], ["1-2", "--seed", "3"]):
+        short, full = project.course(*asked), project.course("check", *asked)
+        assert (short.returncode, short.stdout) == (full.returncode, full.stdout)
+        assert "Day 2 · Attention" in short.stdout
+
+
+def test_help_is_in_plain_words(project):
+    """-h is --help, the version is shown, commands are grouped, and no name of a type in Python is shown."""
+    shown = project.course("-h").stdout
+    assert shown == project.course("--help").stdout
+    panels = ["─ Learn ─", "─ Train and measure models ─", "─ Teach and grade ─", "─ Contribute ─"]
+    places = [shown.index(panel) for panel in panels]
+    assert places == sorted(places)
+    for name in COMMANDS:
+        assert f"│ {name} " in shown
+    assert re.fullmatch(r"course \d+(\.\d+)+\n", project.course("--version").stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_say_what_to_type(name):
+    """What takes a value says so by a word in capitals, a range or its choices, never by a type of Python."""
+    group = get_command(app)
+    with group.make_context("course", [], resilient_parsing=True) as outer:
+        command = group.get_command(outer, name)
+        with command.make_context(name, [], parent=outer, resilient_parsing=True) as context:
+            for parameter in command.get_params(context):
+                words = parameter.display_type_rich(context)
+                if parameter.param_type_name == "argument":
+                    words = parameter.display_name_raw
+                assert re.fullmatch(r"|[A-Z|]+(=VALUE)?|[a-z|]+|[NX]≥\d+|[\d.]+…[\d.]+", words), (
+                    f"{parameter.name} takes {words}"
+                )
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("course ", {"check", "train", "grade"}),
+        ("course check 3", {"3", "30"}),
+        ("course watch --", {"--seed"}),
+    ],
+)
+def test_completion(project, typed, offered):
+    """A shell that completes is offered commands, days and options, and nothing is written about it."""
+    last = str(len(typed.split(" ")) - 1)
+    done = project.course(_COURSE_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=last)
+    assert offered <= set(done.stdout.split())
+    assert done.stderr == ""
 
 
 def test_a_case_can_be_drawn_again(project, answer):

@@ -102,10 +102,16 @@ def test_check_of_some_of_a_day(capsys):
 @pytest.mark.parametrize(
     ("arguments", "day", "words"),
     [
-        ((), None, "needs what you wrote"),
+        ((), None, r"takes the functions.*check\(softmax, log_softmax, day=1\)"),
+        ((), 3, r"For day 3: check\(padding_mask, subsequent_mask, target_mask, day=3\)"),
         ((attention,), 3, "day 3 does not ask for attention, but for padding_mask"),
         ((test_check_prints_the_verdict,), None, "no day asks for test_check"),
-        ((7,), None, "no day asks for 7"),
+        (
+            (7,),
+            None,
+            r"got 7\. For day 7: check\(softmax_backward, .*, day=7\).*`course check 7`",
+        ),
+        (("softmax",), None, r"takes the functions.*got 'softmax'"),
         (
             (numpy_reference.softmax,),
             None,
