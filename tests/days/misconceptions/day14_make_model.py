@@ -30,64 +30,62 @@ MISCONCEPTIONS = [
         {
             # --- Generator
             "probabilities": (
-                "You return probabilities. What is asked for are their logarithms: a loss adds logarithms up, and the smallest probabilities do not survive as "
+                "You return probabilities instead of log-probabilities. A loss is a sum of logarithms, and the smallest probabilities are rounded to 0 as "
                 "floating-point numbers.",
                 {"_.log_softmax": "_.softmax"},
             ),
             "log_of_a_softmax_with_a_floor": (
-                "You take the logarithm after the softmax, and add a small number so that it never meets a 0. Then no token can be unlikelier than that number, "
-                "and a token that is far off gets no gradient any more. The logarithm of a softmax has a form of its own, in which nothing vanishes (day 1).",
+                "You take the logarithm after the softmax, and add a small number so that it never gets a 0. Then no token can be less likely than that number, and a "
+                "very unlikely token gets no gradient any more. Compute the log-softmax in one step instead (day 1).",
                 {"_.log_softmax(dim=-1)": "(_.softmax(dim=-1) + 1e-9).log()"},
             ),
             "log_of_a_softmax": (
-                "You take the softmax first and its logarithm after. Where one score is about a hundred above another, the other's probability is 0 in float32, "
-                "and its logarithm −∞. Both steps in one avoid that (day 1).",
+                "You take the softmax first and its logarithm afterwards. Where one logit is about a hundred above a second one, the probability of the second is 0 in "
+                "float32, and its logarithm −∞. Compute both in one step (day 1).",
                 {"_.log_softmax(dim=-1)": "_.softmax(dim=-1).log()"},
             ),
             "maximum_not_subtracted": (
-                "You subtract the logarithm of the sum of the exponentials, and take the exponentials of the scores as they are: beyond 88 they overflow in "
-                "float32 and all the log-probabilities become −∞.",
+                "You subtract the logarithm of the sum of the exponentials, but you exponentiate the logits as they are: above 88 they overflow in float32, and all "
+                "log-probabilities become −∞.",
                 {"return ...": "scores = self.proj(x)\nreturn scores - scores.exp().sum(dim=-1, keepdim=True).log()"},
             ),
             "scores_as_they_are": (
-                "You return the scores of the linear layer. Their exponentials do not sum to 1: what is missing is the softmax, in its logarithmic form.",
+                "You return the logits of the linear layer. Their exponentials do not sum to 1: the log-softmax is missing.",
                 {"_.log_softmax(dim=-1)": "_"},
             ),
             "softmax_without_an_axis": (
-                "You do not say along which axis the softmax runs. torch then guesses from the number of axes, and with three of them it takes the batch: the "
-                "sentences compete, not the tokens.",
+                "You do not specify the axis of the softmax. PyTorch then guesses from the number of axes, and with three of them it uses the batch axis: the "
+                "probabilities sum to 1 over the sentences, not over the tokens.",
                 {"_.log_softmax(dim=-1)": "F.log_softmax(_)"},
             ),
             "softmax_over_axis_1": (
-                "Your softmax runs along axis 1. That is the vocabulary for one state of each sequence; for whole sequences it is time, so that the positions "
-                "compete. The vocabulary is always the last axis.",
+                "Your softmax runs along axis 1. For one state per sequence this is the vocabulary; for complete sequences it is time. The vocabulary is always the "
+                "last axis.",
                 {"dim=-1": "dim=1"},
             ),
             "softmax_over_time": (
-                "Your softmax runs along the last axis but one, which is time: the positions compete for each token. At every position it is the tokens that "
-                "compete.",
+                "Your softmax runs along time, the last axis but one. The probabilities should sum to 1 over the tokens at every position.",
                 {"dim=-1": "dim=-2"},
             ),
             "generator_without_bias": (
-                "Your projection has no bias. It has one here, also where its matrix is tied to the embeddings: it learns how frequent each token is.",
+                "Your projection has no bias. It has one here, even if its matrix is tied to the embeddings: it can learn how frequent each token is.",
                 {"nn.Linear(d_model, vocab)": "nn.Linear(d_model, vocab, bias=False)"},
             ),
             "scores_scaled_down": (
-                "You divide the states by √d_model before the projection. Some later models do so where the matrix is tied (T5); this one does not: it is the "
-                "embeddings that are scaled, on their way in.",
+                "You divide the states by √d_model before the projection. Some later models do so if the matrix is tied (T5); here only the embeddings are scaled.",
                 {"self.proj(x)": "self.proj(x / math.sqrt(x.size(-1)))"},
             ),
             "scores_scaled_up": (
-                "You multiply the states by √d_model before the projection. That factor belongs to the embeddings, on their way in (§3.4).",
+                "You multiply the states by √d_model before the projection. That factor belongs to the embeddings (§3.4).",
                 {"self.proj(x)": "self.proj(x * math.sqrt(x.size(-1)))"},
             ),
             "only_the_last_position": (
-                "You keep only the last position. Decoding needs no other, but training has a loss at every one; whoever decodes picks the last position before "
-                "calling the generator.",
+                "You keep only the last position. Decoding needs no more, but training has a loss at every position; the caller selects the last position before it "
+                "calls the generator.",
                 {"self.proj(x)": "self.proj(x[..., -1:, :])"},
             ),
             "log_probs_in_float32": (
-                "Your log-probabilities are float32 whatever came in. Compute as wide as you like; the result has the dtype of the states.",
+                "Your log-probabilities are always float32. You may compute in a wider dtype, but the result should have the dtype of the states.",
                 {"_.log_softmax(dim=-1)": "_.log_softmax(dim=-1, dtype=torch.promote_types(x.dtype, torch.float32))"},
             ),
         },
@@ -97,28 +95,27 @@ MISCONCEPTIONS = [
         {
             # --- EncoderDecoder: what forward returns
             "generator_in_forward": (
-                "Your forward ends in the generator. It returns the decoder's states, d_model wide; the caller applies `model.generator`, because decoding wants "
-                "it for the last position alone, and V numbers a position are a lot.",
+                "Your forward calls the generator. It should return the decoder's states, of width d_model; the caller applies `model.generator`, because decoding "
+                "needs it for the last position only, and it produces V numbers per position.",
                 {"forward(): return _": "return self.generator(_)"},
             ),
             "generator_in_decode": (
-                "Your decode ends in the generator. It returns states, d_model wide; the caller applies `model.generator` to as many of them as it needs.",
+                "Your decode calls the generator. It should return states, of width d_model; the caller applies `model.generator` to as many of them as it needs.",
                 {"decode(): return _": "return self.generator(_)"},
             ),
             # --- EncoderDecoder: masks
             "masks_swapped_in_forward": (
-                "Your forward hands the two masks on the wrong way round. Where both sequences are equally long nothing raises, and the decoder may look at its "
-                "own future and not at all of the source. Mind the order in which `decode` takes them.",
+                "Your forward passes the two masks in the wrong order. If both sequences have the same length, no error is raised, and the decoder attends to its own "
+                "future. Check the order of the arguments of `decode`.",
                 {"self.decode(_, src_mask, tgt, tgt_mask)": "self.decode(_, tgt_mask, tgt, src_mask)"},
             ),
             "masks_swapped_in_decode": (
-                "Your decode hands the two masks to the decoder the wrong way round: the past is masked like the source, and the source like the past. A decoder "
+                "Your decode passes the two masks to the decoder in the wrong order: the target gets the source's mask, and the source gets the target's. A decoder "
                 "takes the source's mask first.",
                 {"self.decoder(_, memory, src_mask, tgt_mask)": "self.decoder(_, memory, tgt_mask, src_mask)"},
             ),
             "source_encoded_with_the_targets_mask": (
-                "Your forward encodes the source under the target's mask. The encoder has the source's own: everything in it may be read at once, all but the "
-                "padding.",
+                "Your forward encodes the source with the target's mask. The encoder uses the source's own mask, which hides only padding.",
                 {"self.encode(src, src_mask)": "self.encode(src, tgt_mask)"},
             ),
             "encoder_without_mask": (
@@ -126,30 +123,28 @@ MISCONCEPTIONS = [
                 {"self.encoder(_, src_mask)": "self.encoder(_)"},
             ),
             "source_attention_without_mask": (
-                "Your decoder looks at the source without its mask. The memory has vectors at padded positions too: the encoder does not remove them, it only does "
-                "not read from them.",
+                "Your decoder attends to the source without its mask. The memory has vectors at padded positions too, because the encoder does not remove them.",
                 {"decode(): src_mask": "None"},
             ),
             "own_past_without_mask": (
-                "Your decoder gets no mask for the target, so each position sees what it is to predict. In training the loss would fall fast, and decoding would "
-                "be helpless.",
+                "Your decoder gets no mask for the target, so each position attends to the token to predict. In training the loss would fall fast, and decoding would "
+                "fail.",
                 {"decode(): tgt_mask": "None"},
             ),
             "decode_makes_its_own_mask": (
-                "Your decode hides the future by a mask of its own, and does not use the one that it was given, in which padding is hidden as well. The model "
-                "knows nothing of padding: whoever makes the batch makes the masks.",
+                "Your decode creates its own causal mask and ignores the one that it is given, which also hides padding. The model does not know the id of padding, so "
+                "the code that makes the batch makes the masks.",
                 {"decode(): tgt_mask": "subsequent_mask(tgt.size(1)).to(tgt.device)"},
             ),
             "masks_as_integers": (
-                "You turn the masks into numbers. They are boolean on their whole way: attention asks them what is *not* allowed, and `~` of an integer is another "
-                "integer.",
+                "You convert the masks to integers. Masks stay boolean all the way through: attention inverts them, and `~` of an integer is a different integer.",
                 {
                     "self.encoder(_, src_mask)": "self.encoder(_, None if src_mask is None else src_mask.int())",
                     "self.decoder(_, memory, src_mask, tgt_mask)": "self.decoder(_, memory, None if src_mask is None else src_mask.int(), None if tgt_mask is None else tgt_mask.int())",
                 },
             ),
             "masks_to_be_added": (
-                "You turn the masks into 0 and −∞, to be added to the scores. They are boolean on their whole way: attention itself knows how to hide a key.",
+                "You convert the masks to 0 and −∞, to be added to the scores. Masks stay boolean all the way through: attention itself hides the keys.",
                 {
                     "self.encoder(_, src_mask)": "self.encoder(_, None if src_mask is None else torch.zeros(src_mask.shape, device=src_mask.device).masked_fill(~src_mask, -math.inf))",
                     "self.decoder(_, memory, src_mask, tgt_mask)": "self.decoder(_, memory, None if src_mask is None else torch.zeros(src_mask.shape, device=src_mask.device).masked_fill(~src_mask, -math.inf), None if tgt_mask is None else torch.zeros(tgt_mask.shape, device=tgt_mask.device).masked_fill(~tgt_mask, -math.inf))",
@@ -157,37 +152,35 @@ MISCONCEPTIONS = [
             ),
             # --- EncoderDecoder: what goes where
             "source_embedded_as_target": (
-                "Your encode looks the source up in the target's table. Each language has its own; where there is only one, both names lead to it anyway.",
+                "Your encode uses the target's embeddings for the source. Each side has its own; if they are shared, both names refer to the same matrix anyway.",
                 {"self.src_embed": "self.tgt_embed"},
             ),
             "target_embedded_as_source": (
-                "Your decode looks the target up in the source's table. Each language has its own; where there is only one, both names lead to it anyway.",
+                "Your decode uses the source's embeddings for the target. Each side has its own; if they are shared, both names refer to the same matrix anyway.",
                 {"self.tgt_embed": "self.src_embed"},
             ),
             "one_embedding_kept": (
-                "You keep one of the two embeddings under both names. They are two parts; whether they share a table is decided by whoever makes them.",
+                "You store one of the two embeddings under both names. They are two parts; the caller decides whether they share a matrix.",
                 {"self.tgt_embed = tgt_embed": "self.tgt_embed = src_embed"},
             ),
             "embedding_scaled_again": (
-                "You multiply what the embeddings give by √d_model. They have done so themselves, before the positions came to them; once more drowns everything "
-                "that the layers add.",
+                "You multiply the output of the embeddings by √d_model. They have already done that, before the positions were added.",
                 {
                     "self.src_embed(src)": "self.src_embed(src) * self.src_embed(src).size(-1) ** 0.5",
                     "self.tgt_embed(tgt)": "self.tgt_embed(tgt) * memory.size(-1) ** 0.5",
                 },
             ),
             "encoder_skipped": (
-                "Your encode returns the source's embeddings: the encoder is never called, and what the decoder looks at are words that know nothing of each other.",
+                "Your encode returns the source's embeddings: the encoder is never called, so the memory contains no context.",
                 {"self.encoder(_, src_mask)": "_"},
             ),
             "memory_cut_off": (
-                "Your memory is detached from what made it, so no gradient reaches the encoder and it never learns. In training the error flows from the target's "
-                "words through the memory into the source's.",
+                "Your memory is detached, so no gradient reaches the encoder and it never learns.",
                 {"encode(): return _": "return _.detach()"},
             ),
             "parts_in_a_list": (
-                "You keep a part inside a plain list. A module finds the parameters of parts that are attributes of their own; what lies in a list is not trained, "
-                "saved, or moved to a GPU.",
+                "You store a part inside a plain list. PyTorch finds the parameters of modules that are attributes; a module in a list is not trained, saved, or moved "
+                "to a GPU.",
                 {"self.encoder = encoder": "self.encoder = [encoder]", "self.encoder": "self.encoder[0]"},
             ),
         },
@@ -197,13 +190,13 @@ MISCONCEPTIONS = [
         {
             # --- make_model: sizes and places
             "as_in_the_annotated_transformer": (
-                "This is the `make_model` of a well-known annotated Transformer. Here the number of layers is called `n`, and it takes `norm` and `tie` as well; "
-                "and the embedding tables, which `Embeddings` has started well, are not drawn anew with the matrices.",
+                "This is the `make_model` of *The Annotated Transformer*. Here the number of layers is called `n`, there are arguments `norm` and `tie`, and the "
+                "embedding matrices keep the initialization of `Embeddings`.",
                 annotated("N=6"),
             ),
             "no_norm_and_no_tie": (
-                "This is nearly the `make_model` of a well-known annotated Transformer. Here it takes `norm` and `tie` as well, `dropout` reaches the attentions "
-                "too, and the embedding tables, which `Embeddings` has started well, are not drawn anew with the matrices.",
+                "This is nearly the `make_model` of *The Annotated Transformer*. Here there are arguments `norm` and `tie`, `dropout` reaches the attentions too, and "
+                "the embedding matrices keep the initialization of `Embeddings`.",
                 annotated("n=6"),
             ),
             "n_ignored": (
@@ -215,13 +208,13 @@ MISCONCEPTIONS = [
                 {"Encoder(_, n)": "Encoder(_, 6)"},
             ),
             "layers_shared": (
-                "The layers of a stack are one and the same object, named n times: they share all weights, and n of them learn no more than one. Each layer has "
-                "weights of its own.",
+                "The layers of a stack are the same object: they share all weights, and n of them have no more parameters than one. Each layer should have its own "
+                "weights.",
                 {"return model": "for stack in (model.encoder, model.decoder):\n    stack.layers = nn.ModuleList([stack.layers[0]] * n)\nreturn model"},
             ),
             "stacks_share_their_parts": (
-                "Encoder and decoder share attention or network: one object was made, and put into both. Each place needs one of its own; a copy per stack comes "
-                "too late for what is shared inside the model.",
+                "Encoder and decoder share an attention or a feed-forward network: one object is used in both. Each place needs its own; the copies that the stacks "
+                "make do not separate parts that are shared between the stacks.",
                 {
                     "return model": "for one, other in zip(model.encoder.layers, model.decoder.layers):\n"
                     "    other.self_attn, other.feed_forward = one.self_attn, one.feed_forward\n"
@@ -229,7 +222,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "positions_before_the_embedding": (
-                "You add positions before the tokens are looked up. Ids have no features to add to: first the vectors, then their places.",
+                "You add positions before the token embedding. Ids have no features to add to: embed first, then add the positions.",
                 {
                     "nn.Sequential(..., _)": "nn.Sequential(_, Embeddings(d_model, vocab))",
                     "model.src_embed[0]": "model.src_embed[1]",
@@ -237,11 +230,11 @@ MISCONCEPTIONS = [
                 },
             ),
             "heads_and_width_swapped": (
-                "You give the attention its width for the number of heads, and the other way round. `MultiHeadedAttention` takes the heads first.",
+                "You pass the width as the number of heads, and the number of heads as the width. `MultiHeadedAttention` takes the heads first.",
                 {"MultiHeadedAttention(h, d_model, dropout)": "MultiHeadedAttention(d_model, h, dropout)"},
             ),
             "heads_ignored": (
-                "Your attentions do not have the number of heads that was asked for. Their matrices have the same shapes with any number, so nothing raises.",
+                "Your attentions do not have the requested number of heads. Their matrices have the same shapes for any number, so no error is raised.",
                 {"h": "1"},
             ),
             "widths_swapped": (
@@ -255,11 +248,11 @@ MISCONCEPTIONS = [
                 },
             ),
             "source_vocabulary_twice": (
-                "Your target embedding has the source's vocabulary. With vocabularies of one size nobody would notice.",
+                "Your target embedding has the source's vocabulary. If both vocabularies have the same size, no error is raised.",
                 {"embed(tgt_vocab)": "embed(src_vocab)"},
             ),
             "generator_of_the_source": (
-                "Your generator predicts source tokens: it has the source's vocabulary. What is to be predicted is the target.",
+                "Your generator has the source's vocabulary. It predicts target tokens.",
                 {"Generator(d_model, tgt_vocab)": "Generator(d_model, src_vocab)"},
             ),
             "six_layers_in_the_decoder": (
@@ -267,119 +260,117 @@ MISCONCEPTIONS = [
                 {"Decoder(_, n)": "Decoder(_, 6)"},
             ),
             "one_attention_for_both": (
-                "Both attentions of a decoder layer are one and the same object, so they share their matrices; and a deep copy keeps it so, for what is one inside "
-                "a layer stays one in its copy. Looking back and looking at the source are two things to learn.",
+                "Both attentions of a decoder layer are the same object, so they share their matrices, and a deep copy keeps what is shared inside a layer. "
+                "Self-attention and cross-attention need separate weights.",
                 {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, *[self_attention()] * 2, feed_forward(), dropout, norm)"},
             ),
             "one_table_always": (
-                "Source and target share an embedding although nobody asked for it. They do so with `tie=True` only: two vocabularies have nothing in common but "
-                "their numbers.",
+                "Source and target always share an embedding matrix. They should share it on request only: two vocabularies have nothing in common but their ids.",
                 {"embed(tgt_vocab)": "source", "embed(src_vocab)": "source", "decoder_layer = _": "decoder_layer = _\nsource = embed(src_vocab)"},
             ),
             "target_without_positions": (
-                "Your target embedding adds no positions. The mask tells the decoder what came before, but not in which order.",
+                "Your target embedding adds no positions. The causal mask says which tokens are earlier, but not in which order.",
                 {"embed(tgt_vocab)": "nn.Sequential(Embeddings(d_model, tgt_vocab))"},
             ),
             "source_without_positions": (
-                "Your source embedding adds no positions. To the encoder the source is then a bag of words (day 2).",
+                "Your source embedding adds no positions. To the encoder, the source is then a bag of words (day 2).",
                 {"embed(src_vocab)": "nn.Sequential(Embeddings(d_model, src_vocab))"},
             ),
             # --- make_model: norm
             "norm_not_passed_on": (
-                "You do not pass `norm` on: whatever is asked for, every layer is post-norm.",
+                "You do not pass `norm` on: every layer is post-norm.",
                 {
                     "encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, self_attention(), feed_forward(), dropout)",
                     "decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, self_attention(), self_attention(), feed_forward(), dropout)",
                 },
             ),
             "norm_not_passed_to_the_decoder": (
-                "Your decoder's layers are post-norm whatever is asked for: `norm` reaches the encoder only.",
+                "Your decoder's layers are always post-norm: `norm` reaches the encoder only.",
                 {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, self_attention(), self_attention(), feed_forward(), dropout)"},
             ),
             "norm_not_passed_to_the_encoder": (
-                "Your encoder's layers are post-norm whatever is asked for: `norm` reaches the decoder only.",
+                "Your encoder's layers are always post-norm: `norm` reaches the decoder only.",
                 {"encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, self_attention(), feed_forward(), dropout)"},
             ),
             "pre_norm_by_default": (
-                "Your model is pre-norm where nothing is said of it. Most later models are; the paper's is post-norm.",
+                "Your model is pre-norm by default. Most later models are; the paper's is post-norm.",
                 {"norm='post'": "norm='pre'"},
             ),
             # --- make_model: dropout
             "dropout_not_passed_on": (
-                "You do not pass `dropout` on to attention and feed-forward network, so they keep a probability of their own: 0.1. With dropout=0 the model still "
-                "draws at random in training.",
+                "You do not pass `dropout` to attention and feed-forward network, so they keep their default of 0.1. With dropout=0, the model is still random in "
+                "training.",
                 {"self_attention(): dropout": "", "feed_forward(): dropout": ""},
             ),
             "dropout_not_passed_to_attention": (
-                "Your attentions do not get `dropout`, and keep a probability of their own for their weights. With dropout=0 the model still draws at random in "
-                "training.",
+                "Your attentions do not get `dropout`, so they keep their default for the attention weights. With dropout=0, the model is still random in training.",
                 {"self_attention(): dropout": ""},
             ),
             "dropout_not_passed_to_the_network": (
-                "Your feed-forward networks do not get `dropout`, and keep a probability of their own. With dropout=0 the model still draws at random in training.",
+                "Your feed-forward networks do not get `dropout`, so they keep their default. With dropout=0, the model is still random in training.",
                 {"feed_forward(): dropout": ""},
             ),
             "no_dropout_in_attention": (
-                "Nothing is ever dropped from your attention weights. It is one of the places where this model drops with the probability that is asked for.",
+                "Dropout is never applied to your attention weights. This model applies it there, with the requested probability.",
                 {"self_attention(): dropout": "0.0"},
             ),
             "no_dropout_on_the_embeddings": (
-                "Nothing is ever dropped from the sums of embeddings and positions. The paper drops there too, in both stacks (§5.4).",
+                "Dropout is never applied to the sums of embeddings and positions. The paper applies it there too, in both stacks (§5.4).",
                 {"embed(): dropout": "0.0"},
             ),
             "dropout_of_its_own_on_the_embeddings": (
-                "The sums of embeddings and positions are dropped with a fixed probability, not with the one that is asked for. With dropout=0 the model still "
-                "draws at random in training.",
+                "Dropout on the sums of embeddings and positions has a fixed probability, not the requested one. With dropout=0, the model is still random in training.",
                 {"embed(): dropout": "0.1"},
             ),
             "no_dropout_at_the_shortcuts": (
-                "Your layers are made without `dropout`: what attention and network add to the shortcut is never dropped. That is the dropout that the paper "
-                "speaks of first (§5.4).",
+                "Your layers are created without `dropout`: it is never applied to the outputs of the sublayers. That is the dropout that the paper describes first "
+                "(§5.4).",
                 {
                     "encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, self_attention(), feed_forward(), 0.0, norm)",
                     "decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, self_attention(), self_attention(), feed_forward(), 0.0, norm)",
                 },
             ),
             "no_dropout_by_default": (
-                "Where nothing is said of it your model drops nothing. The paper's base model has P_drop = 0.1 (table 3).",
+                "Your default is no dropout. The paper's base model has P_drop = 0.1 (table 3).",
                 {"dropout=0.1": "dropout=0.0"},
             ),
             # --- make_model: the start
             "not_initialised": (
-                "You leave the matrices as `nn.Linear` starts them, uniform within ±1/√inputs: with a third of the variance that a square matrix has under Xavier.",
+                "You keep the initialization of `nn.Linear`, uniform within ±1/√inputs: for a square matrix, its variance is a third of Xavier's.",
                 {"nn.init.xavier_uniform_(module.weight)": ""},
             ),
             "xavier_normal": (
-                "You draw from Xavier's normal distribution. It has the same variance, but no bound; here it is the uniform one, as in the paper of Glorot and "
+                "You use Xavier's normal distribution. It has the same variance but no bound; here it is the uniform distribution, as in the paper by Glorot and "
                 "Bengio.",
                 {"nn.init.xavier_uniform_": "nn.init.xavier_normal_"},
             ),
             "wider_than_xavier": (
-                "Your matrices start uniform, but wider than Xavier's bound: by a gain, or by He's (Kaiming's) rule, which counts a matrix's inputs alone. Both "
-                "are meant for a ReLU that comes after; here the bound is √(6 / (inputs + outputs)) for every matrix.",
+                "Your matrices are uniform, but with a larger bound than Xavier's: because of a gain, or of He's (Kaiming's) rule, which counts only the inputs. Both "
+                "are meant for a ReLU that follows; here the bound is √(6 / (inputs + outputs)) for every matrix.",
                 {"nn.init.xavier_uniform_(_)": "nn.init.xavier_uniform_(_, gain=math.sqrt(2))"},
             ),
             "small_normal": (
-                "You draw every matrix from a narrow normal distribution of fixed deviation, as BERT and GPT-2 do. Here the spread depends on the matrix's shape: "
-                "√(6 / (inputs + outputs)).",
+                "You initialize every matrix from a normal distribution with a small fixed standard deviation, as BERT and GPT-2 do. Here the bound depends on the "
+                "shape: √(6 / (inputs + outputs)).",
                 {"nn.init.xavier_uniform_(_)": "nn.init.normal_(_, std=0.02)"},
             ),
             "xavier_on_the_tables": (
-                "Your embedding tables are drawn anew, and come out too narrow: so it goes where everything that has two axes is drawn as a weight matrix. A table "
-                "is no layer: nothing is summed over the vocabulary, so its size says nothing about the scale. `Embeddings` has started it well.",
+                "Your embedding matrices are initialized again, with a scale that is too small. This happens if every parameter with two axes is treated as a weight "
+                "matrix. An embedding is a lookup that sums nothing over the vocabulary, so its scale should not depend on the vocabulary's size. `Embeddings` has "
+                "already initialized it.",
                 {"nn.Linear": "nn.Linear | nn.Embedding"},
             ),
             "only_the_encoder_initialised": (
-                "Only the encoder's matrices are drawn anew. The decoder's, and the generator's, wait for it as well.",
+                "Only the encoder's matrices are initialized. The decoder's and the generator's need it too.",
                 {"model.modules": "model.encoder.modules"},
             ),
             "generator_not_initialised": (
-                "The matrices of the two stacks are drawn anew, and the generator's is forgotten. It is a weight matrix like the others.",
+                "The matrices of the two stacks are initialized, and the generator's is not. It is a weight matrix like the others.",
                 {"model.modules()": "[*model.encoder.modules(), *model.decoder.modules()]"},
             ),
             "clones_start_equal": (
-                "All layers of a stack start with equal matrices, as if they had been drawn before the layers were copied. Draw when the model is put together, so "
-                "that each layer begins as one of its own.",
+                "All layers of a stack start with equal matrices, as if they had been initialized before the layers were copied. Initialize after the model is "
+                "assembled, so that the layers start different.",
                 {
                     "return model": "for stack in (model.encoder, model.decoder):\n"
                     "    for layer in stack.layers[1:]:\n"
@@ -393,50 +384,48 @@ MISCONCEPTIONS = [
                 {"model.tgt_embed[0].lut.weight = table": "pass", "model.generator.proj.weight = table": "pass"},
             ),
             "tied_by_memory_only": (
-                "You tie the matrices' memory and not the Parameters: there are still three of them, with three gradients, and an optimiser counts and moves that "
-                "memory three times. One move to another dtype, and they are strangers. One Parameter has to stand in three places.",
+                "You tie the storage of the matrices and not the Parameters: there are still three of them, with three gradients, and an optimizer updates that storage "
+                "three times. After a conversion to a different dtype they are no longer tied. The three modules should share one Parameter.",
                 {"_.weight = table\nmodel.generator.proj.weight = table": "_.weight.data = table.data\nmodel.generator.proj.weight.data = table.data"},
             ),
             "tied_by_copying": (
-                "You copy the numbers from one matrix to the others. They are equal until the first step of training, which moves each its own way. One Parameter "
-                "has to stand in three places.",
+                "You copy the entries of one matrix to the others. They are equal until the first training step, which updates them separately. The three modules "
+                "should share one Parameter.",
                 {
                     "_.weight = table\nmodel.generator.proj.weight = table": "nn.init.zeros_(_.weight).data += table.data\n"
                     "nn.init.zeros_(model.generator.proj.weight).data += table.data"
                 },
             ),
             "output_tied_by_copying": (
-                "Your output projection gets a copy of the table: a Parameter of its own, equal until the first step of training moves the two apart. One "
-                "Parameter has to stand in three places.",
+                "Your output projection gets a copy of the embedding matrix: a separate Parameter, equal until the first training step. The three modules should share "
+                "one Parameter.",
                 {"model.generator.proj.weight = table": "model.generator.proj.weight = nn.Parameter(table.detach().clone())"},
             ),
             "output_not_tied": (
-                "You tie the two embeddings and leave the output projection on its own. The paper shares one matrix between all three (§3.4).",
+                "You tie the two embeddings but not the output projection. The paper shares one matrix between all three (§3.4).",
                 {"model.generator.proj.weight = table": "pass"},
             ),
             "source_not_tied": (
-                "You tie the target's embedding and the output projection, and leave the source's embedding on its own. The paper shares one matrix between all "
-                "three (§3.4); hence the joint vocabulary.",
+                "You tie the target's embedding and the output projection, but not the source's embedding. The paper shares one matrix between all three (§3.4), which "
+                "is why it has a joint vocabulary.",
                 {"model.src_embed": "model.tgt_embed"},
             ),
             "target_not_tied": (
-                "You tie the source's embedding and the output projection, and leave the target's embedding on its own. The paper shares one matrix between all "
-                "three (§3.4).",
+                "You tie the source's embedding and the output projection, but not the target's embedding. The paper shares one matrix between all three (§3.4).",
                 {"model.tgt_embed[0].lut.weight = table": "pass"},
             ),
             "tied_matrix_starts_as_a_projection": (
-                "Your one matrix starts too narrow, as a projection would: the projection's was handed to the embeddings, or the matrices were drawn when they "
-                "were tied already, and the projection is one of them. It is to start as an embedding, or the tokens enter more softly than the positions that are "
-                "added to them.",
+                "Your shared matrix is initialized like a projection, with a scale that is too small: either the embeddings got the projection's matrix, or the "
+                "projection was initialized after tying. It should be initialized as an embedding, or the token embeddings start out smaller than the positional "
+                "encodings.",
                 {"model.generator.proj.weight = table": "model.generator.proj.weight = table\nnn.init.xavier_uniform_(table)"},
             ),
             "tied_without_bias": (
-                "In your tied model the generator has lost its bias. Only the matrices are shared; an embedding has no bias to share, and how frequent a token is "
-                "has to be written somewhere.",
+                "In your tied model, the generator has no bias. Only the matrices are shared; the bias can learn how frequent each token is.",
                 {"model.generator.proj.weight = table": "model.generator.proj.weight = table\nmodel.generator.proj.register_parameter('bias', None)"},
             ),
             "tied_by_default": (
-                "Your model is tied where nothing is said of it. The paper's was, but that needs a joint vocabulary; here tying is asked for.",
+                "Your model is tied by default. The paper's was, but that needs a joint vocabulary; here you tie on request.",
                 {"tie=False": "tie=True"},
             ),
         },
