@@ -250,7 +250,7 @@ MISCONCEPTIONS = [
             ),
             # --- modes
             "always_training_mode": (
-                "You evaluate in training mode, so dropout is active: the loss is too high on average and different each time.",
+                "You evaluate in training mode, so dropout is active: you measure a model with dropout, and the loss is different each time.",
                 {"model.train(training)": "model.train()"},
             ),
             "always_evaluation_mode": (

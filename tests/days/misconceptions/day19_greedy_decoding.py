@@ -127,8 +127,8 @@ MISCONCEPTIONS = [
                 {"model.encode(src, src_mask)": "model.encode(src, None)", "2: src_mask": "None"},
             ),
             "source_mask_only_when_encoding": (
-                "The encoder gets the source mask, but the decoder does not. So it attends to the memory of padding, and the encoder returns a nonzero vector "
-                "for every position.",
+                "The encoder gets the source mask, but the decoder does not. So the decoder attends to padding: the encoder returns a vector for every "
+                "position, including padding.",
                 {"2: src_mask": "None"},
             ),
             "source_mask_only_when_decoding": (

@@ -142,7 +142,8 @@ MISCONCEPTIONS = [
                 {"4 + max_len": "5 + n"},
             ),
             "stops_when_the_likeliest_has_ended": (
-                "You stop when the most probable hypothesis of the beam has finished. With a length penalty an unfinished one may still reach a higher score.",
+                "You stop when the most probable hypothesis of the beam has finished. With a length penalty an unfinished hypothesis may still reach a higher "
+                "score.",
                 {"hope <= best_value": "following[:, 0] == end"},
             ),
             # --- ends
@@ -296,7 +297,8 @@ MISCONCEPTIONS = [
                 {"model.encode(src, src_mask)": "model.encode(src, None)", "2: src_mask": "None"},
             ),
             "source_mask_only_when_encoding": (
-                "The encoder gets the source mask, but the decoder does not. So it attends to the memory of padding, which is not zero.",
+                "The encoder gets the source mask, but the decoder does not. So the decoder attends to padding: the encoder returns a vector for every "
+                "position, including padding.",
                 {"2: src_mask": "None"},
             ),
             "source_mask_only_when_decoding": (
