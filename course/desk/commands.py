@@ -99,7 +99,7 @@ def check(
                 keep_result(result, marks[result.day])
             if waited_for and not as_json:
                 console.print(there(result))
-            elif not as_json and any(check.misconception for check in result.checks):
+            if not as_json and any(check.misconception for check in result.checks):
                 console.print(diagnoses(result))
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error

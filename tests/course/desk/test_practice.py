@@ -126,6 +126,22 @@ def test_commands(project, find, put, code):
     assert shown.index("device check running") < shown.index("On the practice GPU")
 
 
+def test_a_mistake_on_the_cpu_is_named_after_the_practice_gpu(project):
+    """`course check` names a known mistake also where checks ran on the practice GPU."""
+    day = DAYS[9]
+    source = read_answer(day.solution)
+    right, wrong = (
+        "self.lut = nn.Embedding(vocab, d_model)",
+        "self.lut = nn.Embedding(vocab, d_model, 0)",
+    )
+    assert right in source
+    (project.root / "exercises" / f"{day.stem}.py").write_text(
+        source.replace(right, wrong), encoding="utf-8"
+    )
+    shown = project.course("check", "10").stdout
+    assert shown.index("On the practice GPU") < shown.index("padding_index")
+
+
 def test_days_in_numpy_have_none():
     """NumPy knows the CPU alone, and its days' workers have no torch."""
     for day in DAYS:
