@@ -91,29 +91,29 @@ def test_vector(answer, vector):
 
 
 def test_rows(answer, rows):
-    """Without an axis the last one is meant: each row of a matrix sums to 1."""
+    """By default the softmax runs along the last axis: each row of a matrix sums to 1."""
     return {"weights": answer.softmax(**rows)}
 
 
 def test_square(answer, square):
-    """With as many rows as columns each row is still divided by its own sum."""
+    """With as many rows as columns, each row is still divided by its own sum."""
     return {"weights": answer.softmax(**square)}
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
 def test_axis(answer, three_axes, axis):
-    """The weights sum to 1 along the axis that was asked for, counted from either end."""
+    """The weights sum to 1 along `axis`, which may be negative."""
     return {"weights": answer.softmax(**three_axes)}
 
 
 def test_four_axes(answer, four_axes):
-    """Any number of leading axes: the last one sums to 1."""
+    """With any number of leading axes, the weights sum to 1 along the last one."""
     return {"weights": answer.softmax(**four_axes)}
 
 
 @pytest.mark.watertight("an axis of length 1, which is easily lost")
 def test_single_score(answer, column):
-    """A score without a rival has the weight 1; an axis of length 1 elsewhere changes nothing."""
+    """A single score has the weight 1; an axis of length 1 elsewhere changes nothing."""
     return {"down": answer.softmax(column, axis=0), "across": answer.softmax(column, axis=1)}
 
 
@@ -124,7 +124,7 @@ def test_offset(answer, shifted, offset):
 
 
 def test_large_scores(answer, spread_out):
-    """Scores that lie thousands apart give weights of nearly 1 and 0, not overflow."""
+    """Scores that are thousands apart have weights near 1 and 0 and do not overflow."""
     return {"weights": answer.softmax(**spread_out)}
 
 
@@ -161,23 +161,23 @@ def test_log_vector(answer, vector):
 
 
 def test_log_rows(answer, rows):
-    """Without an axis the last one is meant."""
+    """By default the log-softmax runs along the last axis."""
     return {"log_weights": answer.log_softmax(**rows)}
 
 
 def test_log_square(answer, square):
-    """With as many rows as columns each row still has a sum of its own."""
+    """With as many rows as columns, each row still has its own sum."""
     return {"log_weights": answer.log_softmax(**square)}
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
 def test_log_axis(answer, three_axes, axis):
-    """The sum runs along the axis that was asked for, counted from either end."""
+    """The sum runs along `axis`, which may be negative."""
     return {"log_weights": answer.log_softmax(**three_axes)}
 
 
 def test_log_four_axes(answer, four_axes):
-    """Any number of leading axes: the sum runs over the last one."""
+    """With any number of leading axes, the sum runs over the last one."""
     return {"log_weights": answer.log_softmax(**four_axes)}
 
 
@@ -188,7 +188,7 @@ def test_log_offset(answer, shifted, offset):
 
 
 def test_log_large_scores(answer, spread_out):
-    """A score thousands below the largest has a log-weight of minus thousands, not −∞."""
+    """A score thousands below the largest has a log-weight of minus several thousand, not −∞."""
     return {"log_weights": answer.log_softmax(**spread_out)}
 
 
@@ -199,7 +199,7 @@ def test_log_rows_far_apart(answer, rows_far_apart):
 
 @pytest.mark.watertight("an axis of length 1, which is easily lost")
 def test_log_single_score(answer, column):
-    """A score without a rival has the log-weight 0; an axis of length 1 elsewhere changes nothing."""
+    """A single score has the log-weight 0; an axis of length 1 elsewhere changes nothing."""
     return {
         "down": answer.log_softmax(column, axis=0),
         "across": answer.log_softmax(column, axis=1),

@@ -138,12 +138,12 @@ def observe(result):
 
 
 def test_output_and_weights(answer, inputs):
-    """The pair (output, weights), with two batch dimensions and T_q, T_k, d_k, d_v all different."""
+    """The function returns (output, weights); T_q, T_k, d_k and d_v all differ."""
     return observe(answer.attention(**inputs))
 
 
 def test_without_a_batch(answer, unbatched):
-    """A single sequence, with no batch dimension at all."""
+    """A single sequence without a batch dimension works, too."""
     return observe(answer.attention(**unbatched))
 
 
@@ -153,17 +153,17 @@ def test_scale(answer, wide):
 
 
 def test_large_scores(answer, large):
-    """Scores of ±10 000 give weights, not overflow."""
+    """Scores of ±10 000 do not overflow."""
     return observe(answer.attention(**large))
 
 
 def test_mask(answer, masked):
-    """Where the mask is False the weight is 0, and the weights of what is left sum to 1."""
+    """Where the mask is False the weight is 0, and the other weights sum to 1."""
     return observe(answer.attention(**masked))
 
 
 def test_mask_hides_the_highest_score(answer, masked_large):
-    """However much larger a hidden score is than those that are left, its weight is 0."""
+    """A hidden key has the weight 0, however large its score is."""
     return observe(answer.attention(**masked_large))
 
 
@@ -176,7 +176,7 @@ def test_mask_among_very_large_scores(answer, masked_very_large, dtype):
 
 @pytest.mark.parametrize("axes", [1, 2, 4])
 def test_mask_broadcasts(answer, masked_for_all_queries, axes):
-    """A mask over keys alone serves every query."""
+    """A mask over the keys only applies to every query."""
     return observe(answer.attention(**masked_for_all_queries))
 
 

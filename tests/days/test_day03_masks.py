@@ -116,34 +116,34 @@ def long_size(draw):
 
 
 def test_padding(answer, tokens):
-    """True at real tokens, False at padding, which is id 0 if nothing else is said."""
+    """The padding mask is True at real tokens and False at padding, which has the id 0 by default."""
     return {"mask": answer.padding_mask(tokens)}
 
 
 def test_padding_given(answer, another_pad):
-    """With another `pad` it is that id that is hidden; id 0 is a token like any other."""
+    """With a different `pad`, that id is hidden, and id 0 is a token like any other."""
     return {"mask": answer.padding_mask(**another_pad)}
 
 
 def test_padding_anywhere(answer, pad_anywhere):
-    """Padding is hidden wherever it stands, and a real token after it is not."""
+    """Padding is hidden at every position, and real tokens after it are visible."""
     return {"mask": answer.padding_mask(**pad_anywhere)}
 
 
 def test_padding_of_an_empty_sequence(answer, nothing_but_padding):
-    """A sequence of nothing but padding has no True at all."""
+    """The mask of a sequence that is all padding has no True at all."""
     return {"mask": answer.padding_mask(nothing_but_padding)}
 
 
 @pytest.mark.constant("all_visible", "where there is no padding, everything is visible")
 def test_no_padding(answer, no_padding):
-    """Without padding every token is visible, and the mask is there all the same."""
+    """Without padding every token is visible, and the function still returns a mask."""
     mask = answer.padding_mask(no_padding)
     return {"mask": mask, "all_visible": bool(np.all(mask))}
 
 
 def test_padding_square(answer, as_many_as_long):
-    """With as many sequences as tokens in each, the axes still are batch, queries, keys."""
+    """The axes are batch, queries, keys, also if there are as many sequences as tokens in each."""
     return {"mask": answer.padding_mask(as_many_as_long)}
 
 
@@ -169,7 +169,7 @@ def test_padding_of_small_ids(answer, small_ids):
 
 
 def test_subsequent(answer, size):
-    """Row i, a query, is True in its first i + 1 columns: the past and itself."""
+    """Row i (a query) is True in its first i + 1 columns: the past and the position itself."""
     return {"mask": answer.subsequent_mask(size)}
 
 
@@ -177,7 +177,7 @@ def test_subsequent(answer, size):
 @pytest.mark.constant("of_one", "a single position sees itself")
 @pytest.mark.constant("of_two", "the mask of a size depends on nothing else")
 def test_subsequent_of_small_sizes(answer, size):
-    """A single position sees itself; of two, the first does not see the second."""
+    """A single position sees itself; the first of two positions does not see the second."""
     return {
         "of_one": answer.subsequent_mask(1),
         "of_two": answer.subsequent_mask(2),
@@ -199,12 +199,12 @@ def test_target(answer, tokens):
 
 
 def test_target_given(answer, another_pad):
-    """With another `pad` it is that id that is hidden; id 0 is a token like any other."""
+    """With a different `pad`, that id is hidden, and id 0 is a token like any other."""
     return {"mask": answer.target_mask(**another_pad)}
 
 
 def test_target_anywhere(answer, pad_anywhere):
-    """Padding hides as a key wherever it stands; as a query it keeps the real tokens before it."""
+    """Padding is hidden as a key at every position; as a query it keeps the real tokens before it."""
     return {"mask": answer.target_mask(**pad_anywhere)}
 
 
@@ -219,7 +219,7 @@ def test_target_without_padding(answer, no_padding):
 
 
 def test_target_square(answer, as_many_as_long):
-    """With as many sequences as tokens in each, the axes still are batch, queries, keys."""
+    """The axes are batch, queries, keys, also if there are as many sequences as tokens in each."""
     return {"mask": answer.target_mask(as_many_as_long)}
 
 

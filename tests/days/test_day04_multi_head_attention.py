@@ -222,14 +222,14 @@ def of_dtype(draw, dtype):
 
 
 def test_split_heads(answer, tokens):
-    """Each token's vector is cut into h pieces of d_k neighbours, and heads come before time."""
+    """Each vector is split into h heads of d_k consecutive features, and heads come before time."""
     return {"heads": answer.split_heads(**tokens)}
 
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 @pytest.mark.parametrize("edge", EDGES)
 def test_split_heads_at_the_edge(answer, tokens_at_the_edge, edge):
-    """One sequence, one token, one head, or heads of width 1: four axes all the same."""
+    """With one sequence, one token, one head, or heads of width 1, there are still four axes."""
     return {"heads": answer.split_heads(**tokens_at_the_edge)}
 
 
@@ -249,14 +249,14 @@ def test_split_heads_dtype(answer, tokens_of_dtype, dtype):
 
 
 def test_join_heads(answer, heads):
-    """A token's pieces lie side by side again, those of head 0 first."""
+    """The heads of each token are side by side again, head 0 first."""
     return {"joined": answer.join_heads(**heads)}
 
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 @pytest.mark.parametrize("edge", EDGES)
 def test_join_heads_at_the_edge(answer, heads_at_the_edge, edge):
-    """One sequence, one token, one head, or heads of width 1: three axes all the same."""
+    """With one sequence, one token, one head, or heads of width 1, there are still three axes."""
     return {"joined": answer.join_heads(**heads_at_the_edge)}
 
 
@@ -276,12 +276,12 @@ def test_join_heads_dtype(answer, heads_of_dtype, dtype):
 
 
 def test_queries_of_zero(answer, silent_queries):
-    """A query of 0 finds all keys alike: the mean of the projected values, joined and projected, is left."""
+    """For a query of 0 all weights are equal, so the heads are means of the projected values."""
     return {"output": answer.multi_head_attention(**silent_queries)}
 
 
 def test_plain_values(answer, plain_values):
-    """With identity matrices for values and output, what shows is where the heads look."""
+    """With identity matrices for values and output, the output shows where the heads attend."""
     return {"output": answer.multi_head_attention(**plain_values)}
 
 
@@ -291,19 +291,19 @@ def test_self_attention(answer, itself):
 
 
 def test_three_roles(answer, three):
-    """Query, key and value are three different things, each with a matrix and a bias of its own."""
+    """Query, key and value are different arrays, each with its own matrix and bias."""
     return {"output": answer.multi_head_attention(**three)}
 
 
 def test_as_many_keys_as_there_are(answer, inputs):
-    """T_k need not be T_q."""
+    """T_k can differ from T_q."""
     return {"output": answer.multi_head_attention(**inputs)}
 
 
 @pytest.mark.parametrize("queries", ["T_q", "1"])
 @pytest.mark.parametrize("batch", ["B", "1"])
 def test_mask(answer, masked, batch, queries):
-    """A mask (1|B, 1|T_q, T_k) holds for every head alike."""
+    """A mask (1|B, 1|T_q, T_k) applies to every head."""
     return {"output": answer.multi_head_attention(**masked)}
 
 
@@ -319,7 +319,7 @@ def test_mask_with_as_many_queries_as_heads(answer, as_many_queries_as_heads):
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_smallest(answer, smallest):
-    """One token and one head: all that is left are the projections of the value."""
+    """With one token and one head, only the projections of the value matter."""
     return {"output": answer.multi_head_attention(**smallest)}
 
 

@@ -76,25 +76,25 @@ def test_two_columns(answer, two_columns):
 
 
 def test_table(answer, even):
-    """Sines in the even columns, cosines in the odd ones, each pair of columns with its own wavelength."""
+    """The even columns are sines and the odd ones cosines, and each pair has its own wavelength."""
     return {"table": answer.positional_encoding(**even)}
 
 
 @pytest.mark.watertight("an odd width, which leaves one sine without its cosine")
 def test_odd_width(answer, odd):
-    """An odd d_model ends on a sine whose cosine has no column."""
+    """With an odd d_model the last column is a sine, and its cosine is left out."""
     return {"table": answer.positional_encoding(**odd)}
 
 
 @pytest.mark.watertight("the narrowest table, which has no cosine at all")
 def test_one_column(answer, one_column):
-    """With d_model 1 there is a single sine, and no cosine at all."""
+    """With d_model = 1 there is a single sine and no cosine."""
     return {"table": answer.positional_encoding(**one_column)}
 
 
 @pytest.mark.watertight("a table of a single row, where an axis is easily lost")
 def test_one_position(answer, one_position):
-    """With max_len 1 there is position 0 alone, and the table still has two axes."""
+    """With max_len = 1 there is only position 0, and the table still has two axes."""
     return {"table": answer.positional_encoding(**one_position)}
 
 
@@ -104,17 +104,17 @@ def test_square(answer, square):
 
 
 def test_one_after_another(answer, several):
-    """Each table stands for itself: a narrower one is not cut from a wider one that was made before."""
+    """Each table is computed separately: a narrower table is not a slice of a wider one."""
     tables = [answer.positional_encoding(**sizes) for sizes in several]
     return {f"table {number}": table for number, table in enumerate(tables, start=1)}
 
 
 def test_wide_table(answer, wide):
-    """Hundreds of columns: the wavelengths grow from 2π towards 10000 · 2π."""
+    """With hundreds of columns, the wavelengths grow from 2π towards 10000 · 2π."""
     return {"table": answer.positional_encoding(**wide)}
 
 
 @pytest.mark.watertight("thousands of positions, which multiply the rounding of a frequency")
 def test_long_table(answer, long):
-    """Thousands of positions, in the full precision of float64."""
+    """Thousands of positions have the full precision of float64."""
     return {"table": answer.positional_encoding(**long)}

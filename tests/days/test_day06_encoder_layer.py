@@ -242,13 +242,13 @@ def layer_of_dtype(draw, dtype):
 
 
 def test_layer_norm(answer, norm_inputs):
-    """Each vector is centred and divided by its own deviation; then come gain and bias."""
+    """Each vector is centered and divided by its standard deviation; then come gain and bias."""
     return {"normed": answer.layer_norm(**norm_inputs)}
 
 
 @pytest.mark.parametrize("axes", [1, 2, 4])
 def test_layer_norm_leading_dimensions(answer, norm_of_rank, axes):
-    """One vector alone, a list of vectors, or more axes in front: the last axis holds the features."""
+    """With any number of leading axes, the last axis holds the features."""
     return {"normed": answer.layer_norm(**norm_of_rank)}
 
 
@@ -256,7 +256,7 @@ def test_layer_norm_leading_dimensions(answer, norm_of_rank, axes):
     "a mean far larger than the deviation, where a difference of squares loses everything"
 )
 def test_layer_norm_far_from_zero(answer, far_from_zero):
-    """A mean of 1000 with a deviation of 0.1 in float32 is no trouble."""
+    """In float32, a mean of 1000 and a standard deviation of 0.1 cause no loss of accuracy."""
     return {"normed": answer.layer_norm(**far_from_zero)}
 
 
@@ -273,13 +273,13 @@ def test_layer_norm_small_variance(answer, nearly_constant):
 
 
 def test_layer_norm_eps(answer, with_eps):
-    """Another ε than the default is used where it is given."""
+    """The argument `eps` is used."""
     return {"normed": answer.layer_norm(**with_eps)}
 
 
 @pytest.mark.watertight("vectors without any variance, which only ε keeps from NaN")
 def test_layer_norm_constant_vectors(answer, constant_vectors):
-    """A vector of equal numbers gives the bias, not NaN."""
+    """For a vector of equal numbers the result is the bias, not NaN."""
     return {"normed": answer.layer_norm(**constant_vectors)}
 
 
@@ -293,13 +293,13 @@ def test_layer_norm_dtype(answer, norm_of_dtype, dtype):
 
 
 def test_feed_forward(answer, network):
-    """Two layers with a cut below 0 between them, the same at every position."""
+    """Two layers with a ReLU between them, the same at every position."""
     return {"output": answer.feed_forward(**network)}
 
 
 @pytest.mark.parametrize("axes", [1, 2, 4])
 def test_feed_forward_leading_dimensions(answer, network_of_rank, axes):
-    """One vector alone, a list of vectors, or more axes in front."""
+    """Any number of leading axes works."""
     return {"output": answer.feed_forward(**network_of_rank)}
 
 
@@ -318,22 +318,22 @@ def test_feed_forward_dtype(answer, network_of_dtype, dtype):
 
 
 def test_shortcuts_and_norms(answer, shortcuts_alone):
-    """Where both parts give 0, the shortcuts and the two norms are left, each with its own gain and bias."""
+    """If both sublayers return 0, the result is x after two norms, each with its own gain and bias."""
     return {"output": answer.encoder_layer(**shortcuts_alone)}
 
 
 def test_attention_half(answer, silent_network):
-    """Where the network gives 0, what attention found is added to x and passes through both norms."""
+    """If the feed-forward network returns 0, attention's output plus x passes through both norms."""
     return {"output": answer.encoder_layer(**silent_network)}
 
 
 def test_network_half(answer, silent_attention):
-    """Where attention gives 0, the network works on the normed x, and is added to that."""
+    """If attention returns 0, the feed-forward network's input is the normalized x."""
     return {"output": answer.encoder_layer(**silent_attention)}
 
 
 def test_encoder_layer(answer, layer):
-    """Attention, then the feed-forward network; after each, what came in is added and the sum is normed."""
+    """Attention, then the feed-forward network; each output is added to its input and normalized."""
     return {"output": answer.encoder_layer(**layer)}
 
 
@@ -344,7 +344,7 @@ def test_encoder_layer_square(answer, square_layer):
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_encoder_layer_smallest(answer, smallest_layer):
-    """A single token can attend only to itself, and is added, normed and thought about all the same."""
+    """A single token, which can attend only to itself, passes through all parts of the layer."""
     return {"output": answer.encoder_layer(**smallest_layer)}
 
 
@@ -370,7 +370,7 @@ def test_encoder_layer_nothing_to_attend_to(answer, nothing_to_attend_to):
 
 @pytest.mark.watertight("sums as quiet as ε, where it shows whose ε the layer uses")
 def test_encoder_layer_quiet(answer, quiet_layer):
-    """Where a sum varies about as little as √ε, its norm shows ε, here as in `layer_norm`."""
+    """For a sum with a standard deviation near √ε, the layer's norms add ε as `layer_norm` does."""
     return {"output": answer.encoder_layer(**quiet_layer)}
 
 

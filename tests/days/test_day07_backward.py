@@ -76,23 +76,23 @@ def rows_of_dtype(draw, dtype):
 
 
 def test_softmax_backward_of_one_row(answer, row):
-    """A single row: the gradient of a score depends on all of the row's weights, and all sum to 0."""
+    """In a single row, each score's gradient depends on all weights, and the gradients sum to 0."""
     return {"grad_scores": answer.softmax_backward(**row)}
 
 
 def test_softmax_backward_of_many_rows(answer, rows):
-    """Any leading dimensions: every row along the last axis by itself."""
+    """With any leading dimensions, each row along the last axis is treated separately."""
     return {"grad_scores": answer.softmax_backward(**rows)}
 
 
 def test_softmax_backward_of_a_square(answer, square_rows):
-    """As many rows as columns: the sum runs over the last axis."""
+    """With as many rows as columns, the sum still runs over the last axis."""
     return {"grad_scores": answer.softmax_backward(**square_rows)}
 
 
 @pytest.mark.watertight("large gradients that hardly differ, where rounding shows")
 def test_softmax_backward_of_large_gradients(answer, large_rows):
-    """What all gradients of a row have in common changes nothing, however large it is."""
+    """Adding the same number to all gradients of a row changes nothing, however large the number is."""
     return {"grad_scores": answer.softmax_backward(**large_rows)}
 
 
@@ -210,29 +210,29 @@ def observe(result):
 
 
 def test_attention_backward(answer, unbatched):
-    """The three (grad_query, grad_key, grad_value), with T_q, T_k, d_k and d_v all different."""
+    """The function returns (grad_query, grad_key, grad_value), with T_q, T_k, d_k and d_v all different."""
     return observe(answer.attention_backward(**unbatched))
 
 
 @pytest.mark.parametrize("leading", [1, 2, 3])
 def test_attention_backward_of_a_batch(answer, batched, leading):
-    """Any leading dimensions: only the last two axes are transposed."""
+    """With any leading dimensions, only the last two axes are transposed."""
     return observe(answer.attention_backward(**batched))
 
 
 def test_attention_backward_of_squares(answer, square):
-    """T_q = T_k = d_k = d_v: a missing transpose raises nothing here, and is wrong all the same."""
+    """With T_q = T_k = d_k = d_v, a missing transpose raises no error but is still wrong."""
     return observe(answer.attention_backward(**square))
 
 
 def test_attention_backward_scale(answer, wide):
-    """Wide vectors: 1/√d_k is in the gradients of query and key, and not in that of the value."""
+    """The gradients of query and key contain 1/√d_k, and the gradient of the value does not."""
     return observe(answer.attention_backward(**wide))
 
 
 @pytest.mark.watertight("weights of exactly 0 and 1, which masks and large scores give")
 def test_attention_backward_of_weights_of_zero(answer, special):
-    """A query that attends to nothing, or to one key alone, moves no score."""
+    """If a query attends to nothing, or to one key only, the gradients of its scores are 0."""
     return observe(answer.attention_backward(**special))
 
 
@@ -249,7 +249,7 @@ def test_attention_backward_with_one_key(answer, one_key):
 
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_attention_backward_with_one_query(answer, one_query):
-    """A single query: the gradients of query, key and value keep the axes of what they belong to."""
+    """With a single query, each gradient keeps the axes of the array it belongs to."""
     return observe(answer.attention_backward(**one_query))
 
 

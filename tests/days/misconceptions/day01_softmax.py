@@ -49,7 +49,7 @@ MISCONCEPTIONS = [
     ),
     *in_both(
         "largest_of_everything",
-        "Your result is right while all rows are about equally high, and fails for a row that lies far below the largest score of the whole array: all its "
+        "Your result is right as long as all rows have scores of similar size. It fails for a row far below the largest score of the entire array: all its "
         "exponentials become 0, and so does their sum. Each row needs its own largest score.",
         {"x.max(axis=axis, keepdims=True)": "x.max()"},
         {"x.max(axis=axis, keepdims=True)": "x.max()"},
@@ -96,33 +96,33 @@ MISCONCEPTIONS = [
                 {"axis=-1": "axis=0"},
             ),
             "axis_not_moved_back": (
-                "Your numbers are right, but their axes have changed places: the axis asked for was moved to the end to work there, and has stayed there.",
+                "Your numbers are right, but the axes of the result are in a different order: you moved the given axis to the end and did not move it back.",
                 {"shifted = ...": "shifted = np.moveaxis(x, axis, -1)\nshifted = shifted - shifted.max(axis=-1, keepdims=True)", "3: axis=axis": "axis=-1"},
             ),
             # --- softmax: the shift ------------------------------------------------------------------------
             "overflows": (
-                "Your weights are NaN for large scores: no float64 holds e^710, no float32 holds e^89, and ∞ / ∞ is not a number. "
-                "A shift of all scores cancels in the fraction, so you may choose one after which nothing is large.",
+                "Your weights are NaN for large scores: e^710 overflows in float64 and e^89 in float32, and ∞ / ∞ is not a number. A shift of all "
+                "scores cancels in the fraction, so you may choose a shift after which no score is large.",
                 {"shifted = ...": "shifted = x"},
             ),
             "overflows_over_everything": (
-                "Your weights share out a single 1 over the whole array, where each row should have a 1 of its own along `axis`. And they become NaN for "
-                "large scores: e^710 is no float64, and ∞ / ∞ is not a number.",
+                "Your weights sum to 1 over the entire array, but each row should sum to 1 along `axis`. And they become NaN for large scores: e^710 "
+                "overflows in float64, and ∞ / ∞ is not a number.",
                 {"shifted = ...": "shifted = x", "3: axis=axis": "", "3: keepdims=True": ""},
             ),
             "overflows_axis_zero": (
-                "Your weights always sum to 1 along axis 0, whichever axis is asked for. And they become NaN for large scores: e^710 is no float64, and ∞ / "
-                "∞ is not a number.",
+                "Your weights always sum to 1 along axis 0, whatever `axis` is. And they become NaN for large scores: e^710 overflows in float64, and ∞ "
+                "/ ∞ is not a number.",
                 {"shifted = ...": "shifted = x", "3: axis=axis": "axis=0"},
             ),
             "overflows_axis_ignored": (
-                "Your weights always sum to 1 along the last axis, whichever is asked for. And they become NaN for large scores: e^710 is no float64, and ∞ "
-                "/ ∞ is not a number.",
+                "Your weights always sum to 1 along the last axis, whatever `axis` is. And they become NaN for large scores: e^710 overflows in "
+                "float64, and ∞ / ∞ is not a number.",
                 {"shifted = ...": "shifted = x", "3: axis=axis": "axis=-1"},
             ),
             "largest_absolute_value": (
-                "Your shift is the largest absolute value. For a row of very negative scores that pushes everything further down: all exponentials become 0, and 0 "
-                "/ 0 is NaN. The largest *score* is meant, with its sign.",
+                "Your shift is the largest absolute value. In a row of very negative scores it makes every score even lower: all exponentials become 0, "
+                "and 0 / 0 is NaN. Use the largest *score*, with its sign.",
                 {"x.max": "np.abs(x).max"},
             ),
             "smallest_subtracted": (
@@ -131,8 +131,8 @@ MISCONCEPTIONS = [
                 {"x.max": "x.min"},
             ),
             "mean_subtracted": (
-                "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice makes sure that no "
-                "exponential exceeds 1.",
+                "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice guarantees "
+                "that no exponential exceeds 1 and that the sum is never 0.",
                 {"x.max": "x.mean"},
             ),
             "divided_by_the_largest": (
@@ -147,7 +147,8 @@ MISCONCEPTIONS = [
             ),
             # --- softmax: the formula ----------------------------------------------------------------------
             "lowest_wins": (
-                "Your weights are those of the negated scores: the lowest score gets the largest weight. Somewhere the sign was turned, perhaps in largest minus x.",
+                "Your weights are those of the negated scores: the lowest score gets the largest weight. The sign was flipped somewhere, perhaps by "
+                "subtracting x from the largest score.",
                 {"shifted = ...": "shifted = x.min(axis=axis, keepdims=True) - x"},
             ),
             "no_exponential": (
@@ -156,16 +157,17 @@ MISCONCEPTIONS = [
                 {"shifted = ...": "shifted = x", "np.exp(shifted)": "shifted"},
             ),
             "sigmoid": (
-                "Your result is the sigmoid of each score by itself. In a softmax the scores compete: when one rises, the others lose, and together they sum to 1.",
+                "Your result is the sigmoid of each score separately. In a softmax the scores compete: when one score rises, all other weights fall, "
+                "and together the weights sum to 1.",
                 {"return ...": "return 1 / (1 + np.exp(-x))"},
             ),
             "powers_of_two": (
-                "Your weights are made of powers of 2, not of e. They are positive and sum to 1, but they are those of scores that are all too small by the factor "
-                "ln 2 = 0.69.",
+                "Your weights are made of powers of 2, not of e. They are positive and sum to 1, but they are the weights of scores that are too small "
+                "by the factor ln 2 = 0.69.",
                 {"np.exp": "np.exp2"},
             ),
             "not_divided": (
-                "Your weights do not sum to 1: what you return are the exponentials. Dividing by their sum is what makes shares of them.",
+                "Your weights do not sum to 1, because you return the exponentials. Divide them by their sum to turn them into shares.",
                 {"return ...": "return exponentials"},
             ),
             "divided_by_the_count": (
@@ -173,13 +175,12 @@ MISCONCEPTIONS = [
                 {"exponentials.sum": "exponentials.mean"},
             ),
             "epsilon_in_the_sum": (
-                "Your sum has a small number added to it, to be safe from a division by 0. Once the largest score is subtracted the sum is at least 1 and needs no "
-                "such guard; with it, the weights no longer sum to 1.",
+                "Your sum has a small number added to it, as a guard against a division by 0. Once the largest score is subtracted, the sum is at least "
+                "1 and needs no such guard; with the guard, the weights no longer sum to 1.",
                 {"exponentials / _": "exponentials / (_ + 1e-8)"},
             ),
             "half_shifted": (
-                "Your weights have shifted scores above the line and unshifted ones in the sum below it. A shift cancels in the fraction only if both sides have "
-                "it.",
+                "Your numerator uses shifted scores and your denominator unshifted scores. A shift cancels in the fraction only if both use it.",
                 {"exponentials.sum": "np.exp(x).sum"},
             ),
             "promoted_to_float64": (
@@ -187,12 +188,11 @@ MISCONCEPTIONS = [
                 {"shifted = x - _": "shifted = x.astype(float) - _"},
             ),
             "always_float32": (
-                "Your weights are float32 even for float64 scores: half of the digits are lost on the way.",
+                "Your weights are float32 even for float64 scores, so half of the digits are lost.",
                 {"return _": "return _.astype(np.float32)"},
             ),
             "in_place": (
-                "Your result is right, but your scores are not what they were, as where the largest one is subtracted inside the array that you were given. An in-"
-                "place subtraction changes x, and the caller may still need it.",
+                "Your result is right, but you changed the scores in `x`, for instance by subtracting the largest score in place. The caller may still need them.",
                 {"shifted = x - _": "x -= _\nshifted = x"},
             ),
         },
@@ -227,48 +227,48 @@ MISCONCEPTIONS = [
                 {"shifted - ...": "np.log(softmax(x, axis) + 1e-12)"},
             ),
             "log_of_clipped_weight": (
-                "Your log-weights are logarithms of weights that were kept above a small limit. That hides the −∞, and every hopeless score now gets the same "
-                "log-weight. Simplify log(e^a / b) on paper first.",
+                "Your log-weights are logarithms of weights that were clipped to a small minimum. That hides the −∞, but every very low score now gets "
+                "the same log-weight. Simplify log(e^a / b) on paper first.",
                 {"shifted - ...": "np.log(np.clip(softmax(x, axis), 1e-12, 1))"},
             ),
             "log_of_an_overflow": (
-                "Your log-weights are the logarithm of the fraction as it is printed: it overflows for large scores, and for hopeless ones it takes the logarithm "
-                "of 0. Simplify log(e^a / b) on paper, and subtract the largest score first.",
+                "Your log-weights are the logarithm of the fraction as it is printed: it overflows for large scores, and for very low scores it takes "
+                "the logarithm of 0. Simplify log(e^a / b) on paper, and subtract the largest score first.",
                 {"shifted - ...": "np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))"},
             ),
             "log_of_largest_of_everything": (
-                "Your log-weights are logarithms of weights from which the largest score of the *whole* array was subtracted: in a row far below it everything "
-                "became 0. Each row needs its own largest score, and no weight that may be 0 belongs under a logarithm.",
+                "Your log-weights are logarithms of weights from which the largest score of the *entire* array was subtracted: in a row far below that "
+                "score, every weight became 0. Each row needs its own largest score, and a weight that may be 0 must not be passed to a logarithm.",
                 {"x.max(axis=axis, keepdims=True)": "x.max()", "shifted - np.log(_)": "np.log(np.exp(shifted) / _)"},
             ),
             "log_of_one_sum_for_everything": (
-                "Your log-weights are logarithms of weights that share out a single 1 over the whole array. Each row shares out a 1 of its own, along `axis`; and "
-                "a weight that became 0 has the logarithm −∞.",
+                "Your log-weights are logarithms of weights that sum to 1 over the entire array. Each row should sum to 1 along `axis`; and a weight "
+                "that became 0 has the logarithm −∞.",
                 {"x.max(axis=axis, keepdims=True)": "x.max()", "shifted - ...": "np.log(np.exp(shifted) / np.exp(shifted).sum())"},
             ),
             "log_overflows": (
-                "Your formula is right, but it overflows: the exponentials of large scores are ∞, and those of very negative ones sum to 0. A shift of all scores does "
-                "not change the result, so you may choose one after which nothing is large.",
+                "Your formula is right, but it overflows: the exponentials of large scores are ∞, and those of very negative scores sum to 0. A shift "
+                "of all scores does not change the result, so you may choose a shift after which no score is large.",
                 {"shifted = ...": "shifted = x"},
             ),
             "largest_not_added_back": (
-                "Your sum is that of the shifted scores, but the log of it is subtracted from the unshifted ones: each row is off by its largest score. Either "
-                "both are shifted or neither.",
+                "Your sum uses the shifted scores, but its logarithm is subtracted from the unshifted scores, so each row is off by its largest score. "
+                "Use the shifted scores in both places, or add the shift back.",
                 {"shifted - _": "x - _"},
             ),
             "shift_not_in_the_sum": (
-                "Your scores are shifted where they stand alone, and not under the sum: each row is off by its largest score, and the sum still overflows. Either "
-                "both are shifted or neither.",
+                "You use the shifted scores in front, but not in the sum: each row is off by its largest score, and the sum still overflows. Use the "
+                "shifted scores in both places.",
                 {"np.exp(shifted)": "np.exp(x)"},
             ),
             "largest_subtracted_twice": (
-                "Your result is off by each row's largest score: it was subtracted twice, once in the shift and once more with the log of the sum. A shift has to "
-                "be undone once or not at all, never repeated.",
+                "Your result is off by each row's largest score, because you subtracted it twice: once in the shift, and again together with the "
+                "logarithm of the sum.",
                 {"return _": "return _ - x.max(axis=axis, keepdims=True)"},
             ),
             "log_largest_absolute_value": (
-                "Your shift is the largest absolute value. For a row of very negative scores that pushes everything further down: all exponentials become 0, and "
-                "so does their sum. The largest *score* is meant, with its sign.",
+                "Your shift is the largest absolute value. In a row of very negative scores it makes every score even lower: all exponentials become 0, "
+                "and so does their sum. Use the largest *score*, with its sign.",
                 {"x.max": "np.abs(x).max"},
             ),
             "log_smallest_subtracted": (
@@ -277,8 +277,8 @@ MISCONCEPTIONS = [
                 {"x.max": "x.min"},
             ),
             "log_mean_subtracted": (
-                "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice makes sure that no "
-                "exponential exceeds 1.",
+                "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice guarantees "
+                "that no exponential exceeds 1 and that the sum is never 0.",
                 {"x.max": "x.mean"},
             ),
             "log_base_ten": (
@@ -290,30 +290,30 @@ MISCONCEPTIONS = [
                 {"np.log": "np.log2"},
             ),
             "log_one_plus": (
-                "Your log is taken of 1 + the sum, which is what `np.log1p` computes. The sum is at least 1 as it is; it needs no 1 more.",
+                "You take the logarithm of 1 + the sum, which is what `np.log1p` computes. The sum is at least 1 already, so nothing needs to be added to it.",
                 {"np.log": "np.log1p"},
             ),
             "sum_of_logs": (
-                "Your logarithms are taken before the sum, where each of them just undoes an exponential. The logarithm of a sum is not the sum of logarithms: add "
-                "first.",
+                "You take the logarithms before the sum, where each logarithm only undoes an exponential. The logarithm of a sum is not the sum of the "
+                "logarithms: add first.",
                 {"np.log(...)": "np.log(np.exp(shifted)).sum(axis=axis, keepdims=True)"},
             ),
             "log_of_the_mean": (
-                "Your log is that of the mean of the exponentials, not of their sum: every log-weight is too large by the log of how many scores there are.",
+                "You take the logarithm of the mean of the exponentials, not of their sum: every log-weight is too large by the logarithm of the number "
+                "of scores.",
                 {"np.exp(shifted).sum": "np.exp(shifted).mean"},
             ),
             "log_forgotten": (
-                "Your result subtracts the sum of the exponentials itself, not its logarithm. A division becomes a subtraction only when *both* its sides have "
-                "become logarithms.",
+                "Your result subtracts the sum of the exponentials itself, not its logarithm. The logarithm of a fraction is the difference of *two "
+                "logarithms*.",
                 {"np.log(_)": "_"},
             ),
             "weights_returned": (
-                "Your result is the softmax itself: positive weights. Their logarithms are wanted, and those are 0 or less.",
+                "Your result is the softmax itself: positive weights. Return their logarithms, which are 0 or less.",
                 {"shifted - ...": "softmax(x, axis)"},
             ),
             "sign_turned": (
-                "Your log-weights have the wrong sign. A weight is at most 1, so its logarithm is at most 0; the positive number belongs to the loss, where a "
-                "minus is put in front.",
+                "Your log-weights have the wrong sign. A weight is at most 1, so its logarithm is at most 0. Only the loss has a minus sign in front.",
                 {"shifted - _": "_ - shifted"},
             ),
             "minus_log_of_zero": (
@@ -322,8 +322,8 @@ MISCONCEPTIONS = [
                 {"shifted - ...": "-np.log(softmax(x, axis))"},
             ),
             "log_epsilon_in_the_sum": (
-                "Your sum has a small number added to it, to be safe from the logarithm of 0. Once the largest score is subtracted the sum is at least 1 and needs "
-                "no such guard; with it, every log-weight is a little too small.",
+                "Your sum has a small number added to it, as a guard against the logarithm of 0. Once the largest score is subtracted, the sum is at "
+                "least 1 and needs no such guard; with the guard, every log-weight is a little too small.",
                 {"np.log(_)": "np.log(_ + 1e-8)"},
             ),
             "log_default_axis": (
@@ -331,8 +331,8 @@ MISCONCEPTIONS = [
                 {"axis=-1": "axis=0"},
             ),
             "axis_not_passed_on": (
-                "Your log-weights are logarithms of `softmax(x)` without its axis: whichever is asked for, they are those along the last one. And where a weight "
-                "has become 0, its logarithm is −∞.",
+                "Your log-weights are logarithms of `softmax(x)` without its axis: whatever `axis` is, they are computed along the last axis. And where "
+                "a weight has become 0, its logarithm is −∞.",
                 {"shifted - ...": "np.log(softmax(x))"},
             ),
             "log_promoted_to_float64": (
@@ -340,8 +340,7 @@ MISCONCEPTIONS = [
                 {"shifted = x - _": "shifted = x.astype(float) - _"},
             ),
             "log_in_place": (
-                "Your result is right, but your scores are not what they were, as where the largest one is subtracted inside the array that you were given. An in-"
-                "place subtraction changes x, and the caller may still need it.",
+                "Your result is right, but you changed the scores in `x`, for instance by subtracting the largest score in place. The caller may still need them.",
                 {"shifted = x - _": "x -= _\nshifted = x"},
             ),
         },

@@ -36,8 +36,8 @@ MISCONCEPTIONS = of(
             {"query.shape[-1]": "query.shape[1]"},
         ),
         "scaled_by_value_width": (
-            "Your scores are divided by √d_v, the width of the values. Scores are dot products of queries and keys: it is their width, d_k, that counts, and "
-            "the two need not be equal.",
+            "Your scores are divided by √d_v, the width of the values. Scores are dot products of queries and keys, so divide by the square root of "
+            "their width, d_k, which can differ from d_v.",
             {"query.shape": "value.shape"},
         ),
         "scaled_up": (
@@ -45,21 +45,21 @@ MISCONCEPTIONS = of(
             {"_ / math.sqrt(query.shape[-1])": "_ * math.sqrt(query.shape[-1])"},
         ),
         "softmax_over_queries": (
-            "Your softmax runs over the queries: the columns of the weights sum to 1. Each query shares out its own attention among the keys, so the rows must.",
+            "Your softmax runs over the queries: the columns of the weights sum to 1. The weights of each query, a row, must sum to 1 over the keys.",
             {"axis=-1": "axis=-2"},
         ),
         "softmax_over_axis_one": (
-            "Your softmax runs over axis 1. The keys are there for a single sequence only; each leading axis moves them one further back. The keys are the "
-            "last axis of the scores, so count from the end.",
+            "Your softmax runs over axis 1. This is the axis of the keys for a single sequence only, because each leading axis moves it back by "
+            "one. The keys are the last axis of the scores, so count from the end.",
             {"axis=-1": "axis=1"},
         ),
         "softmax_over_axis_two": (
-            "Your softmax runs over axis 2. The keys are there with exactly one batch axis, not without one and not with two. The keys are the last axis of "
-            "the scores, so count from the end.",
+            "Your softmax runs over axis 2. This is the axis of the keys only if there is exactly one batch axis. The keys are the last axis of the "
+            "scores, so count from the end.",
             {"axis=-1": "axis=2"},
         ),
         "softmax_over_everything": (
-            "Your softmax divides by the sum over all queries and keys together. Each query has a sum of its own.",
+            "Your softmax divides by the sum over all queries and keys together. Each query needs its own sum.",
             {
                 "3: weights = ...": "weights = np.exp(scores - scores.max(axis=(-2, -1), keepdims=True))\n"
                 "weights = weights / weights.sum(axis=(-2, -1), keepdims=True)"
@@ -71,13 +71,13 @@ MISCONCEPTIONS = of(
             {"softmax(scores, axis=-1)": "np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)"},
         ),
         "no_mask_hides_everything": (
-            "Without a mask your weights are all alike: the scores go through `np.where` even when `mask` is None, and NumPy takes None for False, so every "
-            "score is replaced. No mask means that nothing is hidden; ask for that case first.",
+            "Without a mask your weights are all equal: the scores go through `np.where` even when `mask` is None, and NumPy treats None as False, "
+            "so every score is replaced. Without a mask nothing is hidden; handle this case separately.",
             {"2: mask is not None": "True"},
         ),
         "no_mask_empties_everything": (
-            "Without a mask your weights and output are 0: the weights go through `np.where` even when `mask` is None, and NumPy takes None for False, so "
-            "every weight is set to 0. No mask means that nothing is hidden; ask for that case first.",
+            "Without a mask your weights and output are 0: the weights go through `np.where` even when `mask` is None, and NumPy treats None as "
+            "False, so every weight is set to 0. Without a mask nothing is hidden; handle this case separately.",
             {"4: mask is not None": "True"},
         ),
         "mask_ignored": (
@@ -85,7 +85,7 @@ MISCONCEPTIONS = of(
             {"2: scores = ...": "scores = scores", "np.where(mask, weights, 0)": "weights"},
         ),
         "mask_inverted": (
-            "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
+            "Your mask is inverted: it hides exactly what it should show. True means *may be attended to*.",
             {"np.where(mask, scores, _)": "np.where(~mask, scores, _)", "np.where(mask, weights, 0)": "np.where(~mask, weights, 0)"},
         ),
         "mask_inverted_once": (
@@ -166,7 +166,7 @@ MISCONCEPTIONS = of(
             {"return _, weights": "return weights, _"},
         ),
         "output_only": (
-            "You return the output alone. The weights are wanted too, as a pair: (output, weights).",
+            "You return only the output. Return the weights as well, as a pair: (output, weights).",
             {"return _, weights": "return _"},
         ),
         "keys_and_values_exchanged": (
@@ -179,8 +179,8 @@ MISCONCEPTIONS = of(
             {"np.swapaxes(key, -2, -1)": "key.T"},
         ),
         "key_not_transposed": (
-            "Queries are multiplied with keys as they are, which fits only where T_k equals d_k. A row of scores holds a query's dot products with all keys: "
-            "the last two axes of the key have to change places.",
+            "You multiply queries and keys without transposing the keys, which fits only if T_k equals d_k. A row of scores holds a query's dot "
+            "products with all keys, so swap the last two axes of the key.",
             {"np.swapaxes(key, -2, -1)": "key"},
         ),
     },

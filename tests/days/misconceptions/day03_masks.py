@@ -8,8 +8,8 @@ MISCONCEPTIONS = [
         {
             # --- padding_mask ------------------------------------------------------------------------------
             "padding_inverted": (
-                "Your padding mask is True at padding: it shows what it should hide. True means *may be attended to* here. In some libraries it means *hidden*, so "
-                "look twice whenever you carry a mask over.",
+                "Your padding mask is True at padding: it shows what it should hide. Here, True means *may be attended to*. In some libraries True "
+                "means *hidden*, so check the convention whenever you pass a mask to a different library.",
                 {"tokens != pad": "tokens == pad"},
             ),
             "pad_hard_wired": (
@@ -27,13 +27,14 @@ MISCONCEPTIONS = [
                 {"_[:, np.newaxis, :]": "_[:, :, np.newaxis]"},
             ),
             "no_axis_for_queries": (
-                "Your padding mask has shape (B, T). Beside scores of (B, T_q, T_k) its batch is taken for the queries, and sequences are hidden by each other's "
-                "padding. It needs an axis of length 1 for the queries in between.",
+                "Your padding mask has shape (B, T). When it is broadcast to scores of shape (B, T_q, T_k), its batch axis lines up with the axis of "
+                "the queries. Unless the sizes happen to fit, that is an error; if they fit, sequences are hidden by each other's padding. The mask "
+                "needs an axis of length 1 for the queries in between.",
                 {"_[:, np.newaxis, :]": "_"},
             ),
             "axis_in_front": (
-                "Your padding mask has shape (1, B, T): the new axis stands where the batch should, and the batch where the queries should. Each sequence has its "
-                "own padding, so the batch comes first.",
+                "Your padding mask has shape (1, B, T): the new axis is in the batch's place, and the batch is in the place of the queries. Each "
+                "sequence has its own padding, so the batch comes first.",
                 {"_[:, np.newaxis, :]": "_[np.newaxis]"},
             ),
             "padding_with_a_head_axis": (
@@ -42,8 +43,8 @@ MISCONCEPTIONS = [
                 {"_[:, np.newaxis, :]": "_[:, np.newaxis, np.newaxis, :]"},
             ),
             "repeated_for_every_query": (
-                "Your padding mask has shape (B, T, T): the same row, once for each query. One row is enough, an axis of length 1 broadcasts; and there may be "
-                "more or fewer queries than keys when a decoder looks at a source.",
+                "Your padding mask has shape (B, T, T): the same row, repeated for each query. One row is enough, because an axis of length 1 "
+                "broadcasts. And in cross-attention the number of queries can differ from the number of keys.",
                 {"return _": "return np.repeat(_, tokens.shape[1], axis=1)"},
             ),
             "padding_against_padding": (
@@ -57,7 +58,7 @@ MISCONCEPTIONS = [
                 {"tokens != pad": "np.logical_and.accumulate(tokens != pad, axis=1)"},
             ),
             "one_verdict_for_all": (
-                "Your mask has one entry for a whole sequence. Each token of it is hidden or shown by itself.",
+                "Your mask has one entry for an entire sequence. It needs one entry for each token, because each token is hidden or visible separately.",
                 {"_[:, np.newaxis, :]": "_.all(axis=1)[:, np.newaxis, np.newaxis]"},
             ),
             "if_of_an_array": (
@@ -75,11 +76,12 @@ MISCONCEPTIONS = [
                 {"return _": "return _.astype(float)"},
             ),
             "padding_to_be_added": (
-                "Your padding mask holds 0 and −∞, to be added to scores. Some libraries want that; here a mask is boolean, and attention itself does the hiding.",
+                "Your padding mask holds 0 and −∞, as if it were added to the scores. Some libraries use such masks. Here a mask is boolean, and "
+                "attention itself changes the scores.",
                 {"tokens != pad": "np.where(tokens != pad, 0.0, -np.inf)"},
             ),
             "default_pad_of_one": (
-                "Your default for `pad` is 1. Some vocabularies do it so; here padding has the id 0 by default.",
+                "Your default for `pad` is 1. Some vocabularies use the id 1 for padding; here the default is 0.",
                 {"pad=0": "pad=1"},
             ),
         },
@@ -89,18 +91,18 @@ MISCONCEPTIONS = [
         {
             # --- subsequent_mask ---------------------------------------------------------------------------
             "diagonal_hidden": (
-                "Your diagonal is False: no position sees itself, and the first position sees nothing. Position i may use itself; what it must predict is "
-                "the token at i + 1, for the decoder's input was shifted by one.",
+                "Your diagonal is False: no position sees itself, and the first position sees nothing. Position i may attend to itself. It must predict "
+                "the token at i + 1, because the decoder's input is shifted by one.",
                 {"np.tril(_)": "np.tril(_, -1)"},
             ),
             "upper_triangle": (
-                "Your triangle is the upper one: each position sees itself and its future. Rows are queries and columns are keys, so what lies right of the "
-                "diagonal has not happened yet.",
+                "Your triangle is the upper one: each position sees itself and its future. Rows are queries and columns are keys, so the entries to the "
+                "right of the diagonal are the future.",
                 {"np.tril": "np.triu"},
             ),
             "future_shown": (
-                "Your mask is True exactly at the future, which is the opposite of the causal mask. That is the mask of what to hide; True means *may be "
-                "attended to* here.",
+                "Your mask is True exactly at the future, which is the opposite of the causal mask. Such a mask marks what to hide. Here, True means "
+                "*may be attended to*.",
                 {"np.tril(_)": "np.triu(_, 1)"},
             ),
             "one_step_ahead": (
@@ -109,16 +111,16 @@ MISCONCEPTIONS = [
                 {"np.tril(_)": "np.tril(_, 1)"},
             ),
             "everything_shown": (
-                "Your mask is True everywhere, and so hides nothing: each position sees its whole future.",
+                "Your mask is True everywhere, so it hides nothing: each position sees its entire future.",
                 {"np.tril(_)": "_"},
             ),
             "only_itself": (
-                "Your mask is True on the diagonal alone: each position sees itself, and none of its past.",
+                "Your mask is True only on the diagonal: each position sees itself but nothing from its past.",
                 {"np.tril(...)": "np.eye(size, dtype=bool)[np.newaxis]"},
             ),
             "subsequent_without_batch": (
-                "Your subsequent mask has shape (T, T). An axis of length 1 for the batch is asked for in front: all masks of this course have three axes, batch, "
-                "queries, keys.",
+                "Your subsequent mask has shape (T, T). Add an axis of length 1 for the batch in front: all masks of this course have three axes, "
+                "batch, queries, keys.",
                 {"(1, size, size)": "(size, size)"},
             ),
             "subsequent_with_a_head_axis": (
@@ -127,8 +129,8 @@ MISCONCEPTIONS = [
                 {"(1, size, size)": "(1, 1, size, size)"},
             ),
             "batch_axis_at_the_end": (
-                "Your subsequent mask has shape (T, T, 1): the axis of length 1 is at the end, where the keys should be. It is the batch's, and the batch "
-                "comes first.",
+                "Your subsequent mask has shape (T, T, 1): the axis of length 1 is at the end, where the keys should be. It is the batch axis, and the "
+                "batch comes first.",
                 {"np.tril(...)": "np.tril(np.ones((size, size), dtype=bool))[:, :, np.newaxis]"},
             ),
             "subsequent_as_floats": (
@@ -141,8 +143,8 @@ MISCONCEPTIONS = [
                 {"dtype=bool": "dtype=int"},
             ),
             "subsequent_to_be_added": (
-                "Your subsequent mask holds 0 and −∞, to be added to scores. Some libraries want that; here a mask is boolean, and attention itself does the "
-                "hiding.",
+                "Your subsequent mask holds 0 and −∞, as if it were added to the scores. Some libraries use such masks. Here a mask is boolean, and "
+                "attention itself changes the scores.",
                 {"np.tril(...)": "np.triu(np.full((1, size, size), -np.inf), 1)"},
             ),
         },
@@ -152,8 +154,8 @@ MISCONCEPTIONS = [
         {
             # --- target_mask -------------------------------------------------------------------------------
             "or_for_and": (
-                "Your target mask shows a key if it is real *or* in the past. Each condition then undoes the other: real tokens of the future are visible, which "
-                "is cheating, and so is past padding. Both must hold.",
+                "Your target mask shows a key if it is real *or* not in the future. Each condition then cancels the other: real tokens in the future "
+                "are visible, and so is padding in the past. Both conditions must hold.",
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) | _"},
             ),
             "python_and": (
@@ -162,16 +164,16 @@ MISCONCEPTIONS = [
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) and _"},
             ),
             "one_but_not_both": (
-                "Your target mask is True where exactly one of the two conditions holds, which is what `^` means, and `!=` too. What is real and in the past is "
-                "then hidden.",
+                "Your target mask is True where exactly one of the two conditions holds, which is the meaning of `^`, and of `!=` too. So it hides the "
+                "real tokens of the past. Both conditions must hold.",
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) ^ _"},
             ),
             "both_alike": (
-                "Your target mask is True where the two conditions are equal, also where both are False: padding in the future is shown.",
+                "Your target mask is True where the two conditions are equal, so also where both are False: it shows padding in the future.",
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) == _"},
             ),
             "pad_not_passed_on": (
-                "Your target mask asks for the padding mask without saying what `pad` is, and so hides id 0. While padding is 0 you will not notice.",
+                "Your target mask does not pass `pad` on to the padding mask, so it always hides id 0. As long as padding has the id 0, you will not notice.",
                 {"padding_mask(tokens, pad)": "padding_mask(tokens)"},
             ),
             "padded_queries_hidden_too": (
@@ -180,52 +182,52 @@ MISCONCEPTIONS = [
                 {"return _ & ...": "return _ & np.swapaxes(_, 1, 2) & subsequent_mask(tokens.shape[1])"},
             ),
             "only_queries_hidden": (
-                "Your target mask hides the rows of padded queries, and shows padded keys. Keys are what gets read: the padding mask applies to columns.",
+                "Your target mask hides the rows of padded queries and shows padded keys. Attention reads keys, so the padding mask applies to columns.",
                 {"padding_mask(tokens, pad)": "np.swapaxes(padding_mask(tokens, pad), 1, 2)"},
             ),
             "always_sees_itself": (
-                "Your target mask is True on the whole diagonal, at padding too. A padded key is hidden from everybody, itself included; attention takes care of "
-                "rows that are left without any key.",
+                "Your target mask is True on the entire diagonal, at padding too. A padded key is hidden from every query, including its own. Attention "
+                "handles the rows that then have no key.",
                 {"return _": "return _ | np.eye(tokens.shape[1], dtype=bool)"},
             ),
             "padding_forgotten": (
-                "Your target mask is the triangle alone: it hides the future, and shows padding. Both have to be hidden.",
+                "Your target mask is only the triangle: it hides the future but shows padding. It must hide both.",
                 {"padding_mask(tokens, pad) & _": "_"},
             ),
             "padding_forgotten_for_each": (
-                "Your target mask has the triangle for each sequence, and shows padding. Both the future and padding have to be hidden.",
+                "Your target mask repeats the triangle for each sequence and shows padding. It must hide both padding and the future.",
                 {"padding_mask(tokens, pad) & _": "np.repeat(_, len(tokens), axis=0)"},
             ),
             "future_forgotten": (
-                "Your target mask is the padding mask alone: it hides padding, and shows the future. A decoder trained with it copies the next token instead of "
-                "predicting it.",
+                "Your target mask is only the padding mask: it hides padding but shows the future. A decoder trained with it copies the next token "
+                "instead of predicting it.",
                 {"return _ & ...": "return _"},
             ),
             "future_forgotten_for_each": (
-                "Your target mask is the padding mask, repeated for each query: it hides padding, and shows the future. The triangle is missing.",
+                "Your target mask is the padding mask, repeated for each query: it hides padding but shows the future. The triangle is missing.",
                 {"return _ & ...": "return np.repeat(_, tokens.shape[1], axis=1)"},
             ),
             "triangle_of_the_batch": (
-                "Your triangle is as large as the batch. `tokens` is (B, T), and so is its shape: it is T, the length of the sequences, that counts here.",
+                "Your triangle is as large as the batch. `tokens` has the shape (B, T), and the size of the triangle is T, the length of the sequences.",
                 {"tokens.shape[1]": "tokens.shape[0]"},
             ),
             "target_diagonal_hidden": (
-                "Your target mask hides each position from itself. What it must predict is the *next* token, so its own is no secret; and the first position would "
-                "see nothing at all.",
+                "Your target mask hides each position from itself. A position must predict the *next* token, so it may see its own; and otherwise the "
+                "first position would see nothing at all.",
                 {"return _": "return _ & ~np.eye(tokens.shape[1], dtype=bool)"},
             ),
             "target_upper_triangle": (
-                "Your target mask hides padding, and the past instead of the future. Rows are queries and columns are keys, so what lies right of the diagonal has "
-                "not happened yet.",
+                "Your target mask hides padding, and the past instead of the future. Rows are queries and columns are keys, so the entries to the right "
+                "of the diagonal are the future.",
                 {"subsequent_mask(_)": "np.swapaxes(subsequent_mask(_), 1, 2)"},
             ),
             "target_shows_the_future": (
-                "Your target mask hides padding, and shows exactly the future: a mask of what to hide was joined as if it said what to show. True means *may be "
-                "attended to* here.",
+                "Your target mask hides padding and shows exactly the future: you combined a mask of what to hide with a mask of what to show. Here, "
+                "True means *may be attended to*.",
                 {"subsequent_mask(_)": "~subsequent_mask(_)"},
             ),
             "target_inverted": (
-                "Your target mask is True exactly where it should be False: it says what to hide. True means *may be attended to* here.",
+                "Your target mask is True exactly where it should be False: it marks what to hide. Here, True means *may be attended to*.",
                 {"return _": "return ~_"},
             ),
             "target_with_a_head_axis": (
@@ -242,8 +244,8 @@ MISCONCEPTIONS = [
                 {"return _": "return _.astype(float)"},
             ),
             "target_ends_at_the_first_pad": (
-                "Your target mask hides every key from the first padding on, real tokens among them. Look at each key by itself: is it real, and is it not in the "
-                "future?",
+                "Your target mask hides every key from the first padding on, including real tokens. Judge each key separately: is it real, and is it "
+                "not in the future?",
                 {"padding_mask(tokens, pad)": "np.logical_and.accumulate(padding_mask(tokens, pad), axis=-1)"},
             ),
         },

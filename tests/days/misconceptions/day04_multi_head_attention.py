@@ -8,28 +8,27 @@ MISCONCEPTIONS = [
         {
             # --- split_heads
             "split_reshaped_in_one_go": (
-                "You reshape straight to (B, h, T, d_k). The shape is right and the numbers are not where they belong: a reshape never moves a number, it "
-                "only changes the boundaries and keeps the order, so a head gets whole stretches of some tokens and nothing of others. Cut only the last "
-                "axis, then swap two axes.",
+                "You reshape directly to (B, h, T, d_k). The shape is right, but the numbers are in the wrong places: a reshape never moves a number, "
+                "so each head gets all features of some tokens and nothing of the other tokens. Split only the last axis, then swap two axes.",
                 {"x.reshape(batch, time, h, _)": "x.reshape(batch, h, time, _)", "pieces.swapaxes(1, 2)": "pieces"},
             ),
             "split_interleaved": (
-                "Your head i holds every h-th feature: i, i + h, i + 2h … It should hold d_k neighbours: head 0 the first d_k features. Where the last axis is cut "
-                "in two, the axis that comes last is the one that runs through neighbours.",
+                "Your head i holds every h-th feature: i, i + h, i + 2h … It should hold d_k consecutive features: head 0 the first d_k features. When "
+                "you split the last axis in two, the last of the two new axes runs through consecutive features.",
                 {"x.reshape(batch, time, h, _)": "x.reshape(batch, time, _, h).swapaxes(2, 3)"},
             ),
             "split_not_swapped": (
-                "Your heads are cut rightly but stay behind time: (B, T, h, d_k). Attention works on the last two axes, so the heads of one token would attend to "
-                "each other, and no token to any other.",
+                "You split the heads correctly, but they come after time: (B, T, h, d_k). Attention works on the last two axes, so the heads of one "
+                "token would attend to each other, and no token to any other token.",
                 {"pieces.swapaxes(1, 2)": "pieces"},
             ),
             "split_into_pieces_of_h": (
-                "You cut each vector into pieces of width h, so there are d_k of them. There are h heads, each d_model / h wide.",
+                "You split each vector into pieces of width h, so there are d_k of them. There should be h heads, each d_model / h wide.",
                 {"x.reshape(batch, time, h, _)": "x.reshape(batch, time, _, h)"},
             ),
             "split_heads_before_batch": (
-                "Your heads come before the batch: (h, B, T, d_k). The batch stays in front, and heads are the second axis, or a mask with an axis for the batch "
-                "no longer lines up.",
+                "Your heads come before the batch: (h, B, T, d_k). The batch stays first, and the heads are the second axis. Otherwise a mask with a "
+                "batch axis does not line up.",
                 {"pieces.swapaxes(1, 2)": "pieces.transpose(2, 0, 1, 3)"},
             ),
         },
@@ -39,32 +38,32 @@ MISCONCEPTIONS = [
         {
             # --- join_heads
             "join_reshaped_in_one_go": (
-                "You reshape (B, h, T, d_k) straight to (B, T, d_model). The shape is right, but a token's row holds d_k numbers of one head for several tokens, "
-                "for in memory it is time that comes after heads. Swap the two first, so that a token's pieces lie next to each other.",
+                "You reshape (B, h, T, d_k) directly to (B, T, d_model). The shape is right, but each row then holds d_k numbers of one head for "
+                "several tokens, because in memory the axis after the heads is time. Swap these two axes first, so that the heads of one token are "
+                "adjacent.",
                 {"x.swapaxes(1, 2)": "x", "batch, time, h, d_k = _": "batch, h, time, d_k = _"},
             ),
             "join_interleaved": (
-                "You lay the heads together feature by feature: the first of every head, then the second of every head. They belong side by side, the whole of "
-                "head 0 first, as `split_heads` found them.",
+                "You concatenate the heads feature by feature: the first feature of every head, then the second of every head. Concatenate entire "
+                "heads, head 0 first, in the order in which `split_heads` made them.",
                 {"pieces.reshape": "pieces.swapaxes(2, 3).reshape"},
             ),
             "join_not_swapped": (
-                "You merge the last two axes of (B, h, T, d_k), which are time and features: a head's tokens end up in one long row. It is the heads and their "
-                "features that belong together, once time has moved forward.",
+                "You merge the last two axes of (B, h, T, d_k), which are time and features, so all tokens of a head end up in one long row. Move time "
+                "forward first, then merge heads and features.",
                 {"x.swapaxes(1, 2)": "x"},
             ),
             "join_not_merged": (
-                "Your result still has four axes, (B, T, h, d_k). A token's pieces lie next to each other already; what is missing is to make one vector of width "
-                "d_model out of them.",
+                "Your result still has four axes, (B, T, h, d_k). The heads of a token are adjacent already; merge them into one vector of width d_model.",
                 {"return ...": "return pieces"},
             ),
             "join_averages": (
-                "You average the heads, or add them up, into one vector of width d_k. Then the result of one head can no longer be separated from those of "
-                "the others. The heads are laid side by side, all h · d_k numbers of them.",
+                "You average or sum the heads into one vector of width d_k, so the result of one head can no longer be separated from the others. "
+                "Concatenate the heads, all h · d_k numbers.",
                 {"return ...": "return pieces.mean(axis=2)"},
             ),
             "join_heads_reversed": (
-                "Your heads are joined from the last to the first. Head 0 comes first, as `split_heads` took it from the first features.",
+                "Your heads are joined from the last to the first. Head 0 comes first, because `split_heads` made it of the first features.",
                 {"pieces.reshape": "pieces[:, :, ::-1].reshape"},
             ),
         },
@@ -74,8 +73,8 @@ MISCONCEPTIONS = [
         {
             # --- multi_head_attention: the scale
             "scaled_by_d_model": (
-                "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the standard deviation of its dot products; by "
-                "dividing √h times too much your heads look at everything more evenly.",
+                "Your scores are divided by √d_model. Inside a head a query has only d_k features, and √d_k is the standard deviation of its dot "
+                "products. Your divisor is too large by a factor of √h, so the weights are too uniform.",
                 {"k = _": "q = q / h**0.5\nk = _"},
             ),
             "scaled_by_d_model_too": (
@@ -88,13 +87,13 @@ MISCONCEPTIONS = [
                 {"k = _": "q = q / q.shape[-1] ** 0.5\nk = _"},
             ),
             "not_scaled": (
-                "Your scores are not divided by √d_k. Heads are attention as it was on day 2, scale included; `attention` may be imported.",
+                "Your scores are not divided by √d_k. Each head is the attention of day 2, including the scale; `attention` may be imported.",
                 {"k = _": "q = q * q.shape[-1] ** 0.5\nk = _"},
             ),
             # --- the heads
             "one_wide_head": (
-                "You attend without splitting: that is one head of width d_model, whatever h is. One head has one set of weights a query; h heads can look at h "
-                "places at once.",
+                "You attend without splitting: this is one head of width d_model, whatever h is. One head has one set of weights for each query; h "
+                "heads have h sets.",
                 {
                     "q = split_heads(_, h)": "q = _",
                     "k = split_heads(_, h)": "k = _",
@@ -104,8 +103,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "softmax_over_heads": (
-                "Your softmax runs over the heads: for each pair of tokens the heads share out a 1 among themselves. Every head has a softmax of its own, over the "
-                "keys.",
+                "Your softmax runs over the heads: for each pair of tokens, the weights of all heads sum to 1. Every head needs its own softmax, over "
+                "the keys.",
                 {
                     "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
                     "scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
@@ -114,7 +113,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "softmax_over_queries": (
-                "Your softmax runs over the queries. In every head each query shares out its own attention among the keys, the last axis of the scores.",
+                "Your softmax runs over the queries. In every head the weights of each query must sum to 1 over the keys, the last axis of the scores.",
                 {
                     "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
                     "scores = scores if mask is None else np.where(mask, scores, np.finfo(scores.dtype).min)\n"
@@ -123,23 +122,23 @@ MISCONCEPTIONS = [
                 },
             ),
             "heads_averaged": (
-                "Your output is made of the mean of the heads. They are joined, not averaged: each keeps its own d_k places in the vector, and the output "
-                "projection decides how to mix them.",
+                "Your output is computed from the mean of the heads. Concatenate the heads instead: each keeps its own d_k features, and the output "
+                "projection determines how to mix them.",
                 {"join_heads(heads)": "np.tile(heads.mean(axis=1), h)"},
             ),
             "heads_summed": (
-                "Your heads are added up or averaged into one vector of width d_k, which fits w_o only if there is a single head. They are joined: each keeps its "
-                "own d_k places in a vector of width d_model.",
+                "Your heads are summed or averaged into one vector of width d_k, which fits w_o only if there is a single head. Concatenate the heads "
+                "instead: each keeps its own d_k features in a vector of width d_model.",
                 {"join_heads(heads)": "heads.sum(axis=1)"},
             ),
             "heads_not_moved_back": (
-                "You reshape the heads, (B, h, T_q, d_k), straight to the shape of the query. The shape is right, but a token's row then holds numbers of one head "
-                "for several tokens. Swap heads and time back first; `join_heads` does it.",
+                "You reshape the heads, (B, h, T_q, d_k), directly to the shape of the query. The shape is right, but each row then holds numbers of "
+                "one head for several tokens. Swap heads and time back first; `join_heads` does this.",
                 {"join_heads(heads)": "heads.reshape(query.shape)"},
             ),
             "cut_by_one_reshape": (
-                "You reshape the projected vectors straight to (B, h, T, d_k). The shape is right, but a head then holds whole stretches of some tokens and "
-                "nothing of others. Cut only the last axis, then swap two axes; `split_heads` does it.",
+                "You reshape the projected vectors directly to (B, h, T, d_k). The shape is right, but each head then holds all features of some tokens "
+                "and nothing of the other tokens. Split only the last axis, then swap two axes; `split_heads` does this.",
                 {
                     "q = split_heads(_, h)": "q = _.reshape(len(query), h, query.shape[1], -1)",
                     "k = split_heads(_, h)": "k = _.reshape(len(key), h, key.shape[1], -1)",
@@ -147,8 +146,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "cut_and_joined_by_one_reshape": (
-                "You reshape straight to (B, h, T, d_k) and straight back. Every shape is right, but a head holds whole stretches of some tokens and nothing of "
-                "others. Cutting and joining both need two axes swapped; `split_heads` and `join_heads` do it.",
+                "You reshape directly to (B, h, T, d_k) and directly back. Every shape is right, but each head holds all features of some tokens and "
+                "nothing of the other tokens. Splitting and joining both need two axes swapped; `split_heads` and `join_heads` do this.",
                 {
                     "q = split_heads(_, h)": "q = _.reshape(len(query), h, query.shape[1], -1)",
                     "k = split_heads(_, h)": "k = _.reshape(len(key), h, key.shape[1], -1)",
@@ -162,34 +161,35 @@ MISCONCEPTIONS = [
                 {"attention(q, k, v, mask)": "attention(q, v, k, mask)"},
             ),
             "one_length_for_all": (
-                "Your code works as long as keys are as many as queries. Somewhere the keys or values are given the length of the query: T_k is a size of its own, "
-                "as when a decoder looks at a longer source.",
+                "Your code works only if there are as many keys as queries: somewhere the keys or values get the length of the query. T_k can differ "
+                "from T_q, for instance when a decoder attends to a longer source.",
                 {"k = split_heads(_, h)": "k = _.reshape(*query.shape[:2], h, -1).swapaxes(1, 2)"},
             ),
             # --- the projections
             "output_not_projected": (
-                "Your output is the joined heads as they are. The last step is missing, W^O with its bias: without it no feature ever sees what another head found.",
+                "Your output is the concatenated heads. The last step is missing: W^O with its bias. Without this step, the results of different heads "
+                "are never mixed.",
                 {"_ @ params['w_o'] + params['b_o']": "_"},
             ),
             "output_bias_only": (
-                "Your joined heads get the bias b_o, but not the matrix w_o before it.",
+                "You add the bias b_o to the concatenated heads, but you do not multiply them by w_o first.",
                 {"_ @ params['w_o']": "_"},
             ),
             "biases_forgotten": (
-                "Your result is that of projections without biases. The paper's formula has no biases, but `params` does: every projection here adds its bias.",
+                "Your projections have no biases. The paper's formula has none, but `params` has: add the bias in every projection.",
                 {"_ + params['b_q']": "_", "_ + params['b_v']": "_", "_ + params['b_o']": "_"},
             ),
             "input_biases_forgotten": (
-                "Your output has its bias, but the projections into the heads lack theirs. All four projections add a bias.",
+                "Your output has its bias, but the projections of query, key and value lack theirs. All four projections add a bias.",
                 {"_ + params['b_q']": "_", "_ + params['b_v']": "_"},
             ),
             "query_bias_forgotten": (
-                "Your queries are projected without their bias b_q. It matters: it is what a head asks for before it knows who is asking.",
+                "Your queries are projected without their bias b_q. Unlike the bias of the keys, it affects the weights.",
                 {"_ + params['b_q']": "_"},
             ),
             "value_bias_forgotten": (
-                "Your values are projected without their bias b_v. The weights of a query sum to 1, so it reaches the output whole wherever a query may attend to "
-                "something.",
+                "Your values are projected without their bias b_v. The weights of a query sum to 1, so this bias reaches the output unchanged wherever "
+                "a query may attend to something.",
                 {"_ + params['b_v']": "_"},
             ),
             "output_bias_forgotten": (
@@ -218,42 +218,42 @@ MISCONCEPTIONS = [
                 {"params['w_o']": "params['w_o'].T"},
             ),
             "one_matrix_for_all": (
-                "Query, key and value are all projected by w_q. What a token looks for, how it can be found, and what it passes on are three things, so "
-                "there are three matrices.",
+                "Query, key and value are all projected by w_q. Each of the three has its own matrix, so that what a token looks for, how it is found, "
+                "and what it passes on can differ.",
                 {"params['w_k']": "params['w_q']", "params['w_v']": "params['w_q']", "params['b_v']": "params['b_q']"},
             ),
             "key_by_w_q": (
-                "Your keys are projected by w_q. With one matrix for both, scores only measure how alike two tokens are; keys have w_k, so that what a token "
-                "offers can differ from what it looks for.",
+                "Your keys are projected by w_q. With the same matrix for queries and keys, scores only measure how similar two tokens are. Project the "
+                "keys by w_k.",
                 {"params['w_k']": "params['w_q']"},
             ),
             "value_by_w_k": (
-                "Your values are projected by w_k. What a token is found by is not what it hands over: values have w_v.",
+                "Your values are projected by w_k. How a token is found differs from what it passes on: project the values by w_v.",
                 {"params['w_v']": "params['w_k']", "params['b_v']": "params['b_k']"},
             ),
             "query_and_key_matrices_swapped": (
-                "w_q and w_k have changed places in your answer: queries are projected by the keys' matrix, and keys by the queries'.",
+                "You swapped w_q and w_k: queries are projected by the keys' matrix, and keys by the queries' matrix.",
                 {
                     "query @ params['w_q'] + params['b_q']": "query @ params['w_k'] + params['b_k']",
                     "key @ params['w_k'] + params['b_k']": "key @ params['w_q'] + params['b_q']",
                 },
             ),
             "value_from_key": (
-                "Your values are made from the key. In self-attention the two are the same, but the argument `value` is there because they need not be.",
+                "You compute the values from `key`. In self-attention both are the same array, but `value` is a separate argument, because it can differ.",
                 {"value @ _": "key @ _"},
             ),
             "value_from_query": (
-                "Your values are made from the query. A query only asks; what it receives comes from `value`.",
+                "You compute the values from `query`. The values come from `value`.",
                 {"value @ _": "query @ _"},
             ),
             "all_from_query": (
-                "Your keys and values are made from the query: this is self-attention whatever the caller passes. `key` and `value` are arguments of their "
-                "own, since a decoder also attends to the source sequence.",
+                "You compute keys and values from `query`, so this is self-attention whatever the caller passes. `key` and `value` are separate "
+                "arguments, because a decoder also attends to the source sequence.",
                 {"key @ params['w_k']": "query @ params['w_k']", "value @ _": "query @ _"},
             ),
             "roles_not_projected": (
-                "Your heads are cut from query, key and value as they come, without the projections. Then head 0 sees only the first d_k features; projected, it "
-                "may look at all of them.",
+                "You split query, key and value without projecting them first. Then head 0 sees only the first d_k features; after a projection, it can "
+                "use all features.",
                 {
                     "query @ params['w_q'] + params['b_q']": "query",
                     "key @ params['w_k'] + params['b_k']": "key",
@@ -266,7 +266,7 @@ MISCONCEPTIONS = [
                 {"attention(q, k, v, mask)": "attention(q, k, v)"},
             ),
             "mask_inverted": (
-                "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*.",
+                "Your mask is inverted: it hides exactly what it should show. True means *may be attended to*.",
                 {"mask[_]": "~mask[_]"},
             ),
             "mask_inverted_and_lowest": (
@@ -293,20 +293,20 @@ MISCONCEPTIONS = [
                 {"mask[:, np.newaxis]": "mask"},
             ),
             "mask_axis_after_queries": (
-                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows are dealt out to the heads. A padding mask has only one row "
-                "and still works; a causal mask does not. Heads are the second axis.",
+                "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows line up with the heads. A padding mask has only one row "
+                "and still works; a causal mask does not. The heads are the second axis.",
                 {"mask[:, np.newaxis]": "mask[:, :, np.newaxis]"},
             ),
             "mask_tiled": (
-                "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. In an array of batch and heads the heads of one "
-                "sequence follow each other, so its mask has to come h times in a row.",
+                "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. When batch and heads share an axis, the "
+                "heads of one sequence are adjacent, so repeat each sequence's mask h times in a row.",
                 {
                     "2: mask = ...": "mask = np.broadcast_to(mask, (len(query), *mask.shape[1:]))\n"
                     "mask = np.tile(mask, (h, 1, 1)).reshape(len(query), h, *mask.shape[1:])"
                 },
             ),
             "mask_on_first_head": (
-                "Your mask holds in the first head only; the others see everything. It is the same for every head.",
+                "Your mask applies to the first head only. Apply it to every head.",
                 {"2: mask = _": "mask = np.repeat(_, h, axis=1)\nmask[:, 1:] = True"},
             ),
             "empty_row_uniform": (
@@ -328,8 +328,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "empty_row_zero": (
-                "Where a query may attend to nothing your output is 0. The heads give 0 there, and the output projection follows as everywhere, so the "
-                "output is its bias b_o.",
+                "Where a query may attend to nothing, your output is 0. The heads are 0 there, but the output projection still adds its bias, so the "
+                "output is b_o.",
                 {"return _": "out = _\nreturn out if mask is None else out * mask[:, 0].any(axis=-1, keepdims=True)"},
             ),
             # --- the result

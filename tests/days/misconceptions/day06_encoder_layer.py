@@ -13,28 +13,27 @@ MISCONCEPTIONS = [
                 {"1: axis=-1": "axis=-2", "2: axis=-1": "axis=-2"},
             ),
             "norm_over_axis_1": (
-                "Your mean and variance run over axis 1. That is the features' axis in a list of vectors only; in a batch of sequences it is the tokens'. The "
-                "features are always the last axis, however many come before.",
+                "Your mean and variance run over axis 1. In a list of vectors these are the features, but in a batch of sequences they are the tokens. "
+                "The features are always the last axis.",
                 {"1: axis=-1": "axis=1", "2: axis=-1": "axis=1"},
             ),
             "norm_over_axis_0": (
-                "Your mean and variance run over the first axis, which is right for a single vector only. The features are always the last axis, however many come "
-                "before.",
+                "Your mean and variance run over the first axis, which is right for a single vector only. The features are always the last axis.",
                 {"1: axis=-1": "axis=0", "2: axis=-1": "axis=0"},
             ),
             "norm_over_a_sentence": (
-                "You take one mean and one variance for each sentence, over its tokens and features together. Every vector has its own, over its features alone, "
-                "and vectors come with any number of axes before.",
+                "You compute one mean and one variance for each sentence, over tokens and features together. Compute them for every vector, over its "
+                "features, with any number of leading axes.",
                 {"1: axis=-1": "axis=(1, 2)", "2: axis=-1": "axis=(1, 2)"},
             ),
             "norm_over_everything": (
-                "You take one mean and one variance over the whole array. Every vector has its own, over its features; otherwise a loud token would make all the "
-                "others quiet.",
+                "You compute one mean and one variance over the entire array. Compute them for every vector, over its features; otherwise one large "
+                "token makes all others small.",
                 {"x.mean(axis=-1, keepdims=True)": "x.mean()", "2: axis=-1": "", "2: keepdims=True": ""},
             ),
             "batch_norm": (
-                "You norm each feature over all vectors: that is batch norm. Layer norm goes the other way and norms each vector over its features, so that a "
-                "sentence comes out the same whatever it is batched with.",
+                "You normalize each feature over all vectors: this is batch norm. Layer norm normalizes each vector over its features, so a sentence "
+                "gives the same result in every batch.",
                 {"1: axis=-1": "axis=tuple(range(x.ndim - 1))", "2: axis=-1": "axis=tuple(range(x.ndim - 1))"},
             ),
             "keepdims_forgotten": (
@@ -44,12 +43,12 @@ MISCONCEPTIONS = [
             ),
             # --- layer_norm: the variance
             "unbiased_and_eps_outside": (
-                "Your standard deviation divides by n − 1, and ε is added to it after the square root. Both are found in well-known code; here the variance "
-                "divides by n and ε stands inside the root, as in the docstring.",
+                "Your standard deviation divides by n − 1, and ε is added to it after the square root. Well-known implementations do both; here the "
+                "variance divides by n, and ε is under the root, as in the docstring.",
                 {"variance = ...": "variance = x.var(axis=-1, keepdims=True, ddof=1)", "np.sqrt(variance + eps)": "np.sqrt(variance) + eps"},
             ),
             "unbiased": (
-                "Your variance divides by n − 1. That is for guessing a variance from a sample; these n features are all there are, and the norm divides by n.",
+                "Your variance divides by n − 1, which estimates a variance from a sample. Layer norm divides by n, the number of features.",
                 {"variance = ...": "variance = x.var(axis=-1, keepdims=True, ddof=1)"},
             ),
             "sum_for_mean": (
@@ -58,13 +57,13 @@ MISCONCEPTIONS = [
                 {"(centred**2).mean": "(centred**2).sum"},
             ),
             "variance_by_difference": (
-                "Your variance is the mean of the squares minus the square of the mean. True on paper; but at a mean of 1000 and a standard deviation of 0.1"
-                " two numbers near 1 000 000 should differ by 0.01, and float32 cannot hold that. Subtract the mean first, then square.",
+                "Your variance is the mean of the squares minus the square of the mean. This is right on paper, but for a mean of 1000 and a standard "
+                "deviation of 0.1, two numbers near 1 000 000 differ by 0.01, which float32 cannot resolve. Subtract the mean first, then square.",
                 {"variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2"},
             ),
             "variance_by_difference_kept_positive": (
-                "Your variance is the mean of the squares minus the square of the mean, kept from falling below 0. That hides the NaN, not the reason: at a "
-                "mean of 1000 and a standard deviation of 0.1 float32 has no room for the difference. Subtract the mean first, then square.",
+                "Your variance is the mean of the squares minus the square of the mean, clamped at 0. The clamp hides the NaN, but for a mean of 1000 "
+                "and a standard deviation of 0.1, float32 cannot resolve the difference. Subtract the mean first, then square.",
                 {"variance = ...": "variance = (x**2).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2\nvariance = np.maximum(variance, 0)"},
             ),
             "root_mean_square": (
@@ -73,8 +72,8 @@ MISCONCEPTIONS = [
                 {"centred = ...": "centred = x"},
             ),
             "centred_over_root_mean_square": (
-                "You subtract the mean, but divide by the root of the mean of x², which still has the mean in it. The variance is the mean of the squares of the "
-                "*centred* numbers.",
+                "You subtract the mean, but divide by the root of the mean of x², which still contains the mean. The variance is the mean of the "
+                "squares of the *centered* numbers.",
                 {"centred**2": "x**2"},
             ),
             "not_divided": (
@@ -82,12 +81,12 @@ MISCONCEPTIONS = [
                 {"_ / np.sqrt(variance + eps)": "_"},
             ),
             "divided_but_not_centred": (
-                "You divide by the standard deviation, but do not subtract the mean. What comes out should have mean 0 before the bias moves it.",
+                "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
                 {"gain * centred": "gain * x"},
             ),
             "divided_by_variance": (
-                "You divide by the variance. Divide by its root, or the scale of x comes out upside down instead of gone: twice as large an x would give half as "
-                "much.",
+                "You divide by the variance. Divide by its square root; otherwise an x that is twice as large gives a result half as large, and the "
+                "scale is not removed.",
                 {"np.sqrt(_)": "_"},
             ),
             "mean_absolute_deviation": (
@@ -105,15 +104,15 @@ MISCONCEPTIONS = [
                 {"variance + eps": "variance + eps**2"},
             ),
             "eps_forgotten": (
-                "Your norm does without ε. A vector of equal numbers has variance 0, and 0 / 0 is NaN; with ε it gives the bias.",
+                "Your layer norm has no ε. A vector of equal numbers has variance 0, and 0 / 0 is NaN; with ε the result is the bias.",
                 {"variance + eps": "variance"},
             ),
             "eps_as_lower_bound": (
-                "Your ε only replaces variances that are smaller. It is added to the variance, always, so that the result bends smoothly.",
+                "You use ε as a lower bound of the variance. Add it to the variance, always.",
                 {"variance + eps": "np.maximum(variance, eps)"},
             ),
             "eps_fixed": (
-                "Your ε is 1e-5 whatever the caller says. It is an argument: use it.",
+                "Your ε is always 1e-5, whatever the caller passes. Use the argument.",
                 {"variance + eps": "variance + 1e-5"},
             ),
             "eps_of_1e_6": (
@@ -172,7 +171,7 @@ MISCONCEPTIONS = [
                 {"np.maximum(0, _)": "_", "return _": "return np.maximum(0, _)"},
             ),
             "relu_twice": (
-                "There is a second ReLU, after the second layer. The output may be negative: it is added to a vector, and must be able to take away.",
+                "There is a second ReLU, after the second layer. The output must be able to be negative, because it is added to a vector.",
                 {"return _": "return np.maximum(0, _)"},
             ),
             "largest_for_relu": (
@@ -189,15 +188,15 @@ MISCONCEPTIONS = [
                 {"np.maximum(0, x @ w_1 + b_1)": "np.maximum(0, x) @ w_1 + b_1"},
             ),
             "relu_keeps_negatives": (
-                "Your ReLU works the wrong way round: it keeps what is negative and sets the rest to 0.",
+                "Your ReLU is inverted: it keeps negative numbers and sets all others to 0.",
                 {"np.maximum": "np.minimum"},
             ),
             "absolute_value": (
-                "You take the absolute value of the hidden layer. ReLU sets what is negative to 0, it does not change its sign.",
+                "You take the absolute value of the hidden layer. ReLU sets negative numbers to 0 instead of changing their sign.",
                 {"np.maximum(0, _)": "np.abs(_)"},
             ),
             "sigmoid": (
-                "Between your layers you apply a sigmoid. The paper's network has ReLU, max(0, ·), which lets what is positive through as it is.",
+                "You apply a sigmoid between your layers. The paper's network has ReLU, max(0, ·), which leaves positive numbers unchanged.",
                 {"np.maximum(0, _)": "1 / (1 + np.exp(-_))"},
             ),
             "gelu": (
@@ -347,11 +346,11 @@ MISCONCEPTIONS = [
             ),
             # --- encoder_layer: the rest
             "mask_not_passed_on": (
-                "Your result is what comes out without the mask: it never reaches the attention, and padding is read.",
+                "Your result is the same as without a mask: the mask never reaches the attention, so tokens attend to padding.",
                 {"mask": ""},
             ),
             "mask_inverted": (
-                "Your mask works the wrong way round. True means *may be attended to*, here as everywhere: pass it on as it is.",
+                "Your mask is inverted. True means *may be attended to* everywhere in this course: pass the mask on unchanged.",
                 {"mask": "None if mask is None else ~mask"},
             ),
             "one_head": (

@@ -43,13 +43,13 @@ MISCONCEPTIONS = [
                 {"axis=-1": "", "keepdims=True": ""},
             ),
             "sum_lost_its_axis": (
-                "Your sum has lost the axis that it ran along, so it broadcasts along the wrong one: with as many rows as columns the numbers are wrong, otherwise "
-                "the shapes clash. Keep the axis with length 1.",
+                "Your sum dropped the axis along which it ran, so it broadcasts along a different axis: with equal numbers of rows and columns the "
+                "result is wrong, otherwise NumPy raises an error. Keep this axis, with length 1.",
                 {"keepdims=True": ""},
             ),
             "dot_product_of_one_row": (
-                "Your weighted mean is a dot product, which `@` gives for a single row only. With more rows it is a matrix product: every row with every other, or "
-                "shapes that clash. Each row's weights meet that row's gradient only.",
+                "Your weighted mean is a matrix product with `@`, which is the dot product for a single row only. With several rows it combines every "
+                "row with every other row, or the shapes do not match. The weights of a row belong only to the gradient of the same row.",
                 {"mean = ...": "mean = weights @ grad_weights"},
             ),
             "handed_through": (
@@ -223,6 +223,21 @@ MISCONCEPTIONS = [
             "all_axes_transposed": (
                 "Your transpose also moves the batch axis, so it is right only without a batch. Exchange only the last two axes.",
                 {"np.swapaxes(weights, -2, -1)": "weights.T", "np.swapaxes(value, -2, -1)": "value.T", "np.swapaxes(grad_scores, -2, -1)": "grad_scores.T"},
+            ),
+            "weights_transpose_moves_the_batch": (
+                "In your gradient of the value, the transpose of the weights also moves the batch axis, so it is right only without a batch. Exchange only "
+                "the last two axes.",
+                {"np.swapaxes(weights, -2, -1)": "weights.T"},
+            ),
+            "value_transpose_moves_the_batch": (
+                "In your gradient of the weights, the transpose of the value also moves the batch axis, so it is right only without a batch. Exchange only "
+                "the last two axes.",
+                {"np.swapaxes(value, -2, -1)": "value.T"},
+            ),
+            "scores_transpose_moves_the_batch": (
+                "In your gradient of the key, the transpose of the scores' gradient also moves the batch axis, so it is right only without a batch. Exchange "
+                "only the last two axes.",
+                {"np.swapaxes(grad_scores, -2, -1)": "grad_scores.T"},
             ),
             "factors_not_exchanged": (
                 "You compute the gradient of the query with the query, and that of the key with the key. In a product each factor's gradient contains the "
