@@ -9,7 +9,7 @@ Everything that uses torch's experimental API for devices written in Python is i
 the practice GPU differ, CUDA is right: `tests/course/checks/test_practice.py` lists what was compared.
 """
 
-# mypy: disable-error-code="assignment, arg-type, attr-defined, misc, no-untyped-call, override"
+# mypy: disable-error-code="assignment, arg-type, attr-defined, call-arg, misc, no-untyped-call, override"
 
 from __future__ import annotations
 
@@ -46,15 +46,23 @@ INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
 WITH_NUMBERS = {"where", "fill", "fill_", "masked_fill", "masked_fill_", *INDEXING}
 # Operations that make a tensor on the device (those that torch would make empty and then resize, which a
 # wrapper cannot be, among them), and those that `torch.tensor` uses beneath `__torch_dispatch__`.
+ATEN = torch.ops.aten
 FACTORIES = (
-    *("empty.memory_format", "empty_strided", "arange", "arange.start", "arange.start_step"),
-    *("eye", "eye.m", "linspace", "logspace", "randperm", "randperm.generator"),
-    *("tril_indices", "triu_indices", "_copy_from", "_local_scalar_dense"),
+    *(ATEN.empty.memory_format, ATEN.empty_strided.default, ATEN.linspace.default),
+    *(ATEN.arange.default, ATEN.arange.start, ATEN.arange.start_step, ATEN.logspace.default),
+    *(ATEN.eye.default, ATEN.eye.m, ATEN.randperm.default, ATEN.randperm.generator),
+    *(ATEN.tril_indices.default, ATEN.triu_indices.default),
+    *(ATEN._copy_from.default, ATEN._local_scalar_dense.default),
 )
 # What autocast computes in half precision, and what in float32.
-NARROW = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "scaled_dot_product_attention")
-WIDE = ("softmax.int", "log_softmax.int", "layer_norm", "cross_entropy_loss", "nll_loss", "exp")
-
+NARROW = (
+    *(ATEN.linear.default, ATEN.matmul.default, ATEN.mm.default, ATEN.bmm.default),
+    *(ATEN.addmm.default, ATEN.baddbmm.default, ATEN.scaled_dot_product_attention.default),
+)
+WIDE = (
+    *(ATEN.softmax.int, ATEN.log_softmax.int, ATEN.layer_norm.default, ATEN.exp.default),
+    *(ATEN.cross_entropy_loss.default, ATEN.nll_loss.default),
+)
 
 # What was refused within a backward pass. On its way through autograd an exception would end the process,
 # because torch calls the device's guard, which is Python, while it is set. So `_Rules` raises it afterwards.
@@ -95,22 +103,10 @@ class Practice(Tensor):
 
     # --- What torch asks of a tensor in Python, and not of its operations
 
-    @property
-    def data(self) -> Any:
-        return Tensor.data.__get__(self)
-
-    @data.setter
-    def data(self, new: Practice) -> None:
-        Tensor.data.__set__(self, new)
-        self.values = new.values
-
     def numpy(self, *, force: bool = False) -> Any:
         if not force:
             raise TypeError(TO_NUMPY)
         return self.detach().cpu().numpy()
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError(TO_NUMPY)
 
     def tolist(self) -> Any:
         return self.detach().cpu().tolist()
@@ -129,17 +125,15 @@ class Practice(Tensor):
         text = f"{text[:-1]}, requires_grad=True)" if self.requires_grad else text
         return f"Parameter containing:\n{text}" if isinstance(self, nn.Parameter) else text
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if id(self) not in memo:
-            memo[id(self)] = _rebuilt(self.values.clone(), *self._made_of())
-        copy: Tensor = memo[id(self)]
-        return copy
+    def __deepcopy__(self, _: Any) -> Tensor:
+        return _rebuilt(self.values.clone(), *_made_of(self))
 
     def __reduce_ex__(self, _: Any) -> Any:
-        return _rebuilt, (self.values.clone(), *self._made_of())
+        return _rebuilt, (self.values.clone(), *_made_of(self))
 
-    def _made_of(self) -> tuple[bool, bool]:
-        return self.requires_grad, isinstance(self, nn.Parameter)
+
+def _made_of(tensor: Tensor) -> tuple[bool, bool]:
+    return tensor.requires_grad, isinstance(tensor, nn.Parameter)
 
 
 def _rebuilt(values: Tensor, requires_grad: bool, is_parameter: bool) -> Tensor:
@@ -244,24 +238,18 @@ def _cast(function: Any, narrow: bool, *args: Any, **kwargs: Any) -> Any:
 _GENERATOR = torch.Generator
 
 
-class _OnDevice(_GENERATOR):
-    """A generator of the CPU's numbers that says that it is on the device."""
+class _Generator(_GENERATOR):
+    """Stands for `torch.Generator`: one on the device is of the CPU's numbers, and says where it is."""
+
+    def __new__(cls, device: Any = "cpu") -> _Generator:
+        there = torch.device(device).type == NAME
+        made: _Generator = super().__new__(cls, "cpu" if there else device)
+        made.there = there
+        return made
 
     @property
     def device(self) -> torch.device:
-        return torch.device(DEVICE)
-
-
-class _Either(type):
-    def __call__(cls, device: Any = "cpu") -> Any:
-        return _OnDevice() if torch.device(device).type == NAME else _GENERATOR(device)
-
-    def __instancecheck__(cls, one: object) -> bool:
-        return isinstance(one, _GENERATOR)
-
-
-class _Generator(metaclass=_Either):
-    """Stands for `torch.Generator`."""
+        return torch.device(DEVICE) if self.there else super().device
 
 
 class _Rules(TorchFunctionMode):
@@ -278,9 +266,10 @@ class _Rules(TorchFunctionMode):
             return args[0].clone()
         if function == Tensor.data.__set__:
             old, new = args
-            if isinstance(new, Practice) and not isinstance(old, Practice):
-                made_of = old.requires_grad, isinstance(old, nn.Parameter)
-                return torch.utils.swap_tensors(old, _rebuilt(new.values, *made_of))
+            if isinstance(old, Practice):
+                old.values = new.values
+            elif isinstance(new, Practice):
+                return torch.utils.swap_tensors(old, _rebuilt(new.values, *_made_of(old)))
         result, failure = None, None
         try:
             result = function(*args, **kwargs)
@@ -348,18 +337,13 @@ def register() -> None:
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
     every, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    for name in FACTORIES:
-        aten.impl(name, functools.partial(_computed, _operation(name)), "PrivateUse1")
-    for name in NARROW + WIDE:
-        cast = functools.partial(_cast, _operation(name), name in NARROW)
-        aten.impl(name, cast, "AutocastPrivateUse1")
+    for make in FACTORIES:
+        aten.impl(make, functools.partial(_computed, make), "PrivateUse1")
+    for operation in NARROW + WIDE:
+        cast = functools.partial(_cast, operation, operation in NARROW)
+        aten.impl(operation, cast, "AutocastPrivateUse1")
     _LIBRARIES.extend([every, aten])
     torch.serialization.add_safe_globals([_rebuilt])
-
-
-def _operation(name: str) -> Any:
-    packet, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
 @contextmanager

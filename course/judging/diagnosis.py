@@ -190,7 +190,7 @@ class Search:
         failing = [check for check in mine if check.name in self._wrong[exercise]]
         passing = [check for check in mine if check not in failing]
         found = dict.fromkeys(itertools.chain.from_iterable(self.told.values()))
-        known = [*found, *(one for one in self._truth.misconceptions if one.definition == exercise)]
+        known = [*found, *(one for one in self._truth.candidates if one.definition == exercise)]
         whole = (yield from self._one(known, failing, passing)) or (
             yield from self._two(known, failing, passing)
         )

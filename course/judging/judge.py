@@ -77,7 +77,7 @@ class Judge:
         self.seed = seed
         self.device = device
         self._feedback = feedback
-        self._truth = truth_of(day, seed, device)
+        self._truth = truth_of(day, seed, device, after_cpu=unasked)
         self._unasked = unasked
         self.checks = [check for check in self._truth.outlines() if check.there or not unasked]
 

@@ -55,8 +55,8 @@ class Misconception:
     device: str = "cpu"
 
     def shows_on(self, device: str) -> bool:
-        """Whether it is looked for on a device: on the CPU a mistake about devices is none, and on the
-        practice GPU only these are."""
+        """Whether it shows on a device and is looked for there: on the CPU a mistake about devices is none,
+        and on the practice GPU, once the CPU has passed, only these are."""
         return device not in ("cpu", PRACTICE) or device == self.device
 
     def text(self, day: Day) -> str:

@@ -15,7 +15,7 @@ from course.curriculum import Day
 from course.judging.expected import Expected
 from course.judging.kept import Kept
 from course.judging.misconceptions import Misconception
-from course.judging.truth import Truth
+from course.judging.truth import Sighting, Truth
 
 PLACES = (
     "places/{}"  # the member with the device of each tensor that the reference returns in a check
@@ -30,8 +30,11 @@ class Placed(Truth):
     def __init__(
         self, day: Day, seed: int, misconceptions: list[Misconception], kept: Kept
     ) -> None:
-        super().__init__(day, seed, PRACTICE, misconceptions, kept)
-        self._on_cpu = Truth(day, seed, "cpu", [], kept)
+        there = [one for one in misconceptions if one.device == PRACTICE]
+        on_cpu = [one for one in misconceptions if one.device != PRACTICE]
+        super().__init__(day, seed, PRACTICE, there, kept)
+        self._on_cpu = Truth(day, seed, "cpu", on_cpu, kept)
+        self.candidates = [*there, *on_cpu]
 
     def outlines(self) -> list[Outline]:
         return self._on_cpu.outlines()
@@ -56,6 +59,26 @@ class Placed(Truth):
             right = self._on_cpu.right(check)
             self._right[check.name] = replace(right, seen=self.glance(check))
         return self._right[check.name]
+
+    def wrong(self, check: Outline, one: Misconception) -> Sighting:
+        if one.device == PRACTICE:
+            return super().wrong(check, one)
+        sighting = self._on_cpu.wrong(check, one)
+        places = {path: leaf.device for path, leaf in self.glance(check).observation.items()}
+        seen = sighting.expected.seen
+        there = {
+            path: replace(leaf, device=places.get(path, leaf.device and PRACTICE))
+            for path, leaf in seen.observation.items()
+        }
+        expected = replace(sighting.expected, seen=replace(seen, observation=there))
+        return replace(sighting, expected=expected)
+
+    def knows(self, check: Outline) -> bool:
+        return super().knows(check) and self._on_cpu.knows(check)
+
+    def keep(self) -> None:
+        self._on_cpu.keep()
+        super().keep()
 
     def _add_right(self, check: Outline, right: Expected) -> None:
         """The recording has what is seen on the CPU."""

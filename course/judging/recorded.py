@@ -28,8 +28,15 @@ class NotRecorded(ValueError):
     """Something was asked for that a recording cannot tell: another seed, another device."""
 
 
-def truth_of(day: Day, seed: int, device: str) -> Truth:
+def truth_of(day: Day, seed: int, device: str, after_cpu: bool = False) -> Truth:
     """What a day's observations are held against: its recording if there is one, else the reference.
+
+    Args:
+        day: the day.
+        seed: where the inputs come from.
+        device: where they lie.
+        after_cpu: whether all this is about passes on the CPU: then only mistakes about devices are
+            looked for on the practice GPU.
 
     Raises:
         NotRecorded: there is a recording, for another seed or device, or it is damaged.
@@ -37,7 +44,8 @@ def truth_of(day: Day, seed: int, device: str) -> Truth:
     if not editions.is_recorded(day):
         misconceptions = load_misconceptions(day, device)
         if device == PRACTICE:
-            return Placed(day, seed, misconceptions, kept_of(day, seed, "cpu"))
+            others = [] if after_cpu else load_misconceptions(day)
+            return Placed(day, seed, [*misconceptions, *others], kept_of(day, seed, "cpu"))
         return Truth(day, seed, device, misconceptions, kept_of(day, seed, device))
     if seed != SEED or device not in ("cpu", PRACTICE):
         raise NotRecorded(
@@ -50,7 +58,7 @@ def truth_of(day: Day, seed: int, device: str) -> Truth:
     misconceptions = [Misconception(**one) for one in told[0][0]["told"]]
     shown = [one for one in misconceptions if one.shows_on(device)]
     if device == PRACTICE:
-        return Placed(day, seed, shown, recording)
+        return Placed(day, seed, shown if after_cpu else misconceptions, recording)
     return Truth(day, seed, device, shown, recording)
 
 

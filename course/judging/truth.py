@@ -57,7 +57,7 @@ class Truth:
             misconceptions: the known wrong answers, in the order in which they are tried.
             kept: what was observed before.
         """
-        self.misconceptions = misconceptions
+        self.misconceptions = self.candidates = misconceptions
         self.loading = 0.0
         """Seconds of computing that reading what is at hand took: torch, the day's file, what is kept."""
         self._day = day

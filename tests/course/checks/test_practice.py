@@ -261,6 +261,8 @@ def test_generators(device):
     """A generator on the device knows where it is, and decides alone what is drawn."""
     generator = Box(device).generator()
     assert isinstance(generator, torch.Generator)
+    assert isinstance(torch.Generator(), torch.Generator)
+    assert torch.Generator().device.type == "cpu"
     assert generator.device.type == device
     first = torch.rand(4, device=device, generator=generator)
     torch.rand(3, device=device)

@@ -12,6 +12,7 @@ from course.checks.loading import CORE
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS
 from course.desk.verdicts import verdict
+from course.desk.watching import Watch
 from course.judging.comparison import is_same
 from course.judging.judge import Judge
 from course.judging.kept import Kept
@@ -20,6 +21,7 @@ from course.judging.placed import Placed
 from course.judging.recorded import record
 from course.judging.results import RUNNING
 from course.references.changed import reference_module
+from course.terminal import display
 from course.terminal.display import MARKS
 from course.workers.checking import checking_first
 from course.workers.pool import Pool
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 DAY = DAYS[22]  # GPT
+RUNS = "CPU passed, device check running"
 MADE_THERE, MADE_ON_CPU = "size(1), device=tokens.device)", "size(1))"
 
 
@@ -43,12 +46,12 @@ def pool():
 def check(tmp_path, pool):
     """Check an answer to day 23: the solution with something replaced."""
 
-    def check(find="", put=""):
+    def check(find="", put="", device="cpu"):
         source = read_answer(DAY.solution)
         assert find in source
         answer = tmp_path / f"{DAY.stem}.py"
         answer.write_text(source.replace(find, put), encoding="utf-8")
-        return exhaust(checking_first(Judge(DAY), tmp_path, pool))
+        return exhaust(checking_first(Judge(DAY, device=device), tmp_path, pool))
 
     return check
 
@@ -94,6 +97,13 @@ def test_a_mistake_about_devices(check):
     assert f"The CPU tensor was made in line {made}: positions = torch.arange" in wrong.message
 
 
+def test_other_mistakes_are_named_there(check):
+    """Where all checks run on the practice GPU, a mistake that also shows on the CPU has its name."""
+    find, put = "F.linear(x, self.embed.weight)", "F.linear(x, self.embed.weight.detach())"
+    result = check(find, put, PRACTICE).look()
+    assert "head_detached" in {one.misconception for one in there(result)}
+
+
 def test_what_fails_on_the_cpu_is_not_run_there(check):
     """It counts as wrong there, too, and says the same; what passes is run."""
     checked = check("self.embed(tokens) +", "2 * self.embed(tokens) +")
@@ -125,6 +135,26 @@ def test_commands(project, find, put, code):
     shown = project.course("check", "23").stdout
     assert "CPU passed, device check running" in shown
     assert shown.index("device check running") < shown.index("On the practice GPU")
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_the_order_on_the_screen(tmp_path, pool, is_terminal):
+    """`course watch` shows the verdict, that the device check is running, and then what came of it."""
+    (tmp_path / f"{DAY.stem}.py").write_text(read_answer(DAY.solution), encoding="utf-8")
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=is_terminal, width=100, theme=display.THEME)
+    watch = Watch(DAY, tmp_path, console, as_json=False, seed=0)
+    steps = watch._work(Judge(DAY), pool)
+    while "Watching" not in screen.getvalue():
+        next(steps)
+    first = screen.getvalue()
+    assert "Passed" not in first and "On the practice GPU" not in first
+    assert first.index("checks pass") < first.index(RUNS) < first.index("Watching")
+    done = "Passed: n goes on" if is_terminal else "On the practice GPU 2 of 2 checks pass."
+    while done not in screen.getvalue():
+        next(steps)
+    steps.close()
+    assert RUNS not in screen.getvalue().removeprefix(first)
 
 
 def test_the_command_that_draws_the_inputs(project):

@@ -227,6 +227,13 @@ MISCONCEPTIONS = [
                 "You note on the CPU which sequences are finished, and ask the tokens, which may be on a GPU. Make the notes with `device=src.device`.",
                 {"torch.zeros(_, dtype=torch.bool, device=src.device)": "torch.zeros(_, dtype=torch.bool)"},
             ),
+            "finished_on_the_cpu_chooses": (
+                "You note on the CPU which sequences are finished, and choose by it between tokens that may be on a GPU. Make the notes with `device=src.device`.",
+                {
+                    "torch.zeros(_, dtype=torch.bool, device=src.device)": "torch.zeros(_, dtype=torch.bool)",
+                    "following.masked_fill(finished, 0)": "torch.where(finished, 0, following)",
+                },
+            ),
             "mask_stays_on_the_cpu": (
                 "`subsequent_mask` makes its mask on the CPU. Move it to where the source is before the model sees it: `.to(src.device)`.",
                 {"_.to(src.device)": "_"},

@@ -469,6 +469,12 @@ MISCONCEPTIONS = [
                 "You bring the probabilities to the CPU to draw from them. `torch.multinomial` draws on any device, and a generator on a GPU draws there alone.",
                 {"torch.multinomial(rows, 1, generator=generator)": "torch.multinomial(rows.cpu(), 1, generator=generator)"},
             ),
+            "noise_made_on_the_cpu": (
+                "You draw the noise on the CPU, and the probabilities may be on a GPU. Make it where they are: `torch.empty_like` does, and a generator is there too.",
+                {
+                    "torch.multinomial(rows, 1, generator=generator)": "(rows / torch.empty(rows.shape, dtype=wide).exponential_(generator=generator)).argmax(dim=-1)",
+                },
+            ),
         },
     ),
     *on_devices(

@@ -251,7 +251,11 @@ MISCONCEPTIONS = [
         {
             "room_stays_on_the_cpu": (
                 "Your cache stays on the CPU, where it was allocated: writing into it copies each chunk there, and attention gets keys that are not where its queries are. Allocate on the device of the first chunk.",
-                {"torch.empty_like(room, dtype=chunk.dtype, device=chunk.device)": "torch.empty_like(room, dtype=chunk.dtype)"},
+                {
+                    "(room.dtype, room.device) == (chunk.dtype, chunk.device)": "room.dtype == chunk.dtype",
+                    "torch.empty_like(room, dtype=chunk.dtype, device=chunk.device)": "torch.empty_like(room, dtype=chunk.dtype)",
+                    "(chunk.dtype, chunk.device) != (held.dtype, held.device)": "chunk.dtype != held.dtype",
+                },
             ),
         },
     ),

@@ -392,6 +392,10 @@ MISCONCEPTIONS = [
                 "You count the tokens of each expert in a tensor on the CPU, and the choices may be on a GPU. `bincount` counts where they are.",
                 {"experts.flatten().bincount(minlength=n_experts)": "torch.zeros(n_experts).index_add(0, experts.flatten(), torch.ones(experts.numel()))"},
             ),
+            "choices_index_a_tensor_on_the_cpu": (
+                "You index a tensor on the CPU by the choices, which may be on a GPU. Make it where they are: with `device=probs.device`, or by `F.one_hot`.",
+                {"experts.flatten().bincount(minlength=n_experts)": "torch.eye(n_experts)[experts.flatten()].sum(dim=0)"},
+            ),
         },
     ),
     *on_devices(
