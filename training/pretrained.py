@@ -22,6 +22,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from training import wheels
 from training.devices import pick
 from training.downloads import File, find
 from training.errors import Refused
@@ -37,6 +38,7 @@ CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors
 INDEX = f"{WEIGHTS}.index.json"
 ENDS, TOKENIZER_CONFIG = "generation_config.json", "tokenizer_config.json"  # may be missing
 
+SMOLLM2 = "smollm2-135m"  # from the package index: where there is no hub, there may be one
 HUB = "https://huggingface.co"
 SHORT = {
     name: f"openai-community/{name}" for name in ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
@@ -132,7 +134,8 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
     """The folder or file of a model: the one that was named, or that of a published model, fetched once.
 
     Args:
-        asked: a folder, a file of GGUF, or a name on the hub, such as `gpt2` or `owner/model`.
+        asked: a folder, a file of GGUF, or a name on the hub, such as `gpt2` or `owner/model`, or
+            `smollm2-135m`.
         data_dir: where the files are looked for, and fetched to, instead of the cache.
         console: where fetching is shown.
 
@@ -142,10 +145,13 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
     """
     if Path(asked).is_dir() or Path(asked).is_file():
         return Path(asked)
+    if asked == SMOLLM2:
+        return wheels.unpacked(wheels.SMOLLM2, data_dir, console)
     name = SHORT.get(asked, asked)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) or ".." in name:
+        known = ", ".join([SMOLLM2, *SHORT])
         raise Refused(
-            f"There is no folder or file {asked}, and a published model is one of {', '.join(SHORT)}, or "
+            f"There is no folder or file {asked}, and a published model is one of {known}, or "
             "owner/model as on huggingface.co"
         )
 

@@ -285,7 +285,7 @@ def test_a_shard_that_lacks_what_its_index_says_is_named(tmp_path):
         (["run", "--pretrained", "gpt2"], "takes one model: RUN, FILE, or --pretrained"),
         (
             ["--pretrained", "nothing"],
-            "no folder or file nothing, and a published model is one of gpt2,",
+            "no folder or file nothing, and a published model is one of smollm2-135m, gpt2,",
         ),
         (["--pretrained", "../up/down"], "no folder or file ../up/down"),
     ],
