@@ -33,7 +33,7 @@ COMMANDS = {  # and where they are, in the order of the help
     "explore": "explorer.command",
     "study": "laboratory.command",
     "grade": "course.grading.command",
-    **{"train": TRAINING, "translate": TRAINING, "generate": TRAINING},
+    **{"train": TRAINING, "translate": TRAINING, "generate": TRAINING, "chat": TRAINING},
     **{"evaluate": TRAINING, "attention": TRAINING, "compare": TRAINING},
     **{"quantize": TRAINING, "export": TRAINING},
 }

@@ -1,4 +1,4 @@
-"""`train`, and what is done with what it has made: `translate`, `generate`, `evaluate`, `attention`,
+"""`train`, and what is done with what it has made: `translate`, `generate`, `chat`, `evaluate`, `attention`,
 `compare`, `quantize`, `export`."""
 
 from __future__ import annotations
@@ -28,6 +28,16 @@ DataDir = Annotated[
         file_okay=False,
         metavar="DIR",
         help="Where the data's files lie, if not in the cache; a run remembers it.",
+    ),
+]
+Answers = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        metavar="DIR",
+        help="With --pretrained: compute it by your own parts, what this folder defines of days 23 to 32. "
+        "The reference stands in for the others.",
     ),
 ]
 Beam = Annotated[
@@ -161,6 +171,7 @@ def generate(
         typer.Option(min=0, max=1, help="Draw from the likeliest that have p together."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
+    answers: Answers = None,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
@@ -171,16 +182,53 @@ def generate(
         from training.generating import Drawing
 
         drawing = Drawing(temperature, top_k, top_p, seed)
+        if answers and not pretrained:
+            raise Refused("--answers is for --pretrained: a run was trained on its own parts")
         if run and not pretrained:
             using.generate(program, run, prompt, tokens, drawing, device)
         elif pretrained and not run:
             using.generate_pretrained(
-                program, pretrained, prompt, tokens, drawing, device, data_dir
+                program, pretrained, prompt, tokens, drawing, device, data_dir, answers
             )
         else:
             raise Refused(
                 "course generate takes one model: RUN, FILE, or --pretrained DIR|FILE|NAME"
             )
+
+
+def chat(
+    context: typer.Context,
+    pretrained: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR|FILE|NAME",
+            help="The model: a folder, a file of GGUF, or a name such as smollm2-135m, which is fetched "
+            "once. It needs a chat template.",
+        ),
+    ],
+    answers: Answers = None,
+    system: Annotated[
+        str | None, typer.Option(help="What the model is told before the conversation.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a reply.")] = 512,
+    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest.")] = 0.6,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k likeliest.")] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Draw from the likeliest that have p together."),
+    ] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+) -> None:
+    """Talk with a published model. Ctrl-C stops a reply, Ctrl-D ends."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import using  # torch takes a second to import
+        from training.generating import Drawing
+
+        drawing = Drawing(temperature, top_k, top_p, seed)
+        using.chat(program, pretrained, tokens, drawing, device, data_dir, answers, system)
 
 
 def evaluate(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
-from training.decoding import Ask
 from training.errors import Refused
 from variants.sampling import sample
 
@@ -44,6 +44,83 @@ class Drawing:
             raise Refused(f"top-p must be above 0 and at most 1, not {self.top_p}")
 
 
+Ask = Callable[[Tensor], Tensor]
+"""Asked with an ever longer text `(B, t)`, it gives scores `(B, T, V)`, the last row those of the next
+token."""
+
+Choose = Callable[[list[int]], int]
+"""Chooses the token that follows some; it is asked with an ever longer text."""
+
+
+class Sample(Protocol):
+    """Draws a token from each row of logits, as `variants.sampling.sample` does."""
+
+    def __call__(
+        self,
+        logits: Tensor,
+        temperature: float = ...,
+        top_k: int | None = ...,
+        top_p: float | None = ...,
+        generator: torch.Generator | None = ...,
+    ) -> Tensor:
+        """Token ids."""
+
+
+def choosing(
+    ask: Ask,
+    drawing: Drawing,
+    *,
+    context: int,
+    device: torch.device,
+    sampler: Sample = sample,
+) -> Choose:
+    """How a model chooses tokens.
+
+    Args:
+        ask: the model, which is given the last `context` tokens at most.
+        drawing: how each is chosen.
+        context: the most tokens that the model can read.
+        device: where the model is.
+        sampler: draws from logits.
+    """
+    generator = torch.Generator().manual_seed(drawing.seed)
+    how = drawing.temperature, drawing.top_k, drawing.top_p
+
+    def choose(ids: list[int]) -> int:
+        seen = torch.tensor([ids[-context:]], device=device)
+        with torch.no_grad():
+            logits = ask(seen)[:, -1].cpu()  # (1, V), drawn from alike on all devices
+            return int(sampler(logits, *how, generator))
+
+    return choose
+
+
+def pieces(
+    choose: Choose, words: Words, ids: list[int], tokens: int, ends: Collection[int] = ()
+) -> Iterator[str]:
+    """Pieces of what follows some tokens, as they come.
+
+    Args:
+        choose: the model.
+        words: its vocabulary.
+        ids: the tokens to continue; those that follow are appended.
+        tokens: the most tokens to add.
+        ends: tokens with which a text ends; they are not shown.
+    """
+    text = words.decode(ids)
+    told = len(text)
+    for _ in range(tokens):
+        following = choose(ids)
+        if following in ends:
+            break
+        ids.append(following)
+        text = words.decode(ids)
+        if not text.endswith("\ufffd"):  # a character of several bytes may not be whole yet
+            yield text[told:]
+            told = len(text)
+    yield text[told:]
+
+
 def going_on(
     ask: Ask,
     words: Words,
@@ -73,20 +150,6 @@ def going_on(
     ids = words.encode(prompt)
     if not ids:
         raise Refused("The prompt is empty: there is nothing to go on with")
-    generator = torch.Generator().manual_seed(drawing.seed)
-    how = drawing.temperature, drawing.top_k, drawing.top_p
-    text = words.decode(ids)
-    told = len(text)
-    for _ in range(tokens):
-        seen = torch.tensor([ids[-context:]], device=device)
-        with torch.no_grad():
-            logits = ask(seen)[:, -1].cpu()  # (1, V), drawn from alike on all devices
-        following = int(sample(logits, *how, generator))
-        if following in ends:
-            break
-        ids.append(following)
-        text = words.decode(ids)
-        if not text.endswith("\ufffd"):  # a character of several bytes may not be whole yet
-            yield text[told:]
-            told = len(text)
-    yield text[told:]
+    yield from pieces(
+        choosing(ask, drawing, context=context, device=device), words, ids, tokens, ends
+    )

@@ -184,6 +184,7 @@ def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
         "a byte each",
         "ONNX",
         "It speaks",
+        "course chat --pretrained smollm2-135m --answers",
         "7 green",
     )
     places = [done.output.index(station) for station in stations]
