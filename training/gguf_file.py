@@ -19,6 +19,7 @@ from torch import Tensor
 
 from training.errors import Refused
 from training.gguf_tokenizer import tokenizer_of
+from training.pointers import refuse_a_pointer
 from variants.llama import LLaMAConfig
 from variants.rope_scaling import linear_divisors
 
@@ -68,6 +69,7 @@ def read(path: Path) -> LlamaFile:
     Raises:
         Refused: no GGUF, damaged or truncated, or a model that our class does not compute.
     """
+    refuse_a_pointer(path)
     try:
         with path.open("rb") as handle:
             if handle.read(len(MAGIC)) != MAGIC:

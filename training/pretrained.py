@@ -28,18 +28,21 @@ from training.downloads import File, find
 from training.errors import Refused, TooLong
 from training.generating import Ask, Choose, Drawing, Sample, choosing, pieces
 from training.model import Model, put_in_place
+from training.pointers import POINTER, refuse_a_pointer
 from training.templates import Message, rendered
 from variants import hugging_face
 from variants.gpt import GPTConfig
 from variants.kv_cache import CachedGPT, Reader
 from variants.llama import LLaMA, LLaMAConfig
-from variants.rope_scaling import stretch
+from variants.rope_scaling import linear_divisors, llama3_divisors, stretch
 from variants.sampling import sample
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
 ENDS, TOKENIZER_CONFIG = "generation_config.json", "tokenizer_config.json"  # may be missing
 TEMPLATE = "chat_template.jinja"  # likewise
+ADAPTER = "adapter_config.json"
+SLOW_TOKENIZERS = ("tokenizer.model", "spiece.model", "vocab.json", "merges.txt")
 LEAST_REPLY = 64  # tokens that a reply must have room for
 
 SMOLLM2 = "smollm2-135m"  # from the package index: where there is no hub, there may be one
@@ -47,9 +50,6 @@ HUB = "https://huggingface.co"
 SHORT = {
     name: f"openai-community/{name}" for name in ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 }
-POINTER = re.compile(
-    r"oid sha256:([0-9a-f]{64})$", re.MULTILINE
-)  # in what git keeps of a large file
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,7 @@ class Pretrained:
 
     @classmethod
     def _from_folder(cls, folder: Path, device: str, classes: Classes) -> Pretrained:
+        _refuse_what_is_no_whole_model(folder)
         config = _json(folder / CONFIG)
         tokenizer = _tokenizer(folder / TOKENIZER)
         model = _model(folder, config, classes)
@@ -293,7 +294,7 @@ def kind_of(path: Path) -> str:
     if kind not in KINDS:
         raise Refused(
             f"{path / CONFIG} is of a model of type {kind!r}: there are classes for "
-            f"{' and '.join(KINDS)}"
+            f"{', '.join(KINDS)}"
         )
     return kind
 
@@ -338,22 +339,54 @@ def _llama(config: Mapping[str, Any]) -> LLaMAConfig:
     )
 
 
-def _base(config: Mapping[str, Any]) -> float:
-    """The base of the angles. Those of long contexts are often stretched, which ours are not."""
+def _mistral(config: Mapping[str, Any]) -> LLaMAConfig:
+    """A Mistral attends to a window of the text: where that holds the entire context, it is a LLaMA."""
+    context, window = _size(config, "max_position_embeddings"), config.get("sliding_window")
+    if window is not None and _size(config, "sliding_window") < context:
+        raise Refused(
+            f"{CONFIG} has a sliding_window of {window} tokens, and a context of {context}: our class "
+            "attends to all tokens before one"
+        )
+    return _llama(config)
+
+
+def _rope(config: Mapping[str, Any]) -> dict[str, Any]:
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(rope, dict):
         raise Refused(f"{CONFIG} has no table of rope parameters, but {rope!r}")
+    return rope
+
+
+def _base(config: Mapping[str, Any]) -> float:
+    """The base of the angles."""
+    return _number({"rope_theta": 10000.0} | dict(config) | _rope(config), "rope_theta")
+
+
+def _divisors(config: Mapping[str, Any]) -> Tensor | None:
+    """What the angles are divided by, where they are stretched for longer texts."""
+    rope = _rope(config)
     kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind != "default":
-        raise Refused(
-            f"{CONFIG} has rope_type {kind!r}: ours turns by the plain angles of day 29 alone"
-        )
-    return _number({"rope_theta": 10000.0} | dict(config) | rope, "rope_theta")
+    head_dim = _size(config, "hidden_size") // _size(config, "num_attention_heads")
+    if kind == "default":
+        return None
+    if kind == "linear":
+        return linear_divisors(head_dim, _number(rope, "factor"))
+    if kind == "llama3":
+        low, high = _number(rope, "low_freq_factor"), _number(rope, "high_freq_factor")
+        if not low < high:
+            raise Refused(
+                f"{CONFIG} must have low_freq_factor < high_freq_factor, got {low}, {high}"
+            )
+        original = _size(rope, "original_max_position_embeddings")
+        factor = _number(rope, "factor")
+        return llama3_divisors(head_dim, _base(config), factor, low, high, original)
+    raise Refused(f"{CONFIG} has rope_type {kind!r}: our class computes default, linear and llama3")
 
 
 KINDS = {
     "gpt2": _Kind(_gpt2, lambda classes: classes.gpt2, hugging_face.gpt2),
     "llama": _Kind(_llama, lambda classes: classes.llama, hugging_face.llama),
+    "mistral": _Kind(_mistral, lambda classes: classes.llama, hugging_face.llama),
 }
 
 
@@ -391,6 +424,8 @@ def _model(folder: Path, config: Mapping[str, Any], classes: Classes) -> Model:
     except ValueError as error:
         raise Refused(f"{folder} is no {config['model_type']}: {error}") from error
     put_in_place(model, weights)
+    if kind.config is not _gpt2 and (divisors := _divisors(config)) is not None:
+        stretch(model, divisors)
     return model
 
 
@@ -400,6 +435,29 @@ def _with_its_head(published: dict[str, Tensor], config: Mapping[str, Any]) -> d
     if not tied and "lm_head.weight" not in published:
         raise ValueError("there is no lm_head.weight, and tie_word_embeddings is false")
     return published
+
+
+def _refuse_what_is_no_whole_model(folder: Path) -> None:
+    """Before a file that is missing is named: what else the folder may be.
+
+    Raises:
+        Refused: an adapter, a tokenizer that needs converting, or pointers in place of files.
+    """
+    if (folder / ADAPTER).exists() and not (folder / CONFIG).exists():
+        base = _json(folder / ADAPTER).get("base_model_name_or_path")
+        raise Refused(
+            f"{folder} holds a LoRA adapter: low-rank changes to the weights of {base!r}, and no model. "
+            "Merge it first: `PeftModel.from_pretrained(model, DIR).merge_and_unload()` of peft, "
+            "and `save_pretrained`"
+        )
+    slow = [name for name in SLOW_TOKENIZERS if (folder / name).exists()]
+    if slow and (folder / CONFIG).exists() and not (folder / TOKENIZER).exists():
+        raise Refused(
+            f"{folder} has {slow[0]} and no {TOKENIZER}. Convert it once: "
+            "`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes the latter"
+        )
+    for path in [folder / TOKENIZER, *sorted(folder.glob("*.safetensors"))]:
+        refuse_a_pointer(path)
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
