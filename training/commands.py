@@ -319,12 +319,26 @@ def quantize(
 def export(
     context: typer.Context,
     run: RunFolder,
-    onnx: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, ending in .onnx.")],
+    onnx: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write, ending in .onnx.")
+    ] = None,
+    hugging_face: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A new folder: a GPT or a LLaMA as transformers loads it."
+        ),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a trained language model as ONNX, which runs without PyTorch, and measure what comes of it."""
+    """Write a trained language model as ONNX, which runs without PyTorch, and measure what comes of it; or
+    as a folder that transformers loads."""
     program: Program = context.obj
     with program.refusals():
         from training import shipping  # torch takes a second to import
 
-        shipping.export(program, run, onnx, data_dir)
+        if (onnx is None) == (hugging_face is None):
+            raise Refused("course export takes exactly one of --onnx FILE and --hugging-face DIR")
+        if onnx is not None:
+            shipping.export(program, run, onnx, data_dir)
+        elif hugging_face is not None:
+            shipping.export_folder(program, run, hugging_face)

@@ -195,7 +195,12 @@ class Pretrained:
         Raises:
             Refused: a token that the model has no embedding of; tokenizers may know more than they need.
         """
-        return self._known(self.tokenizer.encode(text).ids)
+        try:
+            return self._known(self.tokenizer.encode(text).ids)
+        except Refused:
+            raise
+        except Exception as error:  # it raises nothing narrower
+            raise Refused(f"The tokenizer cannot encode the prompt: {error}") from error
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         room = self.model.config.vocab

@@ -184,8 +184,8 @@ def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
         "a byte each",
         "ONNX",
         "It speaks",
-        "course chat --pretrained smollm2-135m --answers",
         "7 green",
+        "course chat --pretrained smollm2-135m --answers",
     )
     places = [done.output.index(station) for station in stations]
     assert places == sorted(places)
