@@ -58,7 +58,7 @@ def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | Non
     Raises:
         Refused: it cannot be had; its text says why, and what helps.
     """
-    target = (data_dir or _cache()) / file.name
+    target = (data_dir or cache()) / file.name
     try:
         if found := _at_hand(file, data_dir, target):
             return found
@@ -77,7 +77,8 @@ def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | Non
     return target
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The folder in which files are kept."""
     own = os.environ.get("COURSE_CACHE")
     return Path(own) if own else platformdirs.user_cache_path("transformers-from-scratch-course")
 
