@@ -40,6 +40,15 @@ Answers = Annotated[
         "The reference stands in for the others.",
     ),
 ]
+MinP = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=1, help="Draw no token with less than this share of the likeliest's p."
+    ),
+]
+Penalty = Annotated[
+    float, typer.Option("--repetition-penalty", help="Above 1: what the text has already is rarer.")
+]
 Beam = Annotated[
     int | None,
     typer.Option(min=1, max=64, help="Hypotheses side by side; 1 is greedy. 4 for translation."),
@@ -170,6 +179,12 @@ def generate(
         float | None,
         typer.Option(min=0, max=1, help="Draw from the likeliest that have p together."),
     ] = None,
+    min_p: MinP = None,
+    repetition_penalty: Penalty = 1.0,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="End before this text; may be used several times."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
     answers: Answers = None,
     device: Device = "auto",
@@ -181,14 +196,16 @@ def generate(
         from training import using  # torch takes a second to import
         from training.generating import Drawing
 
-        drawing = Drawing(temperature, top_k, top_p, seed)
+        drawing = Drawing(temperature, top_k, top_p, seed, min_p, repetition_penalty)
+        if stop and not all(stop):
+            raise Refused("--stop takes a text, and not an empty one")
         if answers and not pretrained:
             raise Refused("--answers is for --pretrained: a run was trained on its own parts")
         if run and not pretrained:
-            using.generate(program, run, prompt, tokens, drawing, device)
+            using.generate(program, run, prompt, tokens, drawing, device, stop or ())
         elif pretrained and not run:
             using.generate_pretrained(
-                program, pretrained, prompt, tokens, drawing, device, data_dir, answers
+                program, pretrained, prompt, tokens, drawing, device, data_dir, answers, stop or ()
             )
         else:
             raise Refused(
@@ -217,6 +234,8 @@ def chat(
         float | None,
         typer.Option(min=0, max=1, help="Draw from the likeliest that have p together."),
     ] = 0.9,
+    min_p: MinP = None,
+    repetition_penalty: Penalty = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
     device: Device = "auto",
     data_dir: DataDir = None,
@@ -227,7 +246,7 @@ def chat(
         from training import using  # torch takes a second to import
         from training.generating import Drawing
 
-        drawing = Drawing(temperature, top_k, top_p, seed)
+        drawing = Drawing(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         using.chat(program, pretrained, tokens, drawing, device, data_dir, answers, system)
 
 

@@ -28,6 +28,14 @@ class Words(Protocol):
 class Drawing:
     """How the next token is chosen.
 
+    Attributes:
+        temperature, top_k, top_p: as for `variants.sampling.distribution`.
+        seed: where the draws come from.
+        min_p: tokens with less than this share of the likeliest token's probability are not drawn
+            (Nguyen et al. 2024, *Turning Up the Heat: Min-p Sampling*).
+        repetition_penalty: what the scores of tokens that the text has already are divided by, or, where
+            they are negative, multiplied by (Keskar et al. 2019, *CTRL*, §4.1). 1 changes nothing.
+
     Raises:
         Refused: a way of drawing that there is not.
     """
@@ -36,12 +44,20 @@ class Drawing:
     top_k: int | None = None
     top_p: float | None = None
     seed: int = 0
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise Refused(f"temperature must be a number of at least 0, not {self.temperature}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise Refused(f"top-p must be above 0 and at most 1, not {self.top_p}")
+        if self.min_p is not None and not 0 <= self.min_p <= 1:
+            raise Refused(f"min-p must be at least 0 and at most 1, not {self.min_p}")
+        if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
+            raise Refused(
+                f"repetition-penalty must be a number above 0, not {self.repetition_penalty}"
+            )
 
 
 Ask = Callable[[Tensor], Tensor]
@@ -90,9 +106,45 @@ def choosing(
         seen = torch.tensor([ids[-context:]], device=device)
         with torch.no_grad():
             logits = ask(seen)[:, -1].cpu()  # (1, V), drawn from alike on all devices
-            return int(sampler(logits, *how, generator))
+            return int(sampler(adjusted(logits, ids, drawing), *how, generator))
 
     return choose
+
+
+def adjusted(logits: Tensor, ids: list[int], drawing: Drawing) -> Tensor:
+    """Scores `(1, V)` after the repetition penalty and min-p, which are applied before top-k and top-p."""
+    if drawing.repetition_penalty != 1:
+        seen = torch.tensor([sorted(set(ids))])  # (1, distinct tokens)
+        scores = logits.gather(1, seen)
+        penalty = drawing.repetition_penalty
+        scores = torch.where(scores > 0, scores / penalty, scores * penalty)
+        logits = logits.scatter(1, seen, scores)
+    if drawing.min_p and drawing.temperature > 0:
+        below = drawing.temperature * math.log(drawing.min_p)  # of the best score, in scores
+        least = logits.amax(dim=-1, keepdim=True) + below
+        logits = logits.masked_fill(logits < least, -math.inf)
+    return logits
+
+
+def until(found: Iterator[str], stops: Collection[str]) -> Iterator[str]:
+    """Pieces of a text up to the first of some stops, which is not given."""
+    waiting = ""
+    for piece in found:
+        waiting += piece
+        places = [place for stop in stops if (place := waiting.find(stop)) >= 0]
+        if places:
+            yield waiting[: min(places)]
+            return
+        held = max((_begun(waiting, stop) for stop in stops), default=0)
+        yield waiting[: len(waiting) - held]
+        waiting = waiting[len(waiting) - held :]
+    yield waiting
+
+
+def _begun(text: str, stop: str) -> int:
+    """How many characters at the end of a text may be the beginning of a stop."""
+    lengths = range(min(len(text), len(stop) - 1), 0, -1)
+    return next((length for length in lengths if text.endswith(stop[:length])), 0)
 
 
 def pieces(

@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from training import measuring, tasks
 from training.chatting import HELP, PROMPT, Chat, converse
 from training.corpora import read_text
 from training.errors import Refused
-from training.generating import Drawing
+from training.generating import Drawing, until
 from training.inference import Model
 from training.pretrained import Pretrained, folder_of
 from training.program import Program
@@ -47,7 +47,13 @@ def translate(program: Program, run: Path, text: str, beam: int | None, device: 
 
 
 def generate(
-    program: Program, run: Path, prompt: str, tokens: int, drawing: Drawing, device: str
+    program: Program,
+    run: Path,
+    prompt: str,
+    tokens: int,
+    drawing: Drawing,
+    device: str,
+    stops: Collection[str] = (),
 ) -> None:
     """Print a text, and how a trained model goes on with it, as it comes.
 
@@ -55,7 +61,7 @@ def generate(
         Refused: no model, or a text that it cannot go on with.
     """
     model = Model.load(run, device, program.workshop)
-    _print_as_it_comes(prompt, model.generate(prompt, tokens, drawing))
+    _print_as_it_comes(prompt, until(model.generate(prompt, tokens, drawing), stops))
 
 
 def generate_pretrained(
@@ -67,6 +73,7 @@ def generate_pretrained(
     device: str,
     data_dir: Path | None,
     answers: Path | None = None,
+    stops: Collection[str] = (),
 ) -> None:
     """Print a text, and how a published model goes on with it, as it comes.
 
@@ -74,7 +81,7 @@ def generate_pretrained(
         Refused: a model that cannot be had or read, or an empty prompt.
     """
     with speaking(program, asked, answers, device, data_dir) as speaker:
-        _print_as_it_comes(prompt, speaker.generate(prompt, tokens, drawing))
+        _print_as_it_comes(prompt, until(speaker.generate(prompt, tokens, drawing), stops))
 
 
 def chat(
