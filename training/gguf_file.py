@@ -238,7 +238,8 @@ def in_halves(weight: Tensor, heads: int, name: str = "the matrix") -> Tensor:
     """
     if weight.dim() != 2 or len(weight) % (2 * heads):
         raise Refused(f"{name} must have an even number of rows for each of {heads} heads")
-    return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+    pairs = weight.view(heads, len(weight) // heads // 2, 2, weight.size(1))
+    return pairs.transpose(1, 2).reshape(weight.shape)
 
 
 def _dequantized(one: gguf.ReaderTensor) -> Tensor:
