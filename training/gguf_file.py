@@ -5,7 +5,9 @@ The file is data: nothing in it runs. Its weights are read row by row into float
 
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +86,7 @@ def read(path: Path) -> LlamaFile:
     except Exception as error:  # the library checks little, and raises whatever comes of it
         raise Refused(f"{path} is damaged or truncated: {error}") from error
     try:
-        return _llama(reader.tensors, _Facts(facts))
+        return _llama(reader, _Facts(facts))
     except (Refused, ValueError) as error:
         raise Refused(f"{path}: {error}") from error
 
@@ -119,7 +121,8 @@ class _Facts:
         return value
 
 
-def _llama(tensors: list[gguf.ReaderTensor], facts: _Facts) -> LlamaFile:
+def _llama(reader: gguf.GGUFReader, facts: _Facts) -> LlamaFile:
+    tensors = reader.tensors
     architecture = facts.text("general.architecture")
     if architecture != "llama":
         raise Refused(
@@ -142,7 +145,7 @@ def _llama(tensors: list[gguf.ReaderTensor], facts: _Facts) -> LlamaFile:
     tokenizer = tokenizer_of(facts.get)
     return LlamaFile(
         config,
-        _weights(tensors, config),
+        _weights(reader, config),
         _divisors(tensors, facts, config.d_model // config.n_heads),
         tokenizer,
         _ends(facts),
@@ -204,10 +207,10 @@ def _ends(facts: _Facts) -> frozenset[int]:
 # --- Weights --------------------------------------------------------------------------------------
 
 
-def _weights(tensors: list[gguf.ReaderTensor], config: LLaMAConfig) -> dict[str, Tensor]:
+def _weights(reader: gguf.GGUFReader, config: LLaMAConfig) -> dict[str, Tensor]:
     """The weights by our names. A head that is missing is the embedding."""
     weights: dict[str, Tensor] = {}
-    for one in tensors:
+    for one in reader.tensors:
         if one.name == FACTORS:
             continue
         name = _our_name(one.name)
@@ -216,8 +219,15 @@ def _weights(tensors: list[gguf.ReaderTensor], config: LLaMAConfig) -> dict[str,
             heads = config.n_heads if name.endswith("w_q.weight") else config.n_kv_heads
             weight = in_halves(weight, heads, one.name)
         weights[name] = weight
+        _let_go(reader)
     weights.setdefault("head.weight", weights["embed.weight"])
     return weights
+
+
+def _let_go(reader: gguf.GGUFReader) -> None:
+    """Give the pages of the file that were read back to the system, where it takes advice."""
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        reader.data._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def _our_name(name: str) -> str:
