@@ -37,7 +37,7 @@ COMMANDS = {  # (panel of the help, module), in the order of the help
     **dict.fromkeys(("check", "watch", "hint", "lesson", "solution", "reset"), (LEARN, DESK)),
     "explore": (LEARN, "explorer.command"),
     **dict.fromkeys(("assemble", "doctor"), (LEARN, __name__)),
-    **dict.fromkeys(("train", "translate", "generate", "evaluate"), (TRAIN, TRAINING)),
+    **dict.fromkeys(("train", "translate", "generate", "chat", "evaluate"), (TRAIN, TRAINING)),
     **dict.fromkeys(("attention", "compare", "quantize", "export"), (TRAIN, TRAINING)),
     "study": (TRAIN, "laboratory.command"),
     "grade": (TEACH, "course.grading.command"),

@@ -1,4 +1,4 @@
-"""`train`, and what is done with what it has made: `translate`, `generate`, `evaluate`, `attention`,
+"""`train`, and what is done with what it has made: `translate`, `generate`, `chat`, `evaluate`, `attention`,
 `compare`, `quantize`, `export`."""
 
 from __future__ import annotations
@@ -32,6 +32,25 @@ DataDir = Annotated[
         metavar="DIR",
         help="The folder that holds the data, if not the cache; a run remembers it.",
     ),
+]
+Answers = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        metavar="DIR",
+        help="With --pretrained: compute it by your own parts, what this folder defines of days 23 to 32. "
+        "The reference stands in for the others.",
+    ),
+]
+MinP = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=1, help="Draw no token with less than this share of the likeliest's p."
+    ),
+]
+Penalty = Annotated[
+    float, typer.Option("--repetition-penalty", help="Above 1: what the text has already is rarer.")
 ]
 Beam = Annotated[
     int | None,
@@ -182,7 +201,14 @@ def generate(
             min=0, max=1, help="Sample from the most likely tokens with total probability p."
         ),
     ] = None,
+    min_p: MinP = None,
+    repetition_penalty: Penalty = 1.0,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="End before this text; may be used several times."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    answers: Answers = None,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
@@ -192,17 +218,58 @@ def generate(
         from training import using  # torch takes a second to import
         from training.generating import Drawing
 
-        drawing = Drawing(temperature, top_k, top_p, seed)
+        drawing = Drawing(temperature, top_k, top_p, seed, min_p, repetition_penalty)
+        if stop and not all(stop):
+            raise Refused("--stop takes a text, and not an empty one")
+        if answers and not pretrained:
+            raise Refused("--answers is for --pretrained: a run was trained on its own parts")
         if run and not pretrained:
-            using.generate(program, run, prompt, tokens, drawing, device)
+            using.generate(program, run, prompt, tokens, drawing, device, stop or ())
         elif pretrained and not run:
             using.generate_pretrained(
-                program, pretrained, prompt, tokens, drawing, device, data_dir
+                program, pretrained, prompt, tokens, drawing, device, data_dir, answers, stop or ()
             )
         else:
             raise Refused(
                 "course generate takes one model: RUN, FILE, or --pretrained DIR|FILE|NAME"
             )
+
+
+def chat(
+    context: typer.Context,
+    pretrained: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR|FILE|NAME",
+            help="The model: a folder, a file of GGUF, or a name such as smollm2-135m, which is fetched "
+            "once. It needs a chat template.",
+        ),
+    ],
+    answers: Answers = None,
+    system: Annotated[
+        str | None, typer.Option(help="What the model is told before the conversation.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a reply.")] = 512,
+    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest.")] = 0.6,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k likeliest.")] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Draw from the likeliest that have p together."),
+    ] = 0.9,
+    min_p: MinP = None,
+    repetition_penalty: Penalty = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
+    device: Device = "auto",
+    data_dir: DataDir = None,
+) -> None:
+    """Talk with a published model. Ctrl-C stops a reply, Ctrl-D ends."""
+    program: Program = context.obj
+    with program.refusals():
+        from training import using  # torch takes a second to import
+        from training.generating import Drawing
+
+        drawing = Drawing(temperature, top_k, top_p, seed, min_p, repetition_penalty)
+        using.chat(program, pretrained, tokens, drawing, device, data_dir, answers, system)
 
 
 def evaluate(
@@ -295,12 +362,25 @@ def quantize(
 def export(
     context: typer.Context,
     run: RunFolder,
-    onnx: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, ending in .onnx.")],
+    onnx: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write, ending in .onnx.")
+    ] = None,
+    hugging_face: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A new folder: a GPT or a LLaMA as transformers loads it."
+        ),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Export a trained language model to ONNX, and measure the result."""
+    """Export a trained language model to ONNX, with a measurement, or to a folder for transformers."""
     program: Program = context.obj
     with program.refusals():
         from training import shipping  # torch takes a second to import
 
-        shipping.export(program, run, onnx, data_dir)
+        if (onnx is None) == (hugging_face is None):
+            raise Refused("course export takes exactly one of --onnx FILE and --hugging-face DIR")
+        if onnx is not None:
+            shipping.export(program, run, onnx, data_dir)
+        elif hugging_face is not None:
+            shipping.export_folder(program, run, hugging_face)

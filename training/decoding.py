@@ -14,15 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from implementation import attention
+from training.generating import Ask
 from training.model import Model, state_of, with_weights
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from variants.kv_cache import CachedGPT, KVCache, Reader, new_cache
 from variants.onnx_export import OnnxModel
-
-Ask = Callable[[Tensor], Tensor]
-"""Asked with an ever longer text `(B, t)`, it gives scores `(B, T, V)`, the last row those of the next
-token."""
 
 
 def reader(model: Model, settings: Settings, parts: Parts) -> Ask:

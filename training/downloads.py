@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +42,23 @@ class File:
     sha256: str | None
 
 
-def find(file: File, data_dir: Path | None, console: Console) -> Path:
+Fetch = Callable[[File, Path, Console], None]
+"""Brings a file to its path, checked; it raises `Refused` where that cannot be."""
+
+
+def find(file: File, data_dir: Path | None, console: Console, fetch: Fetch | None = None) -> Path:
     """The file's path: in the data folder, in the cache, or fetched into the one that was asked for.
+
+    Args:
+        file: the file.
+        data_dir: where it is looked for, and fetched to, instead of the cache.
+        console: where fetching is shown.
+        fetch: how it is fetched; from its URL if left out.
 
     Raises:
         Refused: it cannot be had; its text says why, and what helps.
     """
-    target = (data_dir or _cache()) / file.name
+    target = (data_dir or cache()) / file.name
     try:
         if found := _at_hand(file, data_dir, target):
             return found
@@ -57,7 +67,7 @@ def find(file: File, data_dir: Path | None, console: Console) -> Path:
                 return found  # whoever was waited for has fetched it
             if target.exists():
                 _say(console, f"{target} is damaged: {_mismatch(file, target, target)}.")
-            _fetch(file, target, console)
+            (fetch or _fetch)(file, target, console)
     except OSError as error:
         raise Refused(
             f"{file.name} could not be read from or kept in the folder {target.parent}: "
@@ -67,7 +77,8 @@ def find(file: File, data_dir: Path | None, console: Console) -> Path:
     return target
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The folder in which files are kept."""
     own = os.environ.get("COURSE_CACHE")
     return Path(own) if own else platformdirs.user_cache_path("transformers-from-scratch-course")
 
@@ -104,7 +115,7 @@ def _fetch(file: File, target: Path, console: Console) -> None:
         raise Refused(f"{file.url} is not the file that is meant: {wrong}. {advice}")
     if not file.sha256:  # written first: a file at its place always has its digest
         draft = _beside(part, ".sha256")
-        draft.write_text(_digest(part) + "\n", encoding="ascii")
+        draft.write_text(digest(part) + "\n", encoding="ascii")
         draft.replace(_beside(target, ".sha256"))
     with part.open("rb+") as handle:
         os.fsync(handle.fileno())
@@ -240,13 +251,14 @@ def _alone(file: File, target: Path, console: Console) -> Iterator[None]:
 def _mismatch(file: File, target: Path, path: Path) -> str:
     """What is wrong with the content of `path`, which is or will be at `target`; nothing if right."""
     expected = (file.sha256 or _text(_beside(target, ".sha256")))[:64].lower()
-    found = _digest(path) if expected else ""
+    found = digest(path) if expected else ""
     if found == expected:
         return ""
     return f"its SHA-256 should be {expected[:12]}…, and is {found[:12]}…"
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

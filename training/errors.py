@@ -7,3 +7,7 @@ class Refused(Exception):
 
 class Told(Refused):
     """The same, where another process has said it already."""
+
+
+class TooLong(Refused):
+    """A conversation that does not fit: a shorter one may."""

@@ -5,7 +5,9 @@ The file is data: nothing in it runs. Its weights are read row by row into float
 
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from torch import Tensor
 
 from training.errors import Refused
 from training.gguf_tokenizer import tokenizer_of
+from training.pointers import refuse_a_pointer
 from variants.llama import LLaMAConfig
 from variants.rope_scaling import linear_divisors
 
@@ -68,6 +71,7 @@ def read(path: Path) -> LlamaFile:
     Raises:
         Refused: no GGUF, damaged or truncated, or a model that our class does not compute.
     """
+    refuse_a_pointer(path)
     try:
         with path.open("rb") as handle:
             if handle.read(len(MAGIC)) != MAGIC:
@@ -82,7 +86,7 @@ def read(path: Path) -> LlamaFile:
     except Exception as error:  # the library checks little, and raises whatever comes of it
         raise Refused(f"{path} is damaged or truncated: {error}") from error
     try:
-        return _llama(reader.tensors, _Facts(facts))
+        return _llama(reader, _Facts(facts))
     except (Refused, ValueError) as error:
         raise Refused(f"{path}: {error}") from error
 
@@ -117,7 +121,8 @@ class _Facts:
         return value
 
 
-def _llama(tensors: list[gguf.ReaderTensor], facts: _Facts) -> LlamaFile:
+def _llama(reader: gguf.GGUFReader, facts: _Facts) -> LlamaFile:
+    tensors = reader.tensors
     architecture = facts.text("general.architecture")
     if architecture != "llama":
         raise Refused(
@@ -140,7 +145,7 @@ def _llama(tensors: list[gguf.ReaderTensor], facts: _Facts) -> LlamaFile:
     tokenizer = tokenizer_of(facts.get)
     return LlamaFile(
         config,
-        _weights(tensors, config),
+        _weights(reader, config),
         _divisors(tensors, facts, config.d_model // config.n_heads),
         tokenizer,
         _ends(facts),
@@ -202,10 +207,10 @@ def _ends(facts: _Facts) -> frozenset[int]:
 # --- Weights --------------------------------------------------------------------------------------
 
 
-def _weights(tensors: list[gguf.ReaderTensor], config: LLaMAConfig) -> dict[str, Tensor]:
+def _weights(reader: gguf.GGUFReader, config: LLaMAConfig) -> dict[str, Tensor]:
     """The weights by our names. A head that is missing is the embedding."""
     weights: dict[str, Tensor] = {}
-    for one in tensors:
+    for one in reader.tensors:
         if one.name == FACTORS:
             continue
         name = _our_name(one.name)
@@ -214,8 +219,15 @@ def _weights(tensors: list[gguf.ReaderTensor], config: LLaMAConfig) -> dict[str,
             heads = config.n_heads if name.endswith("w_q.weight") else config.n_kv_heads
             weight = in_halves(weight, heads, one.name)
         weights[name] = weight
+        _let_go(reader)
     weights.setdefault("head.weight", weights["embed.weight"])
     return weights
+
+
+def _let_go(reader: gguf.GGUFReader) -> None:
+    """Give the pages of the file that were read back to the system, where it takes advice."""
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        reader.data._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def _our_name(name: str) -> str:
@@ -236,7 +248,8 @@ def in_halves(weight: Tensor, heads: int, name: str = "the matrix") -> Tensor:
     """
     if weight.dim() != 2 or len(weight) % (2 * heads):
         raise Refused(f"{name} must have an even number of rows for each of {heads} heads")
-    return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+    pairs = weight.view(heads, len(weight) // heads // 2, 2, weight.size(1))
+    return pairs.transpose(1, 2).reshape(weight.shape)
 
 
 def _dequantized(one: gguf.ReaderTensor) -> Tensor:

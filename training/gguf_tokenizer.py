@@ -100,7 +100,7 @@ def _begin(tokenizer: Tokenizer, fact: Callable[..., Any], usually: bool) -> Non
     # Each piece by its place, since a name may hold what a template gives a meaning to.
     tokenizer.post_processor = processors.TemplateProcessing(
         single=["<begin>", "$A"],
-        special_tokens=[{"id": "<begin>", "ids": [first], "tokens": [name]}],  # type: ignore[list-item]
+        special_tokens=[{"id": "<begin>", "ids": [first], "tokens": [name]}],
     )
 
 

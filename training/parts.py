@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import implementation
 import variants.gpt
 import variants.llama
 from training.errors import Refused
 from training.settings import Settings
+
+if TYPE_CHECKING:
+    from training.speaking import Speaker
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,7 @@ class Parts:
 
     def lines(self) -> Iterator[str]:
         """Whose parts they are, in a line for each kind; none where all are the reference's."""
-        if self.own:
-            yield f"Yours ({len(self.own)}): {', '.join(self.own)}"
-        for reason, names in self.filled.items():
-            yield f"From the reference ({len(names)}), {reason}: {', '.join(names)}"
+        yield from whose(self.own, self.filled)
 
     @contextmanager
     def blamed(self, what: str = "raise an error.") -> Iterator[None]:
@@ -58,6 +58,14 @@ class Parts:
                 raise
             told = f"The parts in {self.answers} {what} {self.describe(error)}"
             raise Refused(told) from error
+
+
+def whose(own: list[str], filled: dict[str, list[str]]) -> Iterator[str]:
+    """Whose parts are used, in a line for each kind."""
+    if own:
+        yield f"Yours ({len(own)}): {', '.join(own)}"
+    for reason, names in filled.items():
+        yield f"From the reference ({len(names)}), {reason}: {', '.join(names)}"
 
 
 REFERENCES = {
@@ -88,6 +96,20 @@ class Workshop(Protocol):
 
         Raises:
             Refused: the files are gone, one cannot be loaded, or none of them is used.
+        """
+
+    def speaker(
+        self, answers: Path, model: Path, told: Callable[[str], None]
+    ) -> AbstractContextManager[Speaker]:
+        """Have a published model speak by a learner's parts, in a process of its own.
+
+        Args:
+            answers: the folder with the parts.
+            model: the folder or file of the model.
+            told: hears whose the parts are, in a line for each kind.
+
+        Raises:
+            Refused: a part or the model cannot be loaded, or none of the parts is used.
         """
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +22,47 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from training import wheels
 from training.devices import pick
 from training.downloads import File, find
-from training.errors import Refused
-from training.generating import Drawing, going_on
+from training.errors import Refused, TooLong
+from training.generating import Ask, Choose, Drawing, Sample, choosing, pieces
 from training.model import Model, put_in_place
+from training.pointers import POINTER, refuse_a_pointer
+from training.templates import Message, rendered
 from variants import hugging_face
 from variants.gpt import GPTConfig
 from variants.kv_cache import CachedGPT, Reader
 from variants.llama import LLaMA, LLaMAConfig
-from variants.rope_scaling import stretch
+from variants.rope_scaling import linear_divisors, llama3_divisors, stretch
+from variants.sampling import sample
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
 ENDS, TOKENIZER_CONFIG = "generation_config.json", "tokenizer_config.json"  # may be missing
+TEMPLATE = "chat_template.jinja"  # likewise
+ADAPTER = "adapter_config.json"
+SLOW_TOKENIZERS = ("tokenizer.model", "spiece.model", "vocab.json", "merges.txt")
+LEAST_REPLY = 64  # tokens that a reply must have room for
 
+SMOLLM2 = "smollm2-135m"  # from the package index: where there is no hub, there may be one
 HUB = "https://huggingface.co"
 SHORT = {
     name: f"openai-community/{name}" for name in ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 }
-POINTER = re.compile(
-    r"oid sha256:([0-9a-f]{64})$", re.MULTILINE
-)  # in what git keeps of a large file
 
 
 @dataclass(frozen=True)
+class Classes:
+    """What a published model is computed with."""
+
+    gpt2: Callable[[Any], Model] = CachedGPT
+    llama: Callable[[Any], Model] = LLaMA
+    reader: Callable[[Model, int], Ask] = Reader
+    sample: Sample = sample
+
+
+@dataclass
 class Pretrained:
     """A published model, and what it takes to use it."""
 
@@ -54,36 +70,66 @@ class Pretrained:
     tokenizer: tokenizers.Tokenizer
     ends: frozenset[int]
     device: torch.device
+    template: str | None = None
+    """The chat template, where the model has one."""
+    specials: Mapping[str, str] = field(default_factory=dict)
+    """`bos_token` and `eos_token`, for the template."""
+    classes: Classes = field(default_factory=Classes)
+    _read: list[int] = field(default_factory=list)
+    _ask: Ask | None = None
 
     @classmethod
-    def load(cls, path: Path, device: str = "auto") -> Pretrained:
+    def load(cls, path: Path, device: str = "auto", classes: Classes | None = None) -> Pretrained:
         """The model in a folder, or in a file of GGUF.
+
+        Args:
+            path: the folder or the file.
+            device: `auto` is a GPU where there is one.
+            classes: what it is computed with; ours if left out.
 
         Raises:
             Refused: no such folder, a file that is missing or damaged, or a model that we have no class for.
         """
-        return cls._from_gguf(path, device) if path.is_file() else cls._from_folder(path, device)
+        load = cls._from_gguf if path.is_file() else cls._from_folder
+        return load(path, device, classes or Classes())
 
     @classmethod
-    def _from_gguf(cls, path: Path, device: str) -> Pretrained:
+    def _from_gguf(cls, path: Path, device: str, classes: Classes) -> Pretrained:
         from training import gguf_file  # gguf takes a fifth of a second to import
 
         found = gguf_file.read(path)
         with torch.device("meta"):  # without numbers, which are to come
-            model = LLaMA(found.config)
+            model = classes.llama(found.config)
         put_in_place(model, found.weights)
         if found.divisors is not None:
             stretch(model, found.divisors)
         where = pick(device)
-        return cls(model.to(where).eval(), found.tokenizer, found.ends, where)
+        return cls(
+            model.to(where).eval(),
+            found.tokenizer,
+            found.ends,
+            where,
+            found.template,
+            found.specials,
+            classes,
+        )
 
     @classmethod
-    def _from_folder(cls, folder: Path, device: str) -> Pretrained:
+    def _from_folder(cls, folder: Path, device: str, classes: Classes) -> Pretrained:
+        _refuse_what_is_no_whole_model(folder)
         config = _json(folder / CONFIG)
         tokenizer = _tokenizer(folder / TOKENIZER)
-        model = _model(folder, config)
+        model = _model(folder, config, classes)
         where = pick(device)
-        return cls(model.to(where).eval(), tokenizer, _ends(folder, config, tokenizer), where)
+        return cls(
+            model.to(where).eval(),
+            tokenizer,
+            _ends(folder, config, tokenizer),
+            where,
+            _template(folder),
+            _specials(folder),
+            classes,
+        )
 
     def generate(self, prompt: str, tokens: int, drawing: Drawing) -> Iterator[str]:
         """Go on with a text: pieces of what follows, as they come, to the model's end of a text.
@@ -91,16 +137,56 @@ class Pretrained:
         Raises:
             Refused: an empty prompt, or one with a token that the model has no embedding of.
         """
+        ids = self.encode(prompt)
+        if not ids:
+            raise Refused("The prompt is empty: there is nothing to go on with")
+        return pieces(self._choosing(ids, drawing), self, ids, tokens, self.ends)
+
+    def reply(self, messages: Sequence[Message], tokens: int, drawing: Drawing) -> Iterator[str]:
+        """Answer in a conversation: pieces of the reply, as they come.
+
+        Args:
+            messages: the conversation, with the user's at the end.
+            tokens: the most tokens of the reply.
+            drawing: how each is chosen.
+
+        Raises:
+            TooLong: the conversation and a reply do not fit into the model's context.
+            Refused: a model without a chat template, or a template that cannot be used.
+        """
+        if self.template is None:
+            raise Refused(
+                "This model has no chat template: course generate continues a text with it"
+            )
+        text = rendered(self.template, messages, self.specials)
+        ids = self._known(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        room = self.model.config.context - len(ids)
+        if room < min(tokens, LEAST_REPLY):
+            raise TooLong(
+                f"The message has to fit into the model's context of {self.model.config.context} "
+                f"tokens, and so has its reply: the conversation has {len(ids)}"
+            )
+        if not ids:
+            raise Refused("The chat template makes an empty text: there is nothing to reply to")
+        return pieces(self._choosing(ids, drawing), self, ids, min(tokens, room), self.ends)
+
+    def _choosing(self, ids: list[int], drawing: Drawing) -> Choose:
+        """How tokens are chosen. A text that continues the one read last is read from there on."""
         context = self.model.config.context
-        return going_on(
-            Reader(self.model, context),
-            self,
-            prompt,
-            tokens,
-            drawing,
-            context=context,
-            device=self.device,
-            ends=self.ends,
+        known = len(self._read)
+        if self._ask is None or not 0 < known < len(ids) or ids[:known] != self._read:
+            self._ask = self.classes.reader(self.model, context)
+        ask = self._ask
+
+        def reading(seen: Tensor) -> Tensor:
+            self._read = []  # where this is interrupted, layers may have read more than others
+            logits = ask(seen)
+            # Beyond the context the text moves, and no cache holds it any more.
+            self._read = ids.copy() if len(ids) < context else []
+            return logits
+
+        return choosing(
+            reading, drawing, context=context, device=self.device, sampler=self.classes.sample
         )
 
     def encode(self, text: str) -> list[int]:
@@ -109,7 +195,14 @@ class Pretrained:
         Raises:
             Refused: a token that the model has no embedding of; tokenizers may know more than they need.
         """
-        ids = list(self.tokenizer.encode(text).ids)
+        try:
+            return self._known(self.tokenizer.encode(text).ids)
+        except Refused:
+            raise
+        except Exception as error:  # it raises nothing narrower
+            raise Refused(f"The tokenizer cannot encode the prompt: {error}") from error
+
+    def _known(self, ids: Sequence[int]) -> list[int]:
         room = self.model.config.vocab
         for number in ids:
             if number >= room:
@@ -118,7 +211,7 @@ class Pretrained:
                     f"(id {number}): the tokenizer has {self.tokenizer.get_vocab_size()} tokens, and the "
                     f"model {room}"
                 )
-        return ids
+        return list(ids)
 
     def decode(self, ids: Any) -> str:
         """The text of ids, without special ones."""
@@ -132,7 +225,8 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
     """The folder or file of a model: the one that was named, or that of a published model, fetched once.
 
     Args:
-        asked: a folder, a file of GGUF, or a name on the hub, such as `gpt2` or `owner/model`.
+        asked: a folder, a file of GGUF, or a name on the hub, such as `gpt2` or `owner/model`, or
+            `smollm2-135m`.
         data_dir: where the files are looked for, and fetched to, instead of the cache.
         console: where fetching is shown.
 
@@ -142,10 +236,13 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
     """
     if Path(asked).is_dir() or Path(asked).is_file():
         return Path(asked)
+    if asked == SMOLLM2:
+        return wheels.unpacked(wheels.SMOLLM2, data_dir, console)
     name = SHORT.get(asked, asked)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) or ".." in name:
+        known = ", ".join([SMOLLM2, *SHORT])
         raise Refused(
-            f"There is no folder or file {asked}, and a published model is one of {', '.join(SHORT)}, or "
+            f"There is no folder or file {asked}, and a published model is one of {known}, or "
             "owner/model as on huggingface.co"
         )
 
@@ -163,7 +260,7 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
     folder = fetched(CONFIG).parent
     fetched(TOKENIZER)
     if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():
-        for file in (ENDS, TOKENIZER_CONFIG):  # asked for once: not every model has them
+        for file in (ENDS, TOKENIZER_CONFIG, TEMPLATE):  # asked for once: not every model has them
             with contextlib.suppress(Refused):
                 fetched(file)
     if not (folder / INDEX).exists():
@@ -188,8 +285,23 @@ class _Kind:
     """An architecture that we have a class for."""
 
     config: Callable[[Mapping[str, Any]], GPTConfig | LLaMAConfig]
-    model: Callable[[Any], Model]
+    model: Callable[[Classes], Callable[[Any], Model]]
     renamed: Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
+
+
+def kind_of(path: Path) -> str:
+    """The architecture of a model, as its configuration names it; a file of GGUF is a LLaMA's.
+
+    Raises:
+        Refused: one that we have no class for.
+    """
+    kind = "llama" if path.is_file() else str(_json(path / CONFIG).get("model_type"))
+    if kind not in KINDS:
+        raise Refused(
+            f"{path / CONFIG} is of a model of type {kind!r}: there are classes for "
+            f"{', '.join(KINDS)}"
+        )
+    return kind
 
 
 def _gpt2(config: Mapping[str, Any]) -> GPTConfig:
@@ -232,22 +344,54 @@ def _llama(config: Mapping[str, Any]) -> LLaMAConfig:
     )
 
 
-def _base(config: Mapping[str, Any]) -> float:
-    """The base of the angles. Those of long contexts are often stretched, which ours are not."""
+def _mistral(config: Mapping[str, Any]) -> LLaMAConfig:
+    """A Mistral attends to a window of the text: where that holds the entire context, it is a LLaMA."""
+    context, window = _size(config, "max_position_embeddings"), config.get("sliding_window")
+    if window is not None and _size(config, "sliding_window") < context:
+        raise Refused(
+            f"{CONFIG} has a sliding_window of {window} tokens, and a context of {context}: our class "
+            "attends to all tokens before one"
+        )
+    return _llama(config)
+
+
+def _rope(config: Mapping[str, Any]) -> dict[str, Any]:
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(rope, dict):
         raise Refused(f"{CONFIG} has no table of rope parameters, but {rope!r}")
+    return rope
+
+
+def _base(config: Mapping[str, Any]) -> float:
+    """The base of the angles."""
+    return _number({"rope_theta": 10000.0} | dict(config) | _rope(config), "rope_theta")
+
+
+def _divisors(config: Mapping[str, Any]) -> Tensor | None:
+    """What the angles are divided by, where they are stretched for longer texts."""
+    rope = _rope(config)
     kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind != "default":
-        raise Refused(
-            f"{CONFIG} has rope_type {kind!r}: ours turns by the plain angles of day 29 alone"
-        )
-    return _number({"rope_theta": 10000.0} | dict(config) | rope, "rope_theta")
+    head_dim = _size(config, "hidden_size") // _size(config, "num_attention_heads")
+    if kind == "default":
+        return None
+    if kind == "linear":
+        return linear_divisors(head_dim, _number(rope, "factor"))
+    if kind == "llama3":
+        low, high = _number(rope, "low_freq_factor"), _number(rope, "high_freq_factor")
+        if not low < high:
+            raise Refused(
+                f"{CONFIG} must have low_freq_factor < high_freq_factor, got {low}, {high}"
+            )
+        original = _size(rope, "original_max_position_embeddings")
+        factor = _number(rope, "factor")
+        return llama3_divisors(head_dim, _base(config), factor, low, high, original)
+    raise Refused(f"{CONFIG} has rope_type {kind!r}: our class computes default, linear and llama3")
 
 
 KINDS = {
-    "gpt2": _Kind(_gpt2, CachedGPT, hugging_face.gpt2),
-    "llama": _Kind(_llama, LLaMA, hugging_face.llama),
+    "gpt2": _Kind(_gpt2, lambda classes: classes.gpt2, hugging_face.gpt2),
+    "llama": _Kind(_llama, lambda classes: classes.llama, hugging_face.llama),
+    "mistral": _Kind(_mistral, lambda classes: classes.llama, hugging_face.llama),
 }
 
 
@@ -274,22 +418,19 @@ def _number(config: Mapping[str, Any], key: str) -> float:
     return float(value)
 
 
-def _model(folder: Path, config: Mapping[str, Any]) -> Model:
+def _model(folder: Path, config: Mapping[str, Any], classes: Classes) -> Model:
     """Our class with the published weights."""
-    kind = KINDS.get(str(config.get("model_type")))
-    if kind is None:
-        raise Refused(
-            f"{folder / CONFIG} is of a model of type {config.get('model_type')!r}: there are classes for "
-            f"{' and '.join(KINDS)}"
-        )
+    kind = KINDS[kind_of(folder)]
     ours = kind.config(config)
     try:
         with torch.device("meta"):  # without numbers, which are to come
-            model = kind.model(ours)
+            model = kind.model(classes)(ours)
         weights = kind.renamed(_with_its_head(_weights(folder), config))
     except ValueError as error:
         raise Refused(f"{folder} is no {config['model_type']}: {error}") from error
     put_in_place(model, weights)
+    if kind.config is not _gpt2 and (divisors := _divisors(config)) is not None:
+        stretch(model, divisors)
     return model
 
 
@@ -299,6 +440,29 @@ def _with_its_head(published: dict[str, Tensor], config: Mapping[str, Any]) -> d
     if not tied and "lm_head.weight" not in published:
         raise ValueError("there is no lm_head.weight, and tie_word_embeddings is false")
     return published
+
+
+def _refuse_what_is_no_whole_model(folder: Path) -> None:
+    """Before a file that is missing is named: what else the folder may be.
+
+    Raises:
+        Refused: an adapter, a tokenizer that needs converting, or pointers in place of files.
+    """
+    if (folder / ADAPTER).exists() and not (folder / CONFIG).exists():
+        base = _json(folder / ADAPTER).get("base_model_name_or_path")
+        raise Refused(
+            f"{folder} holds a LoRA adapter: low-rank changes to the weights of {base!r}, and no model. "
+            "Merge it first: `PeftModel.from_pretrained(model, DIR).merge_and_unload()` of peft, "
+            "and `save_pretrained`"
+        )
+    slow = [name for name in SLOW_TOKENIZERS if (folder / name).exists()]
+    if slow and (folder / CONFIG).exists() and not (folder / TOKENIZER).exists():
+        raise Refused(
+            f"{folder} has {slow[0]} and no {TOKENIZER}. Convert it once: "
+            "`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes the latter"
+        )
+    for path in [folder / TOKENIZER, *sorted(folder.glob("*.safetensors"))]:
+        refuse_a_pointer(path)
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
@@ -369,6 +533,30 @@ def _ends(
     content = token.get("content") if isinstance(token, dict) else token
     end = tokenizer.token_to_id(content) if isinstance(content, str) else None
     return frozenset() if end is None else frozenset([end])
+
+
+def _template(folder: Path) -> str | None:
+    """The chat template: a file of its own, or in the tokenizer's, where several may have names."""
+    if (path := folder / TEMPLATE).exists():
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise Refused(f"{path} cannot be read: {error}") from error
+    found = _optional(folder / TOKENIZER_CONFIG).get("chat_template")
+    if isinstance(found, list):
+        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) else None
+
+
+def _specials(folder: Path) -> dict[str, str]:
+    known = _optional(folder / TOKENIZER_CONFIG)
+    found = {}
+    for name in ("bos_token", "eos_token"):
+        token = known.get(name)
+        content = token.get("content") if isinstance(token, dict) else token
+        found[name] = content if isinstance(content, str) else ""
+    return found
 
 
 def _optional(path: Path) -> dict[str, Any]:

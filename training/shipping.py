@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from training import exported, tasks
+from training import exported, published, tasks
 from training.checkpoints import write_weights
 from training.errors import Refused
 from training.generating import Drawing
@@ -84,6 +84,16 @@ def export(program: Program, run: Path, file: Path, data_dir: Path | None) -> No
     models = {"PyTorch": model, "ONNX Runtime": Model.load(file)}
     _compare(program, task, models, (Run(run).weights, file))
     program.console().print(Text(f"Everything is in {file}", "quiet"), soft_wrap=True)
+
+
+def export_folder(program: Program, run: Path, folder: Path) -> None:
+    """Write a GPT or a LLaMA as a folder that `transformers` loads.
+
+    Raises:
+        Refused: no such model, or a folder that holds something or cannot be written.
+    """
+    published.write(folder, _loaded(program, run, "cpu"))
+    program.console().print(Text(f"Everything is in {folder}", "quiet"), soft_wrap=True)
 
 
 def _loaded(program: Program, run: Path, device: str) -> Model:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.text import Text
 
 from training import measuring, tasks
+from training.chatting import HELP, PROMPT, Chat, converse
 from training.corpora import read_text
 from training.errors import Refused
-from training.generating import Drawing
+from training.generating import Drawing, until
 from training.inference import Model
 from training.pretrained import Pretrained, folder_of
 from training.program import Program
 from training.run import Run
+from training.speaking import Speaker
 from training.waiting import waiting
 
 
@@ -43,7 +47,13 @@ def translate(program: Program, run: Path, text: str, beam: int | None, device: 
 
 
 def generate(
-    program: Program, run: Path, prompt: str, tokens: int, drawing: Drawing, device: str
+    program: Program,
+    run: Path,
+    prompt: str,
+    tokens: int,
+    drawing: Drawing,
+    device: str,
+    stops: Collection[str] = (),
 ) -> None:
     """Print a text, and how a trained model goes on with it, as it comes.
 
@@ -51,7 +61,7 @@ def generate(
         Refused: no model, or a text that it cannot go on with.
     """
     model = Model.load(run, device, program.workshop)
-    _print_as_it_comes(prompt, model.generate(prompt, tokens, drawing))
+    _print_as_it_comes(prompt, until(model.generate(prompt, tokens, drawing), stops))
 
 
 def generate_pretrained(
@@ -62,15 +72,69 @@ def generate_pretrained(
     drawing: Drawing,
     device: str,
     data_dir: Path | None,
+    answers: Path | None = None,
+    stops: Collection[str] = (),
 ) -> None:
     """Print a text, and how a published model goes on with it, as it comes.
 
     Raises:
         Refused: a model that cannot be had or read, or an empty prompt.
     """
+    with speaking(program, asked, answers, device, data_dir) as speaker:
+        _print_as_it_comes(prompt, until(speaker.generate(prompt, tokens, drawing), stops))
+
+
+def chat(
+    program: Program,
+    asked: str,
+    tokens: int,
+    drawing: Drawing,
+    device: str,
+    data_dir: Path | None,
+    answers: Path | None,
+    system: str | None,
+) -> None:
+    """Hold a conversation with a published model, at the terminal.
+
+    Raises:
+        Refused: a model that cannot be had or read.
+    """
     console = program.console(stderr=True)
-    model = Pretrained.load(folder_of(asked, data_dir, console), device)
-    _print_as_it_comes(prompt, model.generate(prompt, tokens, drawing))
+    with speaking(program, asked, answers, device, data_dir) as speaker:
+        if sys.stdin.isatty():
+            console.print(Text(HELP, "quiet"), soft_wrap=True)
+
+        def ask() -> str:
+            return input(PROMPT if sys.stdin.isatty() else "")
+
+        def write(piece: str) -> None:
+            print(piece, end="", flush=True)
+
+        converse(Chat(speaker, drawing, tokens, console, write, system), ask)
+
+
+@contextlib.contextmanager
+def speaking(
+    program: Program, asked: str, answers: Path | None, device: str, data_dir: Path | None
+) -> Iterator[Speaker]:
+    """A published model: computed here by our classes, or in a worker by a learner's.
+
+    Raises:
+        Refused: a model that cannot be had or read, or parts that cannot be used.
+    """
+    console = program.console(stderr=True)
+    path = folder_of(asked, data_dir, console)
+    if answers is None:
+        yield Pretrained.load(path, device)
+        return
+    if device not in ("auto", "cpu"):
+        raise Refused(f"--answers computes on the CPU, and --device is {device}")
+
+    def told(line: str) -> None:
+        console.print(program.safe(line), soft_wrap=True)
+
+    with program.workshop.speaker(answers, path, told) as speaker:
+        yield speaker
 
 
 def _print_as_it_comes(prompt: str, pieces: Iterator[str]) -> None:

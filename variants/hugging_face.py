@@ -232,6 +232,40 @@ def llama(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return weights
 
 
+def gpt2_published(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict of a `variants.gpt.GPT` as that of a `GPT2LMHeadModel`: the inverse of `gpt2`.
+
+    Returns:
+        Names to tensors. The head is left out, since it is the embedding. Linear weights are copied, since
+        a `Conv1D` holds them as (in, out).
+
+    Raises:
+        ValueError: a name that no GPT has.
+    """
+    inverse = {our: their for their, our in GPT2.items()}
+    renamed = {_renamed(name, inverse): tensor for name, tensor in ours.items()}
+    return {
+        f"transformer.{name}": tensor.T.contiguous()
+        if re.search(r"\.c_\w+\.weight$", name)
+        else tensor
+        for name, tensor in renamed.items()
+    }
+
+
+def llama_published(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict of a `variants.llama.LLaMA` as that of a `LlamaForCausalLM`: the inverse of `llama`.
+
+    Raises:
+        ValueError: a name that no LLaMA has.
+    """
+    inverse = {our: their for their, our in LLAMA.items()}
+    renamed = {_renamed(name, inverse): tensor for name, tensor in ours.items()}
+    return {
+        name if name.startswith("lm_head.") else f"model.{name}": tensor
+        for name, tensor in renamed.items()
+    }
+
+
 MIXTRAL_MOE = {
     "gate.weight": "router.w_r.weight",
     "experts.{n}.w1.weight": "experts.{n}.w_gate.weight",

@@ -6,6 +6,7 @@ code in this process, as `course train --answers` does.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -80,3 +81,6 @@ def assemble_llama(
             console.print(Text(MISSING, "quiet"), soft_wrap=True)
         begin("It speaks")
         using.generate(program, small, PROMPT, TOKENS, Drawing(TEMPERATURE), "cpu")
+        chat = ["course", "chat", "--pretrained", "smollm2-135m", "--answers", str(answers)]
+        told = f"The same parts compute a published model (93 MB, fetched once): {shlex.join(chat)}"
+        console.print(Text(told, "quiet"), soft_wrap=True)

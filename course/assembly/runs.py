@@ -6,9 +6,12 @@ import hashlib
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from course.assembly.parts import NOTHING_WRONG, PAPER, put_together
@@ -22,6 +25,7 @@ from training.errors import Refused
 if TYPE_CHECKING:
     from training.parts import Parts
     from training.settings import Settings
+    from training.speaking import Speaker
 
 PAPERS_OWN = (PAPER, "make_model")
 LANGUAGE_MODELS = {
@@ -41,6 +45,12 @@ LANGUAGE_MODELS = {
     "llama": [("variants/llama.py", "LLaMA")],
 }
 """What a run's model is made of, by the setting `model`: the definitions that it asks for."""
+DECODING = [("variants/sampling.py", "sample"), ("variants/kv_cache.py", "Reader")]
+PUBLISHED = {
+    "gpt2": [("variants/kv_cache.py", "CachedGPT"), *DECODING],
+    "llama": [("variants/llama.py", "LLaMA"), *DECODING],
+}
+"""What a published model is computed with, by its architecture."""
 
 
 def days_of_llama() -> list[Day]:
@@ -79,14 +89,42 @@ def load(settings: Settings, folder: Path) -> Parts:
 
     if not folder.is_dir():
         raise Refused(f"This run has parts of a learner's, and the folder {folder} is gone")
-    used = _exercises(_asked_for(settings))
-    files = _files(folder, used)
-    references = list(dict.fromkeys(file for day in used for file in day.references))
-    before = {name: sys.modules[name] for name in map(module_of, references)}
+    definitions = _asked_for(settings)
+    before = {name: sys.modules[name] for name in map(module_of, _references(definitions))}
     try:
-        module, own, filled = put_together(files, references)
+        made = put_in(definitions, folder, settings.answers)
     finally:
         sys.modules.update(before)  # for all that is no learner's
+    describe = partial(described, answers=settings.answers)
+    return Parts(
+        made.module, settings.answers, made.own, made.filled, _fingerprint(made.files), describe
+    )
+
+
+@dataclass(frozen=True)
+class PutIn:
+    """A learner's parts, in place of the reference's."""
+
+    module: ModuleType
+    own: list[str]
+    filled: dict[str, list[str]]
+    files: dict[str, Path]
+
+
+def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> PutIn:
+    """Put a learner's parts in place of those that some definitions are made of, among the modules.
+
+    Args:
+        definitions: what will be used.
+        folder: where the files are.
+        answers: the folder as it was named.
+
+    Raises:
+        Refused: a file cannot be loaded, or none of them is used.
+    """
+    used = _exercises(definitions)
+    files = _files(folder, used)
+    module, own, filled = put_together(files, _references(definitions))
     among = {name for names in used.values() for name in names}
     own = [name for name in own if name in among]
     filled = {
@@ -98,14 +136,36 @@ def load(settings: Settings, folder: Path) -> Parts:
         reason.replace("(<unknown>, ", "(") for reason in filled if reason not in NOTHING_WRONG
     ]
     if broken:
-        raise Refused("\n".join([*broken, _more(settings.answers)]))
-    describe = partial(described, answers=settings.answers)
-    parts = Parts(module, settings.answers, own, filled, _fingerprint(files), describe)
+        raise Refused("\n".join([*broken, _more(answers)]))
     if not own:
-        told = "\n".join(["No part of this model is yours:", *parts.lines()])
+        from training.parts import whose  # torch takes a second to import
+
+        told = "\n".join(["No part of this model is yours:", *whose(own, filled)])
         days = ", ".join(str(day.number) for day in used)
         raise Refused(f"{told}\nIts parts are exercises of days {days}")
-    return parts
+    return PutIn(module, own, filled, files)
+
+
+def _references(definitions: list[tuple[str, str]]) -> list[str]:
+    """The files of references that they are made from, each after those that it imports."""
+    return list(dict.fromkeys(file for day in _exercises(definitions) for file in day.references))
+
+
+@contextmanager
+def speaker(answers: Path, model: Path, told: Callable[[str], None]) -> Iterator[Speaker]:
+    """Have a published model speak by a learner's parts, in a worker.
+
+    Raises:
+        Refused: a part or the model cannot be loaded, or none of the parts is used.
+    """
+    from course.assembly.speaking import Remote
+
+    remote = Remote()
+    try:
+        remote.load(answers, model, told)
+        yield remote
+    finally:
+        remote.end()
 
 
 def _asked_for(settings: Settings) -> list[tuple[str, str]]:

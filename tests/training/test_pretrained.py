@@ -17,9 +17,14 @@ from training import pretrained
 from training.errors import Refused
 from training.generating import Drawing
 from training.pretrained import Pretrained, folder_of
+from variants.rope import rope_angles
 
 PROMPT = "7 green bottles"
 LIKELIEST = Drawing(temperature=0.0)
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 10_000.0, "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 16,
+}  # fmt: skip
 ROPE = {"rope_type": "default", "rope_theta": 500_000.0}
 
 
@@ -163,6 +168,52 @@ def test_weights_keep_their_dtype(copy):
     assert "".join(ours.generate(PROMPT, 4, LIKELIEST))
 
 
+# --- Relatives of LLaMA ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("Llama", {"rope_parameters": LLAMA3}),
+        ("Llama", {"rope_parameters": ROPE | {"rope_type": "linear", "factor": 4.0}}),
+        ("Mistral", {"sliding_window": None}),
+        ("Mistral", {"sliding_window": 64}),
+        ("Llama", {"tie_word_embeddings": True}),
+    ],
+    ids=["llama3", "linear", "mistral", "mistral with a wide window", "tied"],
+)
+def test_the_logits_are_those_of_transformers(name, how, tmp_path, monkeypatch):
+    """To 1e-10 in float64, where every pair of angles counts."""
+    from tests.training.test_gguf_file import logits_in_double
+
+    transformers = pytest.importorskip("transformers")
+    sizes = getattr(transformers, f"{name}Config")(
+        vocab_size=300, hidden_size=48, intermediate_size=40, num_hidden_layers=2, head_dim=None,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64, **how,
+    )  # fmt: skip
+    theirs = randomised(getattr(transformers, f"{name}ForCausalLM")(sizes)).eval()
+    theirs.save_pretrained(tmp_path)
+    tokenizer().save(str(tmp_path / "tokenizer.json"))
+    ids = torch.arange(3, 63)[None]
+    wanted = logits_in_double(theirs, ids, monkeypatch)
+    got = Pretrained.load(tmp_path, "cpu").model.double()(ids).detach()
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
+    assert wanted.std() > 0.1
+
+
+def test_older_configurations_stretch_angles_too(copy):
+    """transformers 4 wrote `rope_scaling` beside `rope_theta`."""
+    folder = copy("llama")
+    scaling = {name: value for name, value in LLAMA3.items() if name != "rope_theta"}
+    rewrite(folder / pretrained.CONFIG, rope_parameters=None, rope_scaling=scaling,
+            rope_theta=10_000.0)  # fmt: skip
+    older = Pretrained.load(folder, "cpu").model.blocks[0].self_attn.angles
+    rewrite(folder / pretrained.CONFIG, rope_parameters=LLAMA3, rope_scaling=None, rope_theta=None)
+    newer = Pretrained.load(folder, "cpu").model.blocks[0].self_attn.angles
+    plain = rope_angles(4, 64)
+    assert torch.equal(older, newer) and not torch.equal(older, plain)
+
+
 # --- What is refused ------------------------------------------------------------------------------
 
 
@@ -174,14 +225,17 @@ def change(folder, **changes):
 @pytest.mark.parametrize(
     ("kind", "changes", "words"),
     [
-        ("gpt2", {"model_type": "mamba"}, "of type 'mamba': there are classes for gpt2 and llama"),
+        ("gpt2", {"model_type": "mamba"}, "of type 'mamba': there are classes for gpt2, llama, mistral"),
         ("gpt2", {"model_type": "llama"}, "must have num_attention_heads, a whole number above 0"),
         ("gpt2", {"activation_function": "relu"}, "activation_function 'relu', .* 'gelu_new' alone"),
         ("gpt2", {"n_layer": 3}, "another model: blocks.2"),
         ("gpt2", {"n_head": 5}, "5 does not divide 24"),
         ("gpt2", {"n_embd": "wide"}, "must have n_embd, a whole number above 0, and has 'wide'"),
         ("gpt2", {"vocab_size": 200}, "another model: embed.weight"),
-        ("llama", {"rope_parameters": ROPE | {"rope_type": "llama3"}}, "rope_type 'llama3'"),
+        ("llama", {"rope_parameters": ROPE | {"rope_type": "yarn"}}, "rope_type 'yarn': our class"),
+        ("llama", {"rope_parameters": ROPE | {"rope_type": "linear"}}, "must have factor, a number"),
+        ("llama", {"rope_parameters": LLAMA3 | {"high_freq_factor": 1.0}}, "got 1.0, 1.0"),
+        ("llama", {"model_type": "mistral", "sliding_window": 32}, "sliding_window of 32 tokens"),
         ("llama", {"num_key_value_heads": 4}, "4 does not divide 6"),
         ("llama", {"attention_bias": True}, "attention_bias True"),
         ("llama", {"head_dim": 8}, "head_dim 8, and our class computes 4 alone"),
@@ -221,6 +275,32 @@ def test_a_tokenizer_may_know_more_than_the_model(copy):
     words = r"no embedding of the token 'word7' \(id 307\): the tokenizer has 400 .* the model 300"
     with pytest.raises(Refused, match=words):
         list(ours.generate("word7", 9, LIKELIEST))
+
+
+def test_an_adapter_is_no_model(tmp_path):
+    base = {"peft_type": "LORA", "base_model_name_or_path": "some/model"}
+    (tmp_path / pretrained.ADAPTER).write_text(json.dumps(base))
+    with pytest.raises(Refused, match=r"a LoRA adapter: .* the weights of 'some/model', and no"):
+        Pretrained.load(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("name", pretrained.SLOW_TOKENIZERS)
+def test_a_slow_tokenizer_is_to_be_converted(copy, name):
+    folder = copy()
+    (folder / pretrained.TOKENIZER).rename(folder / name)
+    with pytest.raises(Refused, match=rf"has {name} and no tokenizer\.json. Convert it once"):
+        Pretrained.load(folder, "cpu")
+
+
+@pytest.mark.parametrize("name", [pretrained.TOKENIZER, pretrained.WEIGHTS, "model.gguf"])
+def test_a_pointer_of_git_lfs_is_no_file(copy, name):
+    folder = copy()
+    (folder / name).write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+    )
+    path = folder / name if name.endswith("gguf") else folder
+    with pytest.raises(Refused, match=rf"{name} is a pointer of git-lfs, .* `git lfs pull`"):
+        Pretrained.load(path, "cpu")
 
 
 def test_a_pickle_is_not_read(copy):
@@ -285,7 +365,7 @@ def test_a_shard_that_lacks_what_its_index_says_is_named(tmp_path):
         (["run", "--pretrained", "gpt2"], "takes one model: RUN, FILE, or --pretrained"),
         (
             ["--pretrained", "nothing"],
-            "no folder or file nothing, and a published model is one of gpt2,",
+            "no folder or file nothing, and a published model is one of smollm2-135m, gpt2,",
         ),
         (["--pretrained", "../up/down"], "no folder or file ../up/down"),
     ],

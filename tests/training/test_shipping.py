@@ -12,12 +12,14 @@ from typer.testing import CliRunner
 from course.assembly import runs as workshop
 from course.cli import app
 from tests.training.conftest import POETRY, SMALL
-from training import exported
+from training import exported, published
 from training.checkpoints import read_weights
 from training.errors import Refused
 from training.generating import Drawing
 from training.inference import Model
+from training.pretrained import Pretrained
 from training.run import Run
+from training.vocabulary import characters
 from variants.shipping import QuantizedLinear, dequantize
 
 LANGUAGES = ("paper", "gpt", "llama")
@@ -259,3 +261,69 @@ def test_without_the_packages_it_says_what_to_install(trained, files, monkeypatc
 def test_a_file_keeps_no_attention(files):
     with pytest.raises(Refused, match="keeps no attention weights"):
         loaded(files["gpt"][0]).attention("7 green")
+
+
+# --- As transformers has it -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gpt", "llama", "own"])
+def test_transformers_loads_what_is_exported(trained, kind, tmp_path, monkeypatch):
+    """The same logits to 1e-10 in float64, the same tokens, and the same text when it is read back."""
+    from tests.training.test_gguf_file import logits_in_double
+
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path / "folder"
+    done = course("export", trained / kind, "--hugging-face", folder)
+    assert done.exit_code == 0, done.output
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    ours = Model.load(trained / kind, "cpu", workshop)
+    text = "7 green\nbottles"
+    ids = ours.languages.target.encode(text)
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert their_tokenizer(text)["input_ids"] == ids
+    assert their_tokenizer.decode(ids) == text
+    tokens = torch.tensor([ids])
+    wanted = logits_in_double(theirs, tokens, monkeypatch)
+    got = ours.model.double()(tokens).detach()
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
+    said = [
+        "".join(model.generate(text, 8, COLD))
+        for model in (Model.load(trained / kind, "cpu", workshop), Pretrained.load(folder, "cpu"))
+    ]
+    assert said[0] == said[1] != ""
+
+
+def test_characters_are_tokens_for_transformers(trained, tmp_path):
+    """A vocabulary of characters: the same ids, line breaks too, and no token for what it has not."""
+    vocabulary = characters("ab\n é")
+    assert published.tokenizer(vocabulary).encode("a é\nb").ids == vocabulary.encode("a é\nb")
+    assert published.tokenizer(vocabulary).decode(vocabulary.encode("a é\nb")) == "a é\nb"
+    course("export", trained / "gpt", "--hugging-face", tmp_path / "gpt")
+    published.tokenizer(vocabulary).save(str(tmp_path / "gpt" / "tokenizer.json"))
+    with pytest.raises(Refused, match="The tokenizer cannot encode the prompt"):
+        Pretrained.load(tmp_path / "gpt", "cpu").generate("日", 3, COLD)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gpt"], "takes exactly one of --onnx FILE and --hugging-face DIR"),
+        (["gpt", "--onnx", "a.onnx", "--hugging-face", "a"], "takes exactly one of"),
+        (["paper", "--hugging-face", "a"], "language models with model=gpt or model=llama"),
+        (["sorting", "--hugging-face", "a"], "no class for task=sorting, model=paper"),
+        (["gpt", "--hugging-face", "gpt"], "gpt holds something already"),
+        (["gpt", "--hugging-face", "poem.txt"], "poem.txt holds something already"),
+    ],
+)
+def test_what_transformers_has_no_class_for_is_not_exported(trained, arguments, words, monkeypatch):
+    monkeypatch.chdir(trained)
+    done = course("export", *arguments)
+    assert done.exit_code == 2
+    assert words in " ".join(done.output.split())
+    assert not (trained / "a").exists()
+
+
+def test_a_model_of_bytes_is_not_exported_as_a_folder(trained, tmp_path):
+    course("quantize", trained / "gpt", "--out", tmp_path / "small")
+    done = course("export", tmp_path / "small", "--hugging-face", tmp_path / "a")
+    assert done.exit_code == 2 and "a byte each: export the run" in " ".join(done.output.split())

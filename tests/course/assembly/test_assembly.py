@@ -185,6 +185,7 @@ def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
         "ONNX",
         "It speaks",
         "7 green",
+        "course chat --pretrained smollm2-135m --answers",
     )
     places = [done.output.index(station) for station in stations]
     assert places == sorted(places)

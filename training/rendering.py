@@ -1,0 +1,75 @@
+"""The process in which a stranger's template is rendered: JSON on standard input, JSON on standard output.
+
+It imports nothing of ours, and limits itself before it reads the template.
+"""
+
+import contextlib
+import json
+import sys
+from datetime import datetime
+from typing import Any, NoReturn
+
+from jinja2 import TemplateError
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+CPU_SECONDS = 5
+MEMORY = 2**29  # bytes that it may take
+LONGEST = 2**20  # characters of what is rendered
+
+
+def limit() -> None:
+    """Have the system end this process where it takes too much; Windows cannot."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+
+
+def refuse(message: str) -> NoReturn:
+    """What templates call where a conversation is not one that they know."""
+    raise TemplateError(message)
+
+
+def render(template: str, messages: list[dict[str, str]], specials: dict[str, str]) -> str:
+    """The text of a conversation, as `apply_chat_template` of transformers makes it.
+
+    Raises:
+        TemplateError: the template is wrong, does what the sandbox forbids, or refuses.
+        ValueError: the text is too long.
+    """
+    world = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
+    world.globals |= {
+        "raise_exception": refuse,
+        "strftime_now": lambda how: datetime.now().strftime(how),
+    }
+    world.filters["tojson"] = lambda value, **_: json.dumps(value, ensure_ascii=False)
+    parts, length = [], 0
+    given = specials | {"messages": messages, "add_generation_prompt": True}
+    for part in world.from_string(template).generate(given):
+        parts.append(part)
+        length += len(part)
+        if length > LONGEST:
+            raise ValueError(f"it makes more than {LONGEST} characters")
+    return "".join(parts)
+
+
+def main() -> None:
+    """Answer one request."""
+    limit()
+    asked = json.loads(sys.stdin.buffer.read())
+    told: dict[str, Any]
+    try:
+        told = {"text": render(**asked)}
+    except MemoryError:
+        told = {"refused": "it takes too much memory"}
+    except Exception as error:  # a template can raise anything
+        told = {"refused": str(error) or type(error).__name__}
+    sys.stdout.buffer.write(json.dumps(told).encode())
+
+
+if __name__ == "__main__":
+    main()
