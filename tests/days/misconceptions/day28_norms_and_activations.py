@@ -375,7 +375,7 @@ MISCONCEPTIONS = [
                 {"0.044715 * wide**3": "0.44715 * wide**3"},
             ),
             "gelu_square_for_cube": (
-                "Your tanh has x² where x³ belongs. The tanh form is symmetric about 0, so only odd powers can occur in it.",
+                "Your tanh has x² where x³ belongs. The argument of the tanh is an odd function of x, so only odd powers can occur in it.",
                 {"wide**3": "wide**2"},
             ),
             "gelu_cubic_term_forgotten": (

@@ -13,7 +13,7 @@ MISCONCEPTIONS = [
                 {"query.unflatten(1, (_, share))": "query.unflatten(1, (share, _)).transpose(1, 2)", "_.flatten(1, 2)": "_.transpose(1, 2).flatten(1, 2)"},
             ),
             "queries_grouped_in_turn": (
-                "You assign the heads to the groups in turn, and join them group by group: so head 1 ends up in a different place. Neighbouring "
+                "You assign the heads to the groups in turn, and join them group by group: so head 1 ends up in a different place. Neighboring "
                 "heads form a group, which keeps their order.",
                 {"query.unflatten(1, (_, share))": "query.unflatten(1, (share, _)).transpose(1, 2)"},
             ),
