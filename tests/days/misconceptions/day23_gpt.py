@@ -133,8 +133,8 @@ MISCONCEPTIONS = [
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(1)"},
             ),
             "does_not_see_itself": (
-                "Your mask is off by one: no token sees itself, and the first sees nothing at all. The model predicts the *next* token, so the one that "
-                "stands there may be read.",
+                "Your mask is off by one: no token sees itself, and the first sees nothing at all. The model predicts the *next* token, so it may "
+                "read the current one.",
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(-1)"},
             ),
             "past_hidden": (
@@ -148,7 +148,7 @@ MISCONCEPTIONS = [
             ),
             "visible_scores_are_minus_infinity": (
                 "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. Each token sees only later tokens, and the "
-                "last one sees nothing, so that its output is NaN. Fill where the mask is False.",
+                "last one sees none, so its output is NaN. Fill where the mask is False.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
                     "scores = scores.masked_fill(mask, -math.inf)\n"
@@ -174,8 +174,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "hidden_score_not_low_enough": (
-                "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and beside them what is "
-                "hidden is seen. Minus infinity, or the lowest number that there is, is safe.",
+                "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and then hidden "
+                "keys get weight. Minus infinity, or the lowest number of the dtype, is safe.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
                     "scores = scores.masked_fill(~mask, -1e4)\n"
@@ -183,7 +183,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "masked_after_the_softmax": (
-                "You set weights to 0 after the softmax. What is left no longer sums to 1, and the future still counts in the sum under the fraction: mask the "
+                "You set weights to 0 after the softmax. The weights no longer sum to 1, and the future still counts in the denominator: mask the "
                 "scores, before the softmax.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
@@ -261,8 +261,8 @@ MISCONCEPTIONS = [
                 {"self.dropout": ""},
             ),
             "drops_in_evaluation": (
-                "You drop in evaluation mode as well. A function such as `F.scaled_dot_product_attention(…, dropout_p)` does not know the module's mode unless it "
-                "is told.",
+                "You drop in evaluation mode as well. A function such as `F.scaled_dot_product_attention(…, dropout_p)` does not know the module's mode: pass "
+                "the mode on.",
                 {"self.dropout": "lambda w: F.dropout(w, self.dropout.p)"},
             ),
             "functional_dropout_by_default": (
@@ -347,7 +347,7 @@ MISCONCEPTIONS = [
             ),
             "positions_from_1": (
                 "Your positions count from 1, so row 0 of the embedding is never used, and a text as long as the context has no row for its last token. The first "
-                "token stands at position 0.",
+                "token is at position 0.",
                 {"torch.arange(_, device=tokens.device)": "torch.arange(1, _ + 1, device=tokens.device)"},
             ),
             "positions_from_the_end": (

@@ -291,7 +291,7 @@ MISCONCEPTIONS = [
             # --- what the model reads
             "reads_the_beginning": (
                 "Of a text that is longer than its context you give the model the *first* tokens. It never sees what it has just written. The last `context` "
-                "tokens are the ones to go on from.",
+                "tokens are the model's input.",
                 {"tokens[:, -_ :]": "tokens[:, : _]"},
             ),
             "context_ignored": (

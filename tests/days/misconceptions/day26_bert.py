@@ -172,7 +172,7 @@ MISCONCEPTIONS = [
             ),
             "only_the_chosen": (
                 "Your labels are only those of the chosen tokens, in one line. They have the shape of the tokens, with −100 where nothing is predicted, so that "
-                "each stands at its place.",
+                "each label is at its token's position.",
                 {"labels = ...": "labels = tokens[chosen]"},
             ),
             "text_for_labels": (
@@ -301,7 +301,7 @@ MISCONCEPTIONS = [
                 {"positions = _": "positions = _.flip(0)"},
             ),
             "last_rows_of_the_table": (
-                "You take the *last* rows of the position embedding, so that a token's position depends on how long the text is. The first token stands at "
+                "You take the *last* rows of the position embedding, so that a token's position depends on how long the text is. The first token is at "
                 "position 0.",
                 {"self.positions(positions)": "self.positions(positions + self.config.context - tokens.size(1))"},
             ),

@@ -340,8 +340,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "final_norm_missing": (
-                "The last norm of your stacks is missing. In pre-norm the sum of all layers' outputs leaves a stack as large as it has grown, so it is normed once "
-                "more.",
+                "The last norm of your stacks is missing. In pre-norm the sum of all layers' outputs leaves a stack as large as it has grown, so it is normalized "
+                "again.",
                 {"self.decoder = _": "self.decoder = _\nself.encoder.norm = self.decoder.norm = nn.Identity()"},
             ),
             "norms_that_centre": (
@@ -365,7 +365,7 @@ MISCONCEPTIONS = [
                 {"2: return self.dropout(_)": "return _", "3: return self.dropout(_)": "return _"},
             ),
             "shortcuts_not_dropped": (
-                "Your layers do not have the config's dropout on their way back to the shortcut.",
+                "Your layers do not have the config's dropout on their outputs, before the residual connection.",
                 {
                     "encoder_layer = ...": "encoder_layer = EncoderLayer(config.d_model, BiasedAttention(config), FeedForward(config), 0.0, norm='pre')",
                     "decoder_layer = ...": "decoder_layer = DecoderLayer(config.d_model, BiasedAttention(config), BiasedAttention(config), FeedForward(config), 0.0, norm='pre')",
@@ -376,7 +376,7 @@ MISCONCEPTIONS = [
                 "you tell it.",
                 {"3: return self.dropout(_)": "return F.dropout(_, self.config.dropout)"},
             ),
-            # --- T5: the start
+            # --- T5: initialization
             "queries_start_as_wide_as_keys": (
                 "Your queries start too wide, such as with the width of your keys. Nothing divides their scores by √d_k here, so that factor is in the "
                 "initial weights of `w_q`.",
