@@ -31,7 +31,7 @@ MISCONCEPTIONS = [
                 {"nn.Linear(d_model, 3 * d_model)": "nn.Linear(d_model, 3 * d_model, bias=False)"},
             ),
             "mask_in_the_state_dict": (
-                "Your mask is a buffer that is saved with the weights. It can be made anew at any time, and in a state dict it ties the weights to one length. A "
+                "Your mask is a buffer that is saved with the weights. It can be created at any time, and in a state dict it ties the weights to one length. A "
                 "buffer that is not persistent, or none, does.",
                 {
                     "self.w_o = _": "self.w_o = _\nself.register_buffer('mask', torch.ones(1, 64, 64, dtype=torch.bool).tril())",
@@ -54,7 +54,7 @@ MISCONCEPTIONS = [
                 {"_.chunk(3, dim=-1)": "(one.flatten(-2) for one in _.unflatten(-1, (self.n_heads, -1)).chunk(3, dim=-1))"},
             ),
             "three_by_turns": (
-                "You take every third output of `w_qkv` for the query, the next for the key, the next for the value. The three lie side by side, d_model features "
+                "You take every third output of `w_qkv` for the query, the next for the key, the next for the value. The three are side by side, d_model features "
                 "each.",
                 {"_.chunk(3, dim=-1)": "_.unflatten(-1, (-1, 3)).unbind(dim=-1)"},
             ),
@@ -112,7 +112,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "time_comes_first": (
-                "You take the first axis for time and the second for the batch, as `nn.MultiheadAttention` does unless it is told `batch_first`. Here the batch "
+                "You take the first axis for time and the second for the batch, as `nn.MultiheadAttention` does unless `batch_first` is set. Here the batch "
                 "comes first; your texts attend to each other.",
                 {
                     "query = _.transpose(1, 2)": "query = _.permute(1, 2, 0, 3)",
@@ -133,8 +133,8 @@ MISCONCEPTIONS = [
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(1)"},
             ),
             "does_not_see_itself": (
-                "Your mask is off by one: no token sees itself, and the first sees nothing at all. What is to be predicted is the *next* token, so the one that "
-                "stands there may be read.",
+                "Your mask is off by one: no token sees itself, and the first sees nothing at all. The model predicts the *next* token, so it may "
+                "read the current one.",
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(-1)"},
             ),
             "past_hidden": (
@@ -142,13 +142,13 @@ MISCONCEPTIONS = [
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu()"},
             ),
             "true_hides": (
-                "Your mask is True where something is to be hidden, as `nn.MultiheadAttention` has it. `attention` and `F.scaled_dot_product_attention` take True "
+                "Your mask is True where a key must be hidden, as `nn.MultiheadAttention` has it. `attention` and `F.scaled_dot_product_attention` take True "
                 "for *may be attended to*.",
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)"},
             ),
             "visible_scores_are_minus_infinity": (
-                "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. Each token sees the later ones alone, and the "
-                "last one sees nothing, so that its output is NaN. Fill where the mask is False.",
+                "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. Each token sees only later tokens, and the "
+                "last one sees none, so its output is NaN. Fill where the mask is False.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
                     "scores = scores.masked_fill(mask, -math.inf)\n"
@@ -174,8 +174,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "hidden_score_not_low_enough": (
-                "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and beside them what is "
-                "hidden is seen. Minus infinity, or the lowest number that there is, is safe.",
+                "You give hidden keys a score that is low, but not lower than any other: in a trained model scores of this size occur, and then hidden "
+                "keys get weight. Minus infinity, or the lowest number of the dtype, is safe.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
                     "scores = scores.masked_fill(~mask, -1e4)\n"
@@ -183,7 +183,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "masked_after_the_softmax": (
-                "You set weights to 0 after the softmax. What is left no longer sums to 1, and the future still counts in the sum under the fraction: mask the "
+                "You set weights to 0 after the softmax. The weights no longer sum to 1, and the future still counts in the denominator: mask the "
                 "scores, before the softmax.",
                 {
                     "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
@@ -208,7 +208,7 @@ MISCONCEPTIONS = [
                 {"3: query": "query * query.size(-1) ** 0.5"},
             ),
             "scaled_by_d_model": (
-                "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the deviation of its dot products.",
+                "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the standard deviation of its dot products.",
                 {"3: query": "query / self.n_heads**0.5"},
             ),
             "scaled_twice": (
@@ -222,7 +222,7 @@ MISCONCEPTIONS = [
                 {"self.w_o(_)": "_"},
             ),
             "shortcut_inside": (
-                "You add x to the result. The shortcut comes with the block; added here, it would be there twice.",
+                "You add x to the result. The block has the residual connection; here, x would be added twice.",
                 {"return _": "return x + _"},
             ),
             "weights_returned_too": (
@@ -239,7 +239,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "computed_in_float32": (
-                "Your heads are float32 whatever came in, and where `w_o` has another dtype it refuses them. `attention` widens inside where it has to, and gives "
+                "Your heads are float32 for any input, and `w_o` raises an error if its dtype differs. `attention` upcasts inside where it has to, and gives "
                 "back the dtype that it got.",
                 {"attention(query, key, value, mask, _)": "attention(query.float(), key.float(), value.float(), mask, _)"},
             ),
@@ -249,7 +249,7 @@ MISCONCEPTIONS = [
             ),
             # --- CausalSelfAttention: dropout
             "output_dropped_too": (
-                "You drop weights, as you should, and features of the output as well. The second dropout is the block's, on its shortcut; here it would drop twice.",
+                "You drop weights, as you should, and features of the output as well. The block applies the second dropout; here it would be applied twice.",
                 {"return _": "return self.dropout(_)"},
             ),
             "output_dropped_instead": (
@@ -261,8 +261,8 @@ MISCONCEPTIONS = [
                 {"self.dropout": ""},
             ),
             "drops_in_evaluation": (
-                "You drop in evaluation mode as well. A function such as `F.scaled_dot_product_attention(…, dropout_p)` does not know the module's mode unless it "
-                "is told.",
+                "You drop in evaluation mode as well. A function such as `F.scaled_dot_product_attention(…, dropout_p)` does not know the module's mode: pass "
+                "the mode on.",
                 {"self.dropout": "lambda w: F.dropout(w, self.dropout.p)"},
             ),
             "functional_dropout_by_default": (
@@ -295,7 +295,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "head_shares_the_memory_only": (
-                "Your head is a second parameter that lies in the same memory as the table of tokens. Their values agree for now, but each has a gradient of its "
+                "Your head is a second parameter that shares the embedding's memory. Their values agree for now, but each has a gradient of its "
                 "own, an optimiser would step twice, and moved to a GPU they part. Assign the parameter itself, not its data.",
                 {
                     "self.norm = _": "self.norm = _\n"
@@ -309,7 +309,7 @@ MISCONCEPTIONS = [
                 {"self.norm = _": "self.norm = _\nself.bias = nn.Parameter(torch.zeros(config.vocab))", "F.linear(x, _)": "F.linear(x, _, self.bias)"},
             ),
             "head_in_the_state_dict": (
-                "Your head is tied, and stands in the state dict a second time under a name of its own. Weights that come without that name then do not load, key "
+                "Your head is tied, and is in the state dict a second time under its own name. Weights that come without that name then do not load, key "
                 "by key. Multiply by the table's matrix where you need it.",
                 {
                     "self.norm = _": "self.norm = _\n"
@@ -346,16 +346,16 @@ MISCONCEPTIONS = [
                 {"_ + self.positions(positions)": "_"},
             ),
             "positions_from_1": (
-                "Your positions count from 1, so that row 0 of the table is never used, and a text as long as the context has no row for its last token. The first "
-                "token stands at position 0.",
+                "Your positions count from 1, so row 0 of the embedding is never used, and a text as long as the context has no row for its last token. The first "
+                "token is at position 0.",
                 {"torch.arange(_, device=tokens.device)": "torch.arange(1, _ + 1, device=tokens.device)"},
             ),
             "positions_from_the_end": (
-                "Your positions count down, so that the last token stands at 0. Then each new token would move all those before it: the first stands at 0.",
+                "Your positions count down, so the last token is at 0. Then each new token would move all earlier ones: the first token is at 0.",
                 {"positions = _": "positions = _.flip(0)"},
             ),
             "last_rows_of_the_table": (
-                "You take the last rows of the table of positions. A text that is shorter than the context stands at its beginning: the first token at position 0.",
+                "You take the last rows of the position embedding. For a text shorter than the context, too, the first token is at position 0.",
                 {"positions = _": "positions = _ + self.config.context - tokens.size(1)"},
             ),
             "positions_by_token": (
@@ -389,7 +389,7 @@ MISCONCEPTIONS = [
                 {"clones(block, _)": "nn.ModuleList([block] * _)"},
             ),
             "blocks_in_a_plain_list": (
-                "Your blocks lie in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimiser will ever train them.",
+                "Your blocks are in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimizer trains them.",
                 {"self.blocks = _": "self.blocks = [*_]"},
             ),
             "d_ff_is_four_times_d_model": (
@@ -397,7 +397,7 @@ MISCONCEPTIONS = [
                 {"config.d_ff": "4 * config.d_model"},
             ),
             "no_final_norm": (
-                "You have no final norm. In pre-norm each block adds to x and nothing norms the sum, which grows from block to block; GPT-2 norms it once, before "
+                "You have no final norm. In pre-norm each block adds to x without a norm, so the sum grows from block to block; GPT-2 normalizes it once, before "
                 "the head.",
                 {"self.norm = ...": "", "x = self.norm(x)": ""},
             ),
@@ -411,7 +411,7 @@ MISCONCEPTIONS = [
                 {"x = self.norm(x)": "", "1: x = _": "x = _\nx = self.norm(x)"},
             ),
             "normed_after_each_block": (
-                "You put the final norm after every block. The shortcut is to reach from the embeddings to the last block untouched: it is normed once, at the end.",
+                "You put the final norm after every block. The residual stream must not be normalized between blocks, only once, at the end.",
                 {"block(x)": "self.norm(block(x))", "x = self.norm(x)": ""},
             ),
             "post_norm": (
@@ -455,7 +455,7 @@ MISCONCEPTIONS = [
             ),
             # --- GPT: dropout
             "embeddings_not_dropped": (
-                "Nothing is dropped from the sum of embedding and position. The config's dropout is meant for it, too, as for weights and shortcuts.",
+                "Nothing is dropped from the sum of embedding and position. The config's dropout applies there, too, as to weights and sublayer outputs.",
                 {"self.dropout(_)": "_"},
             ),
             "tokens_dropped_positions_not": (
@@ -480,12 +480,12 @@ MISCONCEPTIONS = [
                 {"1: config.dropout": "0.1"},
             ),
             "embeddings_dropped_in_evaluation": (
-                "You drop from the embeddings in evaluation mode as well. `F.dropout` does not know the module's mode unless it is told.",
+                "You drop from the embeddings in evaluation mode as well. `F.dropout` does not know the module's mode: pass the mode on.",
                 {"self.dropout(_)": "F.dropout(_, self.config.dropout)"},
             ),
-            # --- GPT: the start
+            # --- GPT: initialization
             "starts_as_torch_starts_it": (
-                "Your weights are initialized as torch's own layers are. GPT-2's are not: its embedding matrices start at N(0, 0.02²), not at N(0, 1), where "
+                "Your weights are initialized as torch's own layers are. GPT-2's are not: its embeddings are initialized from N(0, 0.02²), not N(0, 1), where "
                 "a tied head gives the first guesses a confidence that takes long to unlearn.",
                 {"self.named_parameters()": "()"},
             ),

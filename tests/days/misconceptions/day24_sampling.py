@@ -21,11 +21,11 @@ MISCONCEPTIONS = [
                 {"_ / temperature": "_ / 1.0", "scores.softmax(dim=-1)": "scores.softmax(dim=-1) / temperature"},
             ),
             "temperature_0_divides": (
-                "At temperature 0 you divide by 0, and get NaN. The limit has to be made on its own: all probability to the likeliest token.",
+                "At temperature 0 you divide by 0, and get NaN. Handle the limit separately: the most likely token gets all the probability.",
                 {"temperature == 0": "False"},
             ),
             "temperature_0_is_off": (
-                "You take temperature 0 for *no temperature asked for*, and give the plain softmax. 0 is the coldest there is: the likeliest token is certain. "
+                "You treat temperature 0 as *no temperature*, and return the plain softmax. At temperature 0 the most likely token has probability 1. "
                 "(`if temperature:` is false for 0.)",
                 {"if temperature == 0:\n    _": "if temperature == 0:\n    temperature = 1.0\nif False:\n    _"},
             ),
@@ -71,7 +71,7 @@ MISCONCEPTIONS = [
                 {"-math.inf": "0.0"},
             ),
             "top_k_not_renormalised": (
-                "What top-k leaves does not sum to 1: you cut after the softmax and share out nothing. Cut before it, or divide by what is left.",
+                "What top-k leaves does not sum to 1: you cut after the softmax and do not renormalize. Cut before it, or divide by the remaining sum.",
                 {
                     "3: scores = ...": "cut = scores < kth",
                     "3: probabilities = _": "probabilities = _\n"
@@ -80,7 +80,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "top_k_of_the_whole_batch": (
-                "Your k-th largest logit is that of all rows together. Each row keeps its own k likeliest.",
+                "Your k-th largest logit is that of all rows together. Each row keeps its own k most likely tokens.",
                 {"kth = ...": "kth = scores.flatten().topk(min(top_k * scores[..., 0].numel(), scores.numel())).values[-1:]"},
             ),
             "top_k_cuts_ties": (
@@ -105,7 +105,7 @@ MISCONCEPTIONS = [
                 {"F.pad(_[..., :-1], (1, 0))": "_"},
             ),
             "top_p_can_leave_nothing": (
-                "You drop the token that crosses p. Where the likeliest alone is above p, nothing is left, and 0 divided by 0 is NaN. The token that crosses p "
+                "You drop the token that crosses p. Where the most likely token alone is above p, nothing is left, and 0 divided by 0 is NaN. The token that crosses p "
                 "belongs to the nucleus.",
                 {"F.pad(_[..., :-1], (1, 0))": "_", "out[..., 0] = False": ""},
             ),
@@ -114,7 +114,7 @@ MISCONCEPTIONS = [
                 {"before = _": "before = _.roll(1, dims=-1)"},
             ),
             "top_p_of_the_unlikely": (
-                "You add up from the *least* likely token on, so the tail stays and the likely tokens go. The nucleus begins with the likeliest.",
+                "You add up from the *least* likely token on, so the tail stays and the likely tokens go. The nucleus begins with the most likely token.",
                 {"descending=True": ""},
             ),
             "top_p_is_the_share_that_goes": (
@@ -122,7 +122,7 @@ MISCONCEPTIONS = [
                 {"before >= top_p": "before >= 1 - top_p"},
             ),
             "top_p_is_a_threshold": (
-                "You keep the tokens whose own probability is p or more. Top-p adds them up from the likeliest on, until their *sum* reaches p.",
+                "You keep the tokens whose own probability is p or more. Top-p adds them up from the most likely on, until their *sum* reaches p.",
                 {"before >= top_p": "ordered < top_p"},
             ),
             "top_p_not_in_order_of_ids": (
@@ -131,7 +131,7 @@ MISCONCEPTIONS = [
                 {"out = ....scatter(-1, order, out)": ""},
             ),
             "top_p_sent_back_the_wrong_way": (
-                "You undo the sorting with the same permutation that made it. `order` says which id stands at each place; to go back you *write* to these ids, you "
+                "You undo the sorting with the same permutation that made it. `order` holds the id at each place; to go back you *write* to these ids, you "
                 "do not read from them.",
                 {"torch.zeros_like(out).scatter(-1, order, out)": "out.gather(-1, order)"},
             ),
@@ -140,7 +140,7 @@ MISCONCEPTIONS = [
                 {"out = ....scatter(-1, order, out)": "probabilities = ordered"},
             ),
             "top_p_not_renormalised": (
-                "What the nucleus leaves does not sum to 1. Divide by what is left.",
+                "The probabilities in the nucleus do not sum to 1. Divide by their sum.",
                 {"probabilities = probabilities / ...": ""},
             ),
             "top_p_before_temperature": (
@@ -172,11 +172,11 @@ MISCONCEPTIONS = [
                 {"_.sort(dim=-1, descending=True, stable=True)": "(one.flip(-1) for one in _.sort(dim=-1, stable=True))"},
             ),
             "top_p_one_more_where_exact": (
-                "Where the likeliest tokens add up to exactly p, you keep one more. The set is complete as soon as its sum *reaches* p.",
+                "Where the most likely tokens add up to exactly p, you keep one more. The set is complete as soon as its sum *reaches* p.",
                 {"before >= top_p": "before > top_p"},
             ),
             "top_p_0_leaves_nothing": (
-                "With p = 0 no token is left in your answer, and 0 divided by 0 is NaN. The likeliest always stays.",
+                "With p = 0 no token is left in your answer, and 0 divided by 0 is NaN. The most likely token always stays.",
                 {"out[..., 0] = False": ""},
             ),
             "top_p_1_cuts": (
@@ -217,7 +217,7 @@ MISCONCEPTIONS = [
         "sample",
         {
             "takes_the_likeliest": (
-                "You take the likeliest token each time. To *draw* is to take each token as often as its probability says.",
+                "You take the most likely token each time. To *draw* means to take each token with its probability.",
                 {"torch.multinomial(rows, 1, generator=generator)": "rows.argmax(dim=-1)"},
             ),
             "one_draw_for_all_rows": (
@@ -276,7 +276,7 @@ MISCONCEPTIONS = [
                 {"return _": "return _.squeeze()"},
             ),
             "flat_ids": (
-                "Your ids lie in one line. They have the shape of the logits without the vocabulary's axis.",
+                "Your ids are in one line. They have the shape of the logits without the vocabulary's axis.",
                 {"_.reshape(...)": "_.flatten()"},
             ),
             "ids_in_the_dtype_of_the_logits": (
@@ -291,7 +291,7 @@ MISCONCEPTIONS = [
             # --- what the model reads
             "reads_the_beginning": (
                 "Of a text that is longer than its context you give the model the *first* tokens. It never sees what it has just written. The last `context` "
-                "tokens are the ones to go on from.",
+                "tokens are the model's input.",
                 {"tokens[:, -_ :]": "tokens[:, : _]"},
             ),
             "context_ignored": (
@@ -325,7 +325,7 @@ MISCONCEPTIONS = [
                 {"logits = _[:, -1]": "logits = _[:, -2:][:, 0]"},
             ),
             "one_continuation_for_all": (
-                "Every row goes on as the first one does. Each has a prompt of its own, and a token of its own.",
+                "Every row gets the first row's token. Each row has its own prompt, and its own next token.",
                 {"following = _": "following = _[:1].expand(len(tokens))"},
             ),
             "draws_from_probabilities": (
@@ -350,7 +350,7 @@ MISCONCEPTIONS = [
                 {"generator": ""},
             ),
             "always_greedy": (
-                "You take the likeliest token at every step. That is temperature 0; here it is drawn.",
+                "You take the most likely token at every step. That is temperature 0; here it is drawn.",
                 {"following = ...": "following = logits.argmax(dim=-1)"},
             ),
             "same_state_at_every_step": (
@@ -388,7 +388,7 @@ MISCONCEPTIONS = [
                 {"model.eval()": ""},
             ),
             "left_in_evaluation_mode": (
-                "Your model stays in evaluation mode. A training that looks at a sample now and then goes on without dropout, and nobody notices.",
+                "Your model stays in evaluation mode. A training run that samples now and then continues without dropout, without any error.",
                 {"module.training = training": ""},
             ),
             "put_into_training_mode_at_the_end": (
@@ -410,7 +410,7 @@ MISCONCEPTIONS = [
                 {"module.training = training": "module.training = True"},
             ),
             "parts_lose_their_modes": (
-                "You put the model as a whole back into its mode, and its parts with it. A part may have been in another one, such as a frozen part in evaluation "
+                "You put the model as a whole back into its mode, and its parts with it. A part may have been in a different mode, such as a frozen part in evaluation "
                 "mode: remember each module's.",
                 {"for module, training in _:\n    module.training = training": "model.train(modes[model])\nfor module, training in _:\n    pass"},
             ),
@@ -441,12 +441,12 @@ MISCONCEPTIONS = [
                 },
             ),
             "gradients_off_for_good": (
-                "You switch gradients off, and never on again. Whoever samples in the middle of a training run cannot train afterwards. `torch.no_grad()`, as a "
+                "You switch gradients off, and never on again. A training run that samples in between cannot continue afterwards. `torch.no_grad()`, as a "
                 "decorator or in a `with`, ends by itself.",
                 {"torch.no_grad()": "", "model.eval()": "model.eval()\ntorch.set_grad_enabled(False)"},
             ),
             "gradients_kept": (
-                "Every step keeps what a `backward` would need, for the whole text. Nobody will ask: a drawn token has no gradient. The decorator above the "
+                "Every step keeps what a `backward` would need, for the whole text. It is never used: a drawn token has no gradient. The decorator above the "
                 "function switches that off.",
                 {"torch.no_grad()": ""},
             ),

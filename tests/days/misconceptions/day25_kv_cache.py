@@ -48,7 +48,7 @@ MISCONCEPTIONS = [
                 {"4: return ...": "return key, value"},
             ),
             "only_what_was_before": (
-                "`update` gives back what was held before the chunk came. A token sees itself, too: the chunk belongs to the result.",
+                "`update` returns the cache as it was before the chunk. A token sees itself, too: the chunk belongs to the result.",
                 {"4: return ...": "return self.keys[layer, :, :, :start], self.values[layer, :, :, :start]"},
             ),
             "the_whole_room": (
@@ -170,7 +170,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "mask_inverted": (
-                "Your mask is True where a key is to be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
+                "Your mask is True where a key must be hidden. `attention` takes True for *may be attended to*: each token sees only later tokens.",
                 {"attention(query, key, value, mask, _)": "attention(query, key, value, ~mask, _)"},
             ),
             "mask_inverted_minus_infinity": (
@@ -197,13 +197,13 @@ MISCONCEPTIONS = [
                 "Your mask is square, made for as many keys as queries. With a cache there are more keys: it is (T_q, T_k).",
                 {"mask = ...": "mask = torch.ones(t_q, t_q, dtype=torch.bool, device=x.device).tril()"},
             ),
-            # --- attention: what is kept
+            # --- attention: the stored keys and values
             "past_not_used": (
                 "You append to the cache, and then attend to the chunk alone. `update` gives back what to attend to.",
                 {"key, value = _": "_"},
             ),
             "appended_twice": (
-                "You call `update` twice, once for the keys and once for the values, so that every chunk stands in the cache two times.",
+                "You call `update` twice, once for the keys and once for the values, so every chunk is in the cache twice.",
                 {
                     "key, value = ...": "keys, _ = cache.update(layer, key, value)\n"
                     "_, value = cache.update(layer, key, value)\n"

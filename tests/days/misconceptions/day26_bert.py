@@ -60,7 +60,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "always_another_token": (
-                "Your random token is never the one that stood there. Then a token that is not the mask and was chosen is wrong nine times in ten, plus once; the "
+                "Your random token is never the original one. Then a token that is not the mask and was chosen is wrong nine times in ten, plus once; the "
                 "paper draws from all V, itself included.",
                 {"return ...": "step = 1 + instead % max(vocab - 1, 1)\nreturn torch.where(replaced, (tokens + step) % vocab, inputs), labels"},
             ),
@@ -82,11 +82,11 @@ MISCONCEPTIONS = [
                 {"chosen & (fate < 0.8)": "chosen", "replaced = ...": "replaced = torch.zeros_like(chosen)"},
             ),
             "none_is_kept": (
-                "You replace all that you do not hide. Half of the fifth that is left stays as it was.",
+                "You replace every chosen token that you do not mask. Half of the remaining fifth must stay unchanged.",
                 {"replaced = ...": "replaced = chosen & ~hidden"},
             ),
             "none_is_replaced": (
-                "You keep all that you do not hide. Half of the fifth that is left becomes a random token; else a token that is not the mask could always be "
+                "You keep every chosen token that you do not mask. Half of the remaining fifth becomes a random token; else a token that is not the mask could always be "
                 "trusted.",
                 {"replaced = ...": "replaced = torch.zeros_like(chosen)"},
             ),
@@ -96,7 +96,7 @@ MISCONCEPTIONS = [
             ),
             # --- who is chosen
             "special_tokens_chosen": (
-                "You choose special tokens, too. Nobody needs to guess padding, or where a text begins.",
+                "You choose special tokens, too. The model does not have to predict padding, or the beginning of a text.",
                 {"(draw < p) & ...": "draw < p"},
             ),
             "special_tokens_hidden_without_a_label": (
@@ -150,11 +150,11 @@ MISCONCEPTIONS = [
                 {"return _, labels": "return _, labels.masked_fill(~hidden, -100)"},
             ),
             "labels_after_masking": (
-                "Your labels are taken after the masking: they hold the mask and the random tokens. What is to be found again is what stood there before.",
+                "Your labels are taken after the masking: they hold the mask and the random tokens. The model has to predict the original tokens.",
                 {"return _, labels": "inputs = _\nreturn inputs, inputs.masked_fill(~chosen, -100)"},
             ),
             "labels_everywhere": (
-                "Your labels are the whole text. Six tokens in seven stand in the inputs for the model to copy: where nothing was chosen the label is −100, and "
+                "Your labels are the whole text. The model can copy six tokens in seven from its inputs: where nothing was chosen the label is −100, and "
                 "the loss leaves it out.",
                 {"labels = ...": "labels = tokens.clone()"},
             ),
@@ -171,12 +171,12 @@ MISCONCEPTIONS = [
                 {"labels = ...": "labels = tokens.masked_fill(~chosen, -1)"},
             ),
             "only_the_chosen": (
-                "Your labels are only those of the chosen tokens, in one line. They have the shape of the tokens, with −100 where nothing is asked for, so that "
-                "each stands at its place.",
+                "Your labels are only those of the chosen tokens, in one line. They have the shape of the tokens, with −100 where nothing is predicted, so that "
+                "each label is at its token's position.",
                 {"labels = ...": "labels = tokens[chosen]"},
             ),
             "text_for_labels": (
-                "Where everything is chosen, your labels are the text itself and no tensor of their own: whoever changes one changes the other.",
+                "Where everything is chosen, your labels are the text itself and not a separate tensor: a change to one changes the other.",
                 {"labels = _": "labels = _ if p < 1 or len(list(special)) else tokens"},
             ),
             "labels_first": (
@@ -223,7 +223,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "head_is_a_copy": (
-                "Your head holds a copy of the embedding as it was at the start. The two look tied, and part at the first step of training, or when weights are "
+                "Your head holds a copy of the initial embedding. The two look tied, and part at the first step of training, or when weights are "
                 "loaded. Use the parameter itself.",
                 {"self.embed.weight": "self.head[0].to(x)", "self.bias = _": "self.bias = _\nself.head = [self.embed.weight.detach().clone()]"},
             ),
@@ -233,7 +233,7 @@ MISCONCEPTIONS = [
                 {"self.embed.weight": "self.embed.weight.detach()"},
             ),
             "tied_under_a_second_name": (
-                "Your head is tied, but stands in the state dict under a second name. `F.linear` takes a matrix that belongs to somebody else, so nothing needs to "
+                "Your head is tied, but is in the state dict under a second name. `F.linear` takes any matrix as an argument, so nothing needs to "
                 "be registered.",
                 {
                     "self.bias = _": "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\nself.head.weight = self.embed.weight\nself.bias = _",
@@ -297,11 +297,11 @@ MISCONCEPTIONS = [
                 {"_ + self.positions(positions)": "_"},
             ),
             "positions_from_the_end": (
-                "You count positions from the end of the text. The first token stands at position 0.",
+                "You count positions from the end of the text. The first token is at position 0.",
                 {"positions = _": "positions = _.flip(0)"},
             ),
             "last_rows_of_the_table": (
-                "You take the *last* rows of the table of positions, so that a token's position depends on how long the text is. The first token stands at "
+                "You take the *last* rows of the position embedding, so that a token's position depends on how long the text is. The first token is at "
                 "position 0.",
                 {"self.positions(positions)": "self.positions(positions + self.config.context - tokens.size(1))"},
             ),
@@ -337,7 +337,7 @@ MISCONCEPTIONS = [
                 {"self.norm(x)": "x"},
             ),
             "tokens_normed_alone": (
-                "You norm the tokens' vectors before positions and segments are added. It is the sum of the three that is normed.",
+                "You normalize the token embeddings before positions and segments are added. BERT normalizes the sum of the three.",
                 {"self.embed(tokens)": "self.norm(self.embed(tokens))", "self.norm(x)": "x"},
             ),
             "padding_index": (
@@ -380,11 +380,11 @@ MISCONCEPTIONS = [
                 {"return _": "if mask is not None:\n    x = x * mask.any(dim=1).unsqueeze(-1)\nreturn _"},
             ),
             "pre_norm": (
-                "You norm what goes into each sublayer, as GPT-2 does. BERT is older: it norms the sum, after the shortcut.",
+                "You normalize the input of each sublayer, as GPT-2 does. BERT is older: it normalizes the sum, after the residual connection.",
                 {"layer = _": "layer = _\nlayer.norm = 'pre'\nfor connection in layer.sublayer:\n    connection.pre = True"},
             ),
             "pre_norm_without_a_last_one": (
-                "You norm what goes into each sublayer, as GPT-2 does, and nothing norms the last sum. BERT is older: it norms the sum, after the shortcut.",
+                "You normalize the input of each sublayer, as GPT-2 does, and not the last sum. BERT is older: it normalizes the sum, after the residual connection.",
                 {"layer = _": "layer = _\nfor connection in layer.sublayer:\n    connection.pre = True"},
             ),
             "normed_once_more": (
@@ -436,7 +436,7 @@ MISCONCEPTIONS = [
             ),
             # --- dropout
             "dropout_before_the_norm": (
-                "You drop features of the embedding before they are normed. The norm comes first, then the dropout.",
+                "You apply dropout to the embedding before the norm. The norm comes first, then the dropout.",
                 {"self.dropout(self.norm(x))": "self.norm(self.dropout(x))"},
             ),
             "tokens_dropped_too": (
@@ -452,7 +452,7 @@ MISCONCEPTIONS = [
                 {"MultiHeadedAttention(_, config.d_model, config.dropout)": "MultiHeadedAttention(_, config.d_model, 0.0)"},
             ),
             "shortcuts_not_dropped": (
-                "What your sublayers add is not dropped. The config's dropout is for both shortcuts of a layer, too.",
+                "You apply no dropout to the sublayers' outputs. The config's dropout applies to both residual connections of a layer, too.",
                 {
                     "Layer(config.d_model, _, ..., config.dropout, config.eps)": "Layer(config.d_model, _, FeedForward(config.d_model, config.d_ff), 0.0, config.eps)"
                 },
@@ -462,10 +462,10 @@ MISCONCEPTIONS = [
                 {"1: config.dropout": "0.1"},
             ),
             "dropout_in_evaluation_mode": (
-                "You drop features of the embedding in evaluation mode as well. `F.dropout` does not know the module's mode unless it is told.",
+                "You drop features of the embedding in evaluation mode as well. `F.dropout` does not know the module's mode: pass the mode on.",
                 {"self.dropout(_)": "F.dropout(_, self.config.dropout)"},
             ),
-            # --- the start, and what is left over
+            # --- initialization, and remaining cases
             "torchs_own_start": (
                 "Your matrices start too wide, as torch's own layers do. BERT's start close to 0, with a standard deviation of 0.02, the three embedding "
                 "matrices as well.",
@@ -489,7 +489,7 @@ MISCONCEPTIONS = [
                 {"name.endswith('bias')": "False"},
             ),
             "normal_not_cut_off": (
-                "Your normal distribution is not cut off. The published code leaves out what lies beyond two deviations.",
+                "Your normal distribution is not truncated. The published code truncates it at two standard deviations.",
                 {"nn.init.trunc_normal_": "nn.init.normal_", "a=-0.04": "", "b=0.04": ""},
             ),
             "float32_inside": (

@@ -86,7 +86,7 @@ MISCONCEPTIONS = [
                 bucket(log="(distance.double() - m) / (max_distance - m)"),
             ),
             "not_clamped": (
-                "From D on your buckets go on being counted. In one direction they leave the table, in two they run into the other direction's half. All distances "
+                "From D on, your buckets keep increasing. In one direction they leave the embedding, in two they run into the other direction's half. All distances "
                 "from D on share the last bucket.",
                 bucket(far="m + whole"),
             ),
@@ -128,11 +128,11 @@ MISCONCEPTIONS = [
                 bucket(distance="relative_position.abs() if bidirectional else relative_position.clamp(min=0)"),
             ),
             "buckets_of_real_numbers": (
-                "Your buckets are real numbers. They are to be looked up in a table, which takes whole ones: int64.",
+                "Your buckets are floating-point numbers. They index an embedding, which takes integers: int64.",
                 bucket(result="(first + torch.where(small, distance, far)).float()"),
             ),
             "buckets_as_narrow_as_the_input": (
-                "Your buckets have the integers' width of the positions that were given. They are to be int64, whatever comes in.",
+                "Your buckets have the integer dtype of the given positions. They must be int64 for any input dtype.",
                 bucket(result="(first + torch.where(small, distance, far)).to(relative_position.dtype)"),
             ),
             "a_table_and_nothing_else": (
@@ -178,12 +178,12 @@ MISCONCEPTIONS = [
                 {"bidirectional=True": "bidirectional=False"},
             ),
             "decoder_in_both_directions": (
-                "Your decoder halves its buckets for two directions. Later tokens are hidden there, so half the table is never used, and the past is told apart "
+                "Your decoder halves its buckets for two directions. Later tokens are hidden there, so half the buckets are never used, and the past is resolved "
                 "half as finely. Ask for one direction.",
                 {"bidirectional=False": "bidirectional=True"},
             ),
             "table_turned": (
-                "Your table of relative positions is query − key: rows and columns have changed places. Row i is query i, and what stands there is the position of "
+                "Your matrix of relative positions is query − key: rows and columns are exchanged. Row i is query i, and its entries are the position of "
                 "the key less that of the query.",
                 {"position - _": "_ - position"},
             ),
@@ -224,7 +224,7 @@ MISCONCEPTIONS = [
                 {"torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None else bias"},
             ),
             "not_even_itself": (
-                "Your decoder hides the diagonal as well: a position must see itself. What stands there is the token before the one to predict.",
+                "Your decoder hides the diagonal as well: a position must see itself. Its token is the one before the token to predict.",
                 {"earlier = _": "earlier = _.tril(-1)"},
             ),
             "masks_inverted": (
@@ -278,7 +278,7 @@ MISCONCEPTIONS = [
             ),
             # --- T5: tokens in, scores out
             "logits_not_scaled": (
-                "You do not scale the states before their product with E. E starts with deviation 1, √d_model times as large as an output matrix should be: divide "
+                "You do not scale the states before their product with E. E is initialized with standard deviation 1, √d_model times as large as an output matrix should be: divide "
                 "by √d_model.",
                 {"states * ...": "states"},
             ),
@@ -309,7 +309,7 @@ MISCONCEPTIONS = [
                 {"2: self.embed.weight": "self.embed.weight.detach()"},
             ),
             "head_with_a_second_name": (
-                "You keep the tied head as a layer of its own. It shares E, and computes the same, but stands in the state dict under a second name, and published "
+                "You keep the tied head as a layer of its own. It shares E, and computes the same, but is in the state dict under a second name, and published "
                 "or others' weights do not load.",
                 {
                     "self.decoder = _": "self.decoder = _\nself.head = nn.Linear(config.d_model, config.vocab, bias=False)",
@@ -327,7 +327,7 @@ MISCONCEPTIONS = [
                 {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
             ),
             "embeddings_scaled": (
-                "You multiply the embeddings by √d_model, as on day 10. There the table starts small; here it starts with deviation 1, and tokens enter without a "
+                "You multiply the embeddings by √d_model, as on day 10. There the embedding is initialized small; here its standard deviation is 1, and tokens enter without a "
                 "factor.",
                 {"self.embed(src)": "self.embed(src) * self.config.d_model**0.5", "self.embed(tgt)": "self.embed(tgt) * self.config.d_model**0.5"},
             ),
@@ -340,8 +340,8 @@ MISCONCEPTIONS = [
                 },
             ),
             "final_norm_missing": (
-                "The last norm of your stacks is missing. In pre-norm the sum of all layers' outputs leaves a stack as large as it has grown, so it is normed once "
-                "more.",
+                "The last norm of your stacks is missing. In pre-norm the sum of all layers' outputs leaves a stack as large as it has grown, so it is normalized "
+                "again.",
                 {"self.decoder = _": "self.decoder = _\nself.encoder.norm = self.decoder.norm = nn.Identity()"},
             ),
             "norms_that_centre": (
@@ -365,7 +365,7 @@ MISCONCEPTIONS = [
                 {"2: return self.dropout(_)": "return _", "3: return self.dropout(_)": "return _"},
             ),
             "shortcuts_not_dropped": (
-                "Your layers do not have the config's dropout on their way back to the shortcut.",
+                "Your layers do not have the config's dropout on their outputs, before the residual connection.",
                 {
                     "encoder_layer = ...": "encoder_layer = EncoderLayer(config.d_model, BiasedAttention(config), FeedForward(config), 0.0, norm='pre')",
                     "decoder_layer = ...": "decoder_layer = DecoderLayer(config.d_model, BiasedAttention(config), BiasedAttention(config), FeedForward(config), 0.0, norm='pre')",
@@ -376,7 +376,7 @@ MISCONCEPTIONS = [
                 "you tell it.",
                 {"3: return self.dropout(_)": "return F.dropout(_, self.config.dropout)"},
             ),
-            # --- T5: the start
+            # --- T5: initialization
             "queries_start_as_wide_as_keys": (
                 "Your queries start too wide, such as with the width of your keys. Nothing divides their scores by √d_k here, so that factor is in the "
                 "initial weights of `w_q`.",
