@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from html import escape
 from pathlib import Path
 
 import marimo
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from course.curriculum import DAYS, Day
+from course.curriculum import DAYS, ROOT
 from explorer.topics import TOPICS
 
+SITE = ROOT / ".site" / "html"  # where `make site` writes it
 STYLE = Path(__file__).with_name("page.css")
 
 
@@ -27,6 +28,8 @@ def application() -> Starlette:
         routes=[
             Route("/", _contents),
             Route("/day/{number:int}", _day),
+            Route("/paper_notes/{name}", _note),
+            Mount("/site", StaticFiles(directory=SITE, html=True, check_dir=False)),
             Mount("/", pages.build()),
         ]
     )
@@ -47,17 +50,22 @@ def _contents(_: Request) -> Response:
 
 
 def _day(request: Request) -> Response:
+    """The day's lesson: a page of the site where that is built."""
     number = request.path_params["number"]
     found = next((day for day in DAYS if day.number == number), None)
     if found is None:
         return HTMLResponse(f"<p>There is no day {number}: they are 1 to {len(DAYS)}.</p>", 404)
-    return HTMLResponse(_lesson(found))
+    if (SITE / "lessons" / f"{found.stem}.html").exists():
+        return RedirectResponse(f"../site/lessons/{found.stem}.html")
+    from explorer.lesson import (
+        lesson,  # takes half a second to import, and not every visit leads here
+    )
+
+    return HTMLResponse(lesson(found))
 
 
-@functools.cache
-def _lesson(day: Day) -> str:
-    """A day's lesson, as it was executed."""
-    from nbconvert import HTMLExporter  # takes half a second, and not every visit leads here
+def _note(request: Request) -> Response:
+    from explorer.lesson import note  # as above
 
-    page, _ = HTMLExporter().from_filename(str(day.lesson))
-    return str(page)
+    page = note(request.path_params["name"])
+    return HTMLResponse(page) if page else HTMLResponse("<p>There is no such note.</p>", 404)
