@@ -21,6 +21,7 @@ WEBSITE = Path(__file__).parent
 PAGES = WEBSITE / "pages"
 TEXTS = (
     "README.md",
+    "docs/*.md",
     "CONTRIBUTING.md",
     "NOTES.md",
     "paper_notes/*.md",
@@ -28,19 +29,20 @@ TEXTS = (
     "integrations/README.md",
 )
 MENU = (
-    "start",
+    "docs/start",
+    "docs/learn",
     "Lessons <lessons/index>",
     "explorer",
     "Papers <paper_notes/index>",
     "Reference <reference/index>",
     "commands",
-    "train",
-    "find_out",
+    "docs/train",
+    "docs/find_out",
     "Studies <studies/README>",
-    "teach",
-    "grade",
+    "docs/teach",
+    "docs/grade",
     "Integrations <integrations/README>",
-    "how_it_works",
+    "docs/how_it_works",
     "CONTRIBUTING",
     "NOTES",
 )
