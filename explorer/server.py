@@ -13,9 +13,14 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from course.curriculum import DAYS, ROOT
-from explorer.topics import TOPICS
+from explorer.topics import STILLS, TOPICS, Topic
 
 SITE = ROOT / ".site" / "html"  # where `make site` writes it
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Crect width='16' height='16' rx='3' fill='%230072b2'/%3E"
+    "%3Cpath d='M4 12V8M8 12V4M12 12V7' stroke='white' stroke-width='2.4'/%3E%3C/svg%3E"
+)
 STYLE = Path(__file__).with_name("page.css")
 
 
@@ -29,6 +34,7 @@ def application() -> Starlette:
             Route("/", _contents),
             Route("/day/{number:int}", _day),
             Route("/paper_notes/{name}", _note),
+            Mount("/stills", StaticFiles(directory=STILLS)),
             Mount("/site", StaticFiles(directory=SITE, html=True, check_dir=False)),
             Mount("/", pages.build()),
         ]
@@ -37,16 +43,26 @@ def application() -> Starlette:
 
 def _contents(_: Request) -> Response:
     listed = "".join(
-        f'<li><a href="{topic.name}/">{escape(topic.title)}</a><p>{escape(topic.question)}</p>'
-        f"<small>{', '.join(f'day {day}' for day in topic.days)}</small></li>"
+        f'<li><img src="stills/{topic.name}.webp" alt="" width="1080" height="640" loading="lazy">'
+        f'<a href="{topic.name}/">{escape(topic.title)}</a><p>{escape(topic.question)}</p>'
+        f"<small>{escape(_days(topic))}</small></li>"
         for topic in TOPICS
     )
     return HTMLResponse(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>The explorer</title>'
+        f'<link rel="icon" href="{ICON}">'
         f"<style>{STYLE.read_text(encoding='utf-8')}</style></head>"
-        f'<body class="contents"><main><h1>The explorer</h1><ul>{listed}</ul></main></body></html>'
+        f'<body class="contents"><main><h1>The explorer</h1>'
+        "<p>Each page answers a question while you move its controls. The course's reference computes every "
+        "number or, if you like, your own code does.</p>"
+        f"<ul>{listed}</ul></main></body></html>"
     )
+
+
+def _days(topic: Topic) -> str:
+    days = [str(day) for day in sorted(topic.days)]
+    return f"Day {days[0]}" if len(days) == 1 else f"Days {', '.join(days[:-1])} and {days[-1]}"
 
 
 def _day(request: Request) -> Response:

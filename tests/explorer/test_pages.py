@@ -128,6 +128,12 @@ def test_the_list_has_every_page(explorer: str, chromium: sync_api.Browser) -> N
     page = chromium.new_page()
     page.goto(f"{explorer}/")
     assert page.locator("li a").all_inner_texts() == [topic.title for topic in TOPICS]
+    for picture in page.locator("li img").all():
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("one => one.decode().then(() => one.naturalWidth)") > 400
+    for width in (LAPTOP, PHONE):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert sticks_out(page) == []
     assert barriers(page) == []
     page.close()
 
