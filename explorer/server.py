@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 from html import escape
 from pathlib import Path
 
 import marimo
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from course.curriculum import DAYS, Day
-from explorer.topics import TOPICS
+from course.curriculum import DAYS, ROOT
+from explorer.topics import STILLS, TOPICS, Topic
 
+SITE = ROOT / ".site" / "html"  # where `make site` writes it
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Crect width='16' height='16' rx='3' fill='%230072b2'/%3E"
+    "%3Cpath d='M4 12V8M8 12V4M12 12V7' stroke='white' stroke-width='2.4'/%3E%3C/svg%3E"
+)
 STYLE = Path(__file__).with_name("page.css")
 
 
@@ -27,6 +33,9 @@ def application() -> Starlette:
         routes=[
             Route("/", _contents),
             Route("/day/{number:int}", _day),
+            Route("/paper_notes/{name}", _note),
+            Mount("/stills", StaticFiles(directory=STILLS)),
+            Mount("/site", StaticFiles(directory=SITE, html=True, check_dir=False)),
             Mount("/", pages.build()),
         ]
     )
@@ -34,30 +43,45 @@ def application() -> Starlette:
 
 def _contents(_: Request) -> Response:
     listed = "".join(
-        f'<li><a href="{topic.name}/">{escape(topic.title)}</a><p>{escape(topic.question)}</p>'
-        f"<small>{', '.join(f'day {day}' for day in topic.days)}</small></li>"
+        f'<li><img src="stills/{topic.name}.webp" alt="" width="1080" height="640" loading="lazy">'
+        f'<a href="{topic.name}/">{escape(topic.title)}</a><p>{escape(topic.question)}</p>'
+        f"<small>{escape(_days(topic))}</small></li>"
         for topic in TOPICS
     )
     return HTMLResponse(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>The explorer</title>'
+        f'<link rel="icon" href="{ICON}">'
         f"<style>{STYLE.read_text(encoding='utf-8')}</style></head>"
-        f'<body class="contents"><main><h1>The explorer</h1><ul>{listed}</ul></main></body></html>'
+        f'<body class="contents"><main><h1>The explorer</h1>'
+        "<p>Each page answers a question while you move its controls. The course's reference computes every "
+        "number or, if you like, your own code does.</p>"
+        f"<ul>{listed}</ul></main></body></html>"
     )
 
 
+def _days(topic: Topic) -> str:
+    days = [str(day) for day in sorted(topic.days)]
+    return f"Day {days[0]}" if len(days) == 1 else f"Days {', '.join(days[:-1])} and {days[-1]}"
+
+
 def _day(request: Request) -> Response:
+    """The day's lesson: a page of the site where that is built."""
     number = request.path_params["number"]
     found = next((day for day in DAYS if day.number == number), None)
     if found is None:
         return HTMLResponse(f"<p>There is no day {number}: they are 1 to {len(DAYS)}.</p>", 404)
-    return HTMLResponse(_lesson(found))
+    if (SITE / "lessons" / f"{found.stem}.html").exists():
+        return RedirectResponse(f"../site/lessons/{found.stem}.html")
+    from explorer.lesson import (
+        lesson,  # takes half a second to import, and not every visit leads here
+    )
+
+    return HTMLResponse(lesson(found))
 
 
-@functools.cache
-def _lesson(day: Day) -> str:
-    """A day's lesson, as it was executed."""
-    from nbconvert import HTMLExporter  # takes half a second, and not every visit leads here
+def _note(request: Request) -> Response:
+    from explorer.lesson import note  # as above
 
-    page, _ = HTMLExporter().from_filename(str(day.lesson))
-    return str(page)
+    page = note(request.path_params["name"])
+    return HTMLResponse(page) if page else HTMLResponse("<p>There is no such note.</p>", 404)

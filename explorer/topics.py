@@ -6,6 +6,8 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
+STILLS = Path(__file__).parent / "stills"  # a picture of each page, taken by website/stills.py
+
 
 @dataclass(frozen=True)
 class Topic:

@@ -14,13 +14,14 @@ import nbformat
 from course.curriculum import DAYS, PARTS, ROOT, module_of
 from course.references.stubs import stub_text
 from course.signposts import linked_transformer, replacements
-from explorer.topics import TOPICS
+from explorer.topics import STILLS, TOPICS
 from website.lessons import lesson_page
 
 WEBSITE = Path(__file__).parent
 PAGES = WEBSITE / "pages"
 TEXTS = (
     "README.md",
+    "docs/*.md",
     "CONTRIBUTING.md",
     "NOTES.md",
     "paper_notes/*.md",
@@ -28,19 +29,20 @@ TEXTS = (
     "integrations/README.md",
 )
 MENU = (
-    "start",
+    "docs/start",
+    "docs/learn",
     "Lessons <lessons/index>",
     "explorer",
     "Papers <paper_notes/index>",
     "Reference <reference/index>",
     "commands",
-    "train",
-    "find_out",
+    "docs/train",
+    "docs/find_out",
     "Studies <studies/README>",
-    "teach",
-    "grade",
+    "docs/teach",
+    "docs/grade",
     "Integrations <integrations/README>",
-    "how_it_works",
+    "docs/how_it_works",
     "CONTRIBUTING",
     "NOTES",
 )
@@ -59,7 +61,7 @@ def assemble(source: Path) -> None:
 def _files() -> dict[str, bytes]:
     """Every file of the source by its name there. A page that is made begins with the text that is copied."""
     pages = {path.name: path for path in PAGES.glob("*.md")}
-    pages |= {f"stills/{path.name}": path for path in WEBSITE.glob("stills/*.webp")}
+    pages |= {f"stills/{path.name}": path for path in STILLS.glob("*.webp")}
     texts = {path for pattern in TEXTS for path in ROOT.glob(pattern)}
     pages |= {str(path.relative_to(ROOT)): path for path in sorted(texts | set(_linked(texts)))}
     copied = {name: path.read_bytes() for name, path in pages.items()}
@@ -194,7 +196,7 @@ def _explorer() -> str:
             f"```\ncourse explore {topic.name}\n```"
         )
         still = f"stills/{topic.name}.webp"
-        if (WEBSITE / still).exists():
+        if (STILLS / f"{topic.name}.webp").exists():
             parts.append(f"![The page: {topic.title}]({still})")
     return "\n\n".join(parts) + "\n"
 

@@ -86,7 +86,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {page: [] for page in ("index", "start", "commands", "explorer")}
+html_sidebars = {page: [] for page in ("index", "docs/start", "commands", "explorer")}
 
 
 def setup(app) -> None:

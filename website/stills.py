@@ -10,14 +10,12 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from PIL import Image, ImageOps
 from playwright.sync_api import sync_playwright
 
-from explorer.topics import TOPICS
+from explorer.topics import STILLS, TOPICS
 
-STILLS = Path(__file__).parent / "stills"
 DRAWN = ".drawn"  # what a page has once it has computed its picture
 WIDTH, HEIGHT = 1280, 800
 

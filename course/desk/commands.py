@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import subprocess
 import sys
 import textwrap
 import time
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -24,6 +24,7 @@ from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
 from course.desk.board import board as board_
 from course.desk.hints import give_back, next_hint
+from course.desk.jupyter import NotStarted, serve
 from course.desk.standing import all_results, next_day
 from course.desk.state import belongs_on_board, fingerprint, keep_result
 from course.desk.verdicts import case as case_
@@ -180,12 +181,12 @@ def reset(day: OneDay) -> None:
 
 def lesson(day: OneDay) -> None:
     """Open a copy of the day's lesson, to run and to change."""
-    _open_copy(day.lesson, _without_outputs)
+    _open_copy(day, day.lesson, _without_outputs)
 
 
 def solution(day: OneDay) -> None:
     """Open a copy of the day's worked answer."""
-    _open_copy(day.solution)
+    _open_copy(day, day.solution, lambda notebook: None)
 
 
 # --- What several commands need -------------------------------------------------------------------
@@ -238,19 +239,23 @@ def _keep_aside(path: Path) -> Path:
     return target
 
 
-def _open_copy(notebook: Path, prepare: Callable[[bytes], bytes] = bytes) -> None:
+def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], None]) -> None:
     """Open one's own copy of a notebook under `my/`, so that later pulls never conflict with it.
 
     Args:
+        day: the day that the notebook is about.
         notebook: which one.
-        prepare: makes of the notebook what is copied.
+        prepare: changes what is copied.
     """
     if not notebook.exists():
         display.fail(f"{display.shown(notebook)} is not there yet.")
     copy = ROOT / "my" / notebook.relative_to(ROOT)
 
     console = display.console()
-    fresh = prepare(notebook.read_bytes())
+    content = json.loads(notebook.read_bytes())
+    prepare(content)
+    _link(content, day, notebook.parent, copy.parent)
+    fresh = (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
     if not copy.exists():
         with display.writing(copy):
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -260,23 +265,37 @@ def _open_copy(notebook: Path, prepare: Callable[[bytes], bytes] = bytes) -> Non
             f"This is the copy you have worked in. To begin anew, delete it: {display.shown(copy)}"
         )
     console.print(f"Your copy: {display.shown(copy)}")
+    console.print(
+        f"The exercise: {display.shown(day.stub)}, checked by `course watch {day.number}`"
+    )
     if sys.stdout.isatty() and "COURSE_NO_BROWSER" not in os.environ:
-        console.print(Text("Ctrl-C here ends it.", "quiet"))
-        subprocess.run(_jupyter(copy), check=False)
+        try:
+            serve(copy, lambda line: console.print(Text(line), soft_wrap=True))
+        except NotStarted as error:
+            display.fail(f"Jupyter could not start, or ended with an error:\n{error}")
 
 
-def _without_outputs(notebook: bytes) -> bytes:
-    """A notebook before it was run: its outputs would answer what is asked for a prediction."""
-    content = json.loads(notebook)
+def _without_outputs(content: dict[str, Any]) -> None:
+    """Bring a notebook to before it was run: its outputs would answer what is asked for a prediction."""
     for cell in content["cells"]:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
-    return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _jupyter(notebook: Path) -> list[str]:
-    """What opens a notebook. Root, in a container most often, is refused by Jupyter unless it is told
-    that this is meant; `course check` runs the same code as root, so nothing is given away by it."""
-    command = [sys.executable, "-m", "jupyter", "lab", str(notebook)]
-    is_root = hasattr(os, "geteuid") and os.geteuid() == 0  # Windows has no such thing
-    return [*command, "--allow-root"] if is_root else command
+def _link(content: dict[str, Any], day: Day, folder: Path, new: Path) -> None:
+    """Have a copy's links lead to the same files from its new folder, and the exercise's name to the stub."""
+
+    def moved(link: re.Match[str]) -> str:
+        path, target = (folder / link[1]).resolve(), link[1]
+        return f"]({_relative(path, new)})" if path.is_file() else f"]({target})"
+
+    stub = f"`exercises/{day.stub.name}`"
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            text = re.sub(r"\]\(([\w./-]+)\)", moved, "".join(cell["source"]))
+            text = text.replace(stub, f"[{stub}]({_relative(day.stub, new)})")
+            cell["source"] = text.splitlines(keepends=True)
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()

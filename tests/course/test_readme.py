@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from course.curriculum import DAYS, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -20,16 +22,27 @@ def test_the_table_of_days():
         assert all(f"`{name}`" in row for name in day.exercises)
 
 
-def test_links_and_files():
-    """What the README points to exists."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+PAGES = sorted(ROOT.glob("docs/*.md"))
+
+
+@pytest.mark.parametrize("text", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+def test_links_and_files(text):
+    """What the README and its pages point to exists."""
+    for target in re.findall(r"\]\(([^)#:]+)\)", text.read_text(encoding="utf-8")):
+        assert (text.parent / target).exists(), target
+
+
+def test_it_is_short():
+    """Somebody who found the page reads it to the end; all else is on pages that it has links to."""
+    assert len(README.split()) <= 900
+    for page in PAGES:
+        assert f"(docs/{page.name})" in README
 
 
 def test_what_a_learner_needs_comes_first():
-    """The days stand before what instructors and trainings need, and where one's own work lies is said."""
+    """Start and a day stand before the rest, and where one's own work is stored is said."""
     parts = re.findall(r"^## (.*)$", README, flags=re.MULTILINE)
-    assert parts.index("Learn") < parts.index("The forty days") < parts.index("Grade")
-    learn = README.partition("## Learn")[2].partition("\n## ")[0]
+    assert parts[:2] == ["Start", "A day"]
+    learn = (ROOT / "docs" / "learn.md").read_text(encoding="utf-8")
     for words in ("my/lessons/", "git commit", "git pull"):
         assert words in learn

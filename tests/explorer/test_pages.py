@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
+import nbformat
 import pytest
+from starlette.testclient import TestClient
 
-from course.curriculum import DAYS
+from course.curriculum import DAYS, Day
+from explorer import server
 from explorer.topics import TOPICS, NoSuchTopic, Topic, topic_of
 from tests.browser import LAPTOP, PHONE, barriers, sticks_out, sync_api
 
@@ -74,10 +79,61 @@ def test_a_page_leads_to_its_days(opened: Open, explorer: str, topic: Topic) -> 
     assert DAYS[topic.days[0] - 1].title in lesson.text()
 
 
+@pytest.fixture
+def no_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TestClient:
+    """The server where `make site` has not been run."""
+    monkeypatch.setattr(server, "SITE", tmp_path)
+    return TestClient(server.application(), follow_redirects=False)
+
+
+@pytest.mark.parametrize("day", [DAYS[0], DAYS[9], DAYS[37]], ids=lambda day: day.stem)
+def test_a_lesson_needs_no_network(no_site: TestClient, day: Day) -> None:
+    """Formulas are MathML, nothing comes from another machine, and links lead to pages of this server."""
+    page = no_site.get(f"/day/{day.number}").text
+    written = nbformat.read(day.lesson, as_version=4)
+    formulas = [c for c in written.cells if c.cell_type == "markdown" and "$" in c.source]
+    assert bool(formulas) <= ("<math" in page)
+    assert not re.search(r"<(script|link)|src=\"(?!data:)", page)
+    assert '<a href="../">All pages</a>' in page
+    for note in set(re.findall(r'href="\.\.(/paper_notes/[^"#]+)"', page)):
+        assert no_site.get(note).status_code == 200
+
+
+def test_a_lesson_fits_and_follows_the_dark(
+    no_site: TestClient, chromium: sync_api.Browser
+) -> None:
+    for scheme, paper in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(24, 28, 26)")):
+        page = chromium.new_page(color_scheme=scheme)
+        page.set_content(no_site.get("/day/2").text)
+        body = page.locator("body")
+        assert body.evaluate("one => getComputedStyle(one).backgroundColor") == paper
+        for width in (LAPTOP, PHONE):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert sticks_out(page) == []
+            assert barriers(page) == []
+        page.close()
+
+
+def test_a_lesson_is_the_site_s_where_it_is_built(no_site: TestClient, tmp_path: Path) -> None:
+    target = tmp_path / "lessons" / f"{DAYS[1].stem}.html"
+    target.parent.mkdir()
+    target.write_text("of the site", encoding="utf-8")
+    redirected = no_site.get("/day/2")
+    assert redirected.is_redirect
+    assert no_site.get(redirected.headers["location"].removeprefix("..")).text == "of the site"
+    assert no_site.get("/day/41").status_code == no_site.get("/paper_notes/x.md").status_code == 404
+
+
 def test_the_list_has_every_page(explorer: str, chromium: sync_api.Browser) -> None:
     page = chromium.new_page()
     page.goto(f"{explorer}/")
     assert page.locator("li a").all_inner_texts() == [topic.title for topic in TOPICS]
+    for picture in page.locator("li img").all():
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("one => one.decode().then(() => one.naturalWidth)") > 400
+    for width in (LAPTOP, PHONE):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert sticks_out(page) == []
     assert barriers(page) == []
     page.close()
 

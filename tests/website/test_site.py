@@ -27,10 +27,11 @@ from website.build import build
 
 PAGES = (
     "index.html",
-    "start.html",
+    "docs/start.html",
+    "docs/learn.html",
     "explorer.html",
     "commands.html",
-    "train.html",
+    "docs/train.html",
     "lessons/index.html",
     "lessons/day08_attention.html",
     "lessons/day13_decoder.html",

@@ -17,7 +17,7 @@ from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs
 from course.cli import COMMANDS, app
 from course.curriculum import DAYS, NoSuchDay, find_day, find_days
-from course.desk import commands
+from course.desk import jupyter
 from course.desk.hints import read_hints
 from tests.course.conftest import ROOT
 
@@ -451,16 +451,31 @@ def test_a_lesson_is_copied_before_it_was_run(project):
             for root in (project.root, project.root / "my")
         )
         nbformat.validate(copy)
-        assert [cell.source for cell in copy.cells] == [cell.source for cell in one.cells]
+        code = [
+            [cell.source for cell in book.cells if cell.cell_type == "code"] for book in (one, copy)
+        ]
+        assert code[0] == code[1]
         outputs = [cell.outputs for cell in copy.cells if cell.cell_type == "code"]
         assert any(outputs) == (command == "solution")
+
+
+def test_links_of_a_copy_lead_to_the_same_files(project):
+    """The copy's folder is one deeper. The exercise's file is a link as well."""
+    notes = project.root / "paper_notes"
+    shutil.copytree(ROOT / "paper_notes", notes)
+    project.course("lesson", "2")
+    folder = project.root / "my" / "lessons"
+    copy = nbformat.read(folder / "day02_attention.ipynb", as_version=4)
+    text = "\n".join(cell.source for cell in copy.cells if cell.cell_type == "markdown")
+    found = {(folder / link).resolve() for link in re.findall(r"\]\((\.\.[^)]*)\)", text)}
+    assert found == {notes / "attention_is_all_you_need.md", project.exercise}
 
 
 def test_root_may_open_notebooks(monkeypatch):
     """Jupyter refuses root unless it is told to; nobody else is to tell it so."""
     for user, said in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user, raising=False)
-        assert ("--allow-root" in commands._jupyter(Path("x.ipynb"))) == said
+        assert ("--allow-root" in jupyter.command(Path("x.ipynb"), 8888)) == said
 
 
 def test_reset_gives_the_hints_back(project):
