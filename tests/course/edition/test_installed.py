@@ -81,7 +81,9 @@ def recorded_in_haste(numbers):
             patch.setattr(
                 recorded, "load_checks", load_checks if day.number in numbers else lambda day: []
             )
-            patch.setattr(recorded, "load_misconceptions", lambda day: load_misconceptions(day)[:1])
+            patch.setattr(
+                recorded, "load_misconceptions", lambda *asked: load_misconceptions(*asked)[:1]
+            )
             recorded._make(day, recorded._file(day, folder))
 
     with pytest.MonkeyPatch.context() as patch:
