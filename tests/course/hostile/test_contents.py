@@ -74,7 +74,7 @@ def searched(found, day, planted=""):
     answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", code.encode())
     with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
         judge = Judge(day, feedback=Feedback.discreet)
-        return check_seated(judge, answer, seat).verdict
+        return check_seated(judge, answer, seat).look()
 
 
 @pytest.mark.parametrize("number", [14, 22])
