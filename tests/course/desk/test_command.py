@@ -505,7 +505,7 @@ def test_threads_wait_passively(tmp_path):
     """In all that is started from the command, before torch is imported, unless the user says otherwise."""
     program = (
         "import os, sys, course.cli as cli; assert 'torch' not in sys.modules; "
-        "cli.app = lambda: print(os.environ['OMP_WAIT_POLICY']); cli.main()"
+        "cli.app = lambda **_: print(os.environ['OMP_WAIT_POLICY']); cli.main()"
     )
     clean = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     for own, said in (({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")):

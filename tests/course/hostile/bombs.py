@@ -145,7 +145,7 @@ KINDS = [
         "a-result-of-many",
         "Gives a list with a hundred thousand things in it.",
         in_one_check(2, "return [0] * 10**5"),
-        {2: "error"},
+        {2: "failed"},
     ),
     Kind(
         "a-result-nested-deep",

@@ -176,7 +176,6 @@ KINDS = [
         "nothing-to-print-to",
         "Closes what it would print to.",
         in_one_check(8, "import sys; sys.stdout.close()"),
-        {8: "error"},
     ),
     Kind(
         "a-thread-that-stays",
