@@ -16,6 +16,7 @@ from course.grading.sandbox import HOME, MODULES, WalledWorker
 from course.judging.judge import Judge
 from course.judging.vocabulary import NO_TORCH
 from course.workers.checking import Answer, check_answer, check_seated
+from course.workers.limits import WAITING
 from course.workers.listening import OUT_OF_SIGHT
 from course.workers.seat import Seat
 from course.workers.worker import OutOfMemory, TimedOut
@@ -137,7 +138,7 @@ def test_processes_and_environment(found):
     assert int(said.split("65534, ")[1].split(")")[0]) <= 8
 
 
-def hear(found, body, patience=3.0):
+def hear(found, body, patience=3.0, waiting=WAITING):
     """What becomes of an answer that does something when it is loaded."""
     worker = WalledWorker(found, "cpu")
     answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", body.encode())
@@ -159,7 +160,7 @@ def hear(found, body, patience=3.0):
             "device": "cpu",
         }
         worker.ask(request, as_leaves({answer.path: answer.data}))
-        return worker.hear(patience)
+        return worker.hear(patience, waiting)
     finally:
         worker.end()
 
@@ -185,7 +186,7 @@ def test_memory(found):
         group.end()
     fill = "try: x.madvise(23)\nexcept OSError:\n    for i in range(0, 6 * 2**30, 4096): x[i] = 1"
     with pytest.raises(OutOfMemory, match="over 4 GB"):
-        hear(found, f"import mmap\nx = mmap.mmap(-1, 6 * 2**30)\n{fill}", patience=30.0)
+        hear(found, f"import mmap\nx = mmap.mmap(-1, 6 * 2**30)\n{fill}", 60.0, 600.0)
 
 
 def test_time(found):
