@@ -177,7 +177,7 @@ def roomy(draw):
     """Sizes of a router and of a mixture whose matrices are large enough to know how they start."""
     d_model, d_ff = draw.sizes(60, 70, 2)
     n_experts = draw.size(40, 50)
-    return {"router": (d_model, n_experts, 2), "mixture": (d_model, d_ff, 3, 2)}
+    return {"router": (d_model, n_experts, 2), "mixture": (d_model, d_ff, n_experts, 2)}
 
 
 @pytest.fixture
