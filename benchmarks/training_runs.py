@@ -13,9 +13,10 @@ before the first step.
 
 Figures mean something on a quiet machine only. On the CPU, bfloat16 and compilation are seldom faster.
 
-    python benchmarks/training.py                          tasks and ladder, on the CPU
-    python benchmarks/training.py --device cuda --ladder shakespeare_gpu --tasks shakespeare_gpu multi30k_gpu
-    python benchmarks/training.py --tasks copy arithmetic --data-dir DIR --rounds 9 --json training.json
+    python benchmarks/training_runs.py                          tasks and ladder, on the CPU
+    python benchmarks/training_runs.py --device cuda --ladder shakespeare_gpu \\
+        --tasks shakespeare_gpu multi30k_gpu
+    python benchmarks/training_runs.py --tasks copy arithmetic --data-dir DIR --rounds 9 --json training.json
 """
 
 from __future__ import annotations
