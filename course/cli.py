@@ -204,7 +204,12 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")  # ✔ and √ on any terminal
-    app(prog_name="course")
+    try:
+        app(prog_name="course")
+    finally:
+        # An interrupt in source text that is executed, as dataclasses do on import, is noted by Python
+        # and kills the process at its end, even if it was caught. Executing other text clears the note.
+        exec("")
 
 
 if __name__ == "__main__":

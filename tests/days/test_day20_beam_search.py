@@ -440,15 +440,15 @@ def overtaken_soon(draw):
 def hidden_tokens(draw):
     """Sources in which some tokens do not count, whatever they are."""
     rows = draw.size(3, 4)
-    inputs = straight(draw, 5, 3, [draw.size(1, 3) for _ in range(rows)])
+    inputs = straight(draw, 5, 3, [*draw.sizes(1, 3, 3), None][:rows])  # no two rows say the same
     length = draw.size(5, 7)
     asked = sources(draw, rows, length)
+    own = torch.arange(1, rows + 1)  # row i shows its own of these, and no other row's
     mask = draw.mask(rows, 1, length)
     mask[..., 0] = True  # it is the one that tells the rows apart
-    mask[..., 1 : rows + 1] = torch.eye(rows, dtype=torch.bool).unsqueeze(
-        1
-    )  # no row's holds another's
-    noise = draw.integers(1, 5 * rows, rows, length)
+    mask[..., own] = torch.eye(rows, dtype=torch.bool).unsqueeze(1)
+    noise = draw.integers(1, 5, rows, length) * rows
+    noise[:, own] += 1  # whoever looks at one of them, or at all that are hidden, asks for another row
     shown = mask.squeeze(1)
     src = asked["src"] * shown + noise * ~shown
     beam = draw.size(2, 3)  # so that no first place has the right mask by accident

@@ -132,6 +132,26 @@ def test_interrupt_ends_it_and_its_workers(watch):
     assert psutil.wait_procs(children, timeout=PATIENCE)[1] == []
 
 
+INTERRUPTED = """\
+import course.cli
+
+def import_a_dataclass(**_):
+    try:
+        exec("raise KeyboardInterrupt")  # as one that comes while a dataclass is made
+    except KeyboardInterrupt:
+        pass
+
+course.cli.app = import_a_dataclass
+course.cli.main()
+"""
+
+
+def test_an_interrupt_during_an_import_is_no_way_to_die(project):
+    """Python ends a process by SIGINT if executed text was interrupted, though that was dealt with."""
+    command = [sys.executable, "-c", INTERRUPTED]
+    assert subprocess.run(command, env=project.environment()).returncode == 0
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pexpect needs a POSIX terminal")
 class TestInATerminal:
     """With a real keyboard and screen."""
