@@ -448,7 +448,9 @@ def hidden_tokens(draw):
     mask[..., 0] = True  # it is the one that tells the rows apart
     mask[..., own] = torch.eye(rows, dtype=torch.bool).unsqueeze(1)
     noise = draw.integers(1, 5, rows, length) * rows
-    noise[:, own] += 1  # whoever looks at one of them, or at all that are hidden, asks for another row
+    noise[:, own] += (
+        1  # one of them that is not its own, or all that are hidden, ask for another row
+    )
     shown = mask.squeeze(1)
     src = asked["src"] * shown + noise * ~shown
     beam = draw.size(2, 3)  # so that no first place has the right mask by accident
