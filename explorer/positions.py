@@ -114,7 +114,7 @@ def legend(values: np.ndarray) -> str:
     entries = [("plus", most), ("ground", 0.0), *([("minus", -most)] if values.min() < 0 else [])]
     return "".join(
         f'<rect class="{kind}" x="492" y="{20 * row}" width="14" height="14"/>'
-        f'<text x="512" y="{20 * row + 12}">{tick(value)}</text>'
+        f'<text class="legend" x="512" y="{20 * row + 12}">{tick(value)}</text>'
         for row, (kind, value) in enumerate(entries)
     )
 
