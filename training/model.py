@@ -97,10 +97,8 @@ def _differing(some: dict[str, tuple[int, ...]], others: dict[str, tuple[int, ..
 
 
 def _built(settings: Settings, languages: Languages, parts: ModuleType, base: Base | None) -> Model:
-    if base is not None:
-        return _of_a_base(settings, parts, base)
     if settings.model != "paper":
-        return _of_variants(settings, len(languages.target), parts)
+        return _of_variants(settings, len(languages.target), parts, base)
     sizes: dict[str, Any] = {
         "n": settings.layers,
         "d_model": settings.d_model,
@@ -118,7 +116,9 @@ def _built(settings: Settings, languages: Languages, parts: ModuleType, base: Ba
     return model
 
 
-def _of_variants(settings: Settings, vocabulary: int, parts: ModuleType) -> Model:
+def _of_variants(
+    settings: Settings, vocabulary: int, parts: ModuleType, base: Base | None
+) -> Model:
     """GPT-2 or LLaMA, with a generator to its logits."""
     sizes = {
         "vocab": vocabulary,
@@ -128,7 +128,9 @@ def _of_variants(settings: Settings, vocabulary: int, parts: ModuleType) -> Mode
         "d_model": settings.d_model,
         "d_ff": settings.d_ff,
     }
-    if settings.model == "gpt":
+    if base is not None:
+        model = _of_a_base(settings, parts, base)
+    elif settings.model == "gpt":
         model = parts.GPT(parts.GPTConfig(**sizes, dropout=settings.dropout))
     else:
         kv_heads = settings.kv_heads or settings.heads
@@ -139,16 +141,14 @@ def _of_variants(settings: Settings, vocabulary: int, parts: ModuleType) -> Mode
 
 
 def _of_a_base(settings: Settings, parts: ModuleType, base: Base) -> Model:
-    """GPT-2 or LLaMA of a published model's sizes, with a generator to its logits."""
+    """GPT-2 or LLaMA of a published model's sizes, its head and angles."""
     if base.kind == "gpt":
-        model = parts.GPT(replace(base.config, dropout=settings.dropout))
-    else:
-        model = parts.LLaMA(base.config)
-        if base.tied:
-            model.head.weight = model.embed.weight
-        if base.divisors is not None:
-            stretch(model, torch.tensor(base.divisors, dtype=torch.float64))
-    model.generator = nn.LogSoftmax(dim=-1)
+        return parts.GPT(replace(base.config, dropout=settings.dropout))
+    model = parts.LLaMA(base.config)
+    if base.tied:
+        model.head.weight = model.embed.weight
+    if base.divisors is not None:  # not on torch's device "meta", as the angles
+        stretch(model, torch.tensor(base.divisors, dtype=torch.float64, device="cpu"))
     return model
 
 
