@@ -19,7 +19,15 @@ from training.errors import Refused
 from training.model import in_bytes
 from training.parts import Workshop
 from training.run import Run
-from training.settings import Settings, config_of, load, named, parse_changes, refuse_useless
+from training.settings import (
+    OF_THE_PRETRAINED,
+    Settings,
+    config_of,
+    load,
+    named,
+    parse_changes,
+    refuse_useless,
+)
 
 
 @dataclass(frozen=True)
@@ -85,11 +93,13 @@ def asked(
 def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings:
     """The settings of a config that is for this task, changed; files and folders by their full names."""
     refuse_useless(task, changes)
-    shipped = config_of(task, changes.get("data"))
+    shipped = config_of(task, changes.get("data"), bool(changes.get("pretrained")))
     found = load(config or shipped)
-    if found.task != task:
-        raise Refused(f"{config or shipped} is for the task {found.task!r}, not {task!r}")
-    found = found.but(changes)
+    if config is not None and found.task != task:
+        raise Refused(f"{config} is for the task {found.task!r}, not {task!r}")
+    found = found.but({"task": task, **changes})
+    if found.pretrained and (theirs := sorted(OF_THE_PRETRAINED & set(changes))):
+        raise Refused(f"{theirs[0]} is that of the model in --from, and cannot be set")
     if (
         task == "translation"
         and found.data not in LANGUAGES
@@ -100,6 +110,8 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
         )
     if found.data and Path(found.data).is_file() and found.data not in LANGUAGES:
         found = found.but({"data": str(Path(found.data).resolve())})
+    if found.pretrained and Path(found.pretrained).exists():
+        found = found.but({"pretrained": str(Path(found.pretrained).resolve())})
     if found.answers:
         found = found.but({"answers": str(Path(found.answers).resolve())})
     return _without_the_kernel(found, changes.get("fused", "fused" in named(config or shipped)))

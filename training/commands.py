@@ -96,6 +96,15 @@ def train(
     target: Annotated[
         str | None, typer.Option(metavar="LANGUAGE", help="translation: into en, de or fr.")
     ] = None,
+    pretrained: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="DIR|FILE|NAME",
+            help="text, shakespeare: fine-tune a published model: a folder, a file of GGUF, or a name such "
+            "as smollm2-135m. --set lora=8 trains low-rank updates in place of all weights.",
+        ),
+    ] = None,
     answers: Annotated[
         Path | None,
         typer.Option(
@@ -136,6 +145,7 @@ def train(
                 "data": data,
                 "source": source,
                 "target": target,
+                "pretrained": pretrained,
                 "answers": answers and str(answers),
             },
             config=config,

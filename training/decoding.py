@@ -22,17 +22,25 @@ from variants.kv_cache import CachedGPT, KVCache, Reader, new_cache
 from variants.onnx_export import OnnxModel
 
 
-def reader(model: Model, settings: Settings, parts: Parts) -> Ask:
-    """A language model, to be asked about one text and what follows it."""
+def reader(model: Model, settings: Settings, parts: Parts, context: int | None = None) -> Ask:
+    """A language model, to be asked about one text and what follows it.
+
+    Args:
+        model: the model.
+        settings: of its run.
+        parts: what it is made of.
+        context: the most tokens that it is asked with; those of the run's windows if left out.
+    """
+    context = context or settings.context
     if isinstance(model, OnnxModel):
         return model  # which keeps what it has read by itself
     if settings.model == "llama":
-        return Reader(model, settings.context)
+        return Reader(model, context)
     if parts is not REFERENCES[settings.model]:
         return lambda tokens: model.generator(model(tokens))
     if settings.model == "gpt":
         cached = with_weights(CachedGPT(model.config), state_of(model))
-        return Reader(cached.to(next(model.parameters()).device).eval(), settings.context)
+        return Reader(cached.to(next(model.parameters()).device).eval(), context)
     return Reader(_CachedLanguageModel(model, settings), settings.context)
 
 

@@ -204,7 +204,9 @@ class Wrapped:
             for layer in layers(objective.model):
                 fully_shard(layer, mesh=mesh)
             fully_shard(objective, mesh=mesh)
-        self.parameters = dict(objective.model.named_parameters())
+        named = dict(objective.model.named_parameters())
+        self.parameters = {name: one for name, one in named.items() if one.requires_grad}
+        self.frozen = {name: one for name, one in named.items() if not one.requires_grad}
         if settings.compile:
             objective.compile(dynamic=settings.task == "translation" or None)
         self._call: nn.Module = objective

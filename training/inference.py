@@ -16,6 +16,7 @@ from torch import Tensor
 
 from implementation import Batch, beam_search, greedy_decode
 from training import exported
+from training.base import Base
 from training.batches import padded
 from training.checkpoints import read_weights
 from training.decoding import CachedEncoderDecoder, reader
@@ -57,10 +58,13 @@ class Model:
         model: Any,
         device: torch.device,
         parts: Parts | None = None,
+        base: Base | None = None,
     ):
         self.settings, self.languages, self.device = settings, languages, device
         self.model: Any = model.to(device).eval()
         self.parts = parts or REFERENCES[settings.model]
+        self.base = base
+        """What it has of a published model, where it was fine-tuned."""
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto", workshop: Workshop | None = None) -> Model:
@@ -82,8 +86,14 @@ class Model:
             raise Refused(f"{folder} holds no trained model yet")
         where = pick(device)
         parts = parts_of(settings, run.answers, workshop)
-        model = with_weights(build(settings, languages, parts), read_weights(run.weights))
-        return cls(settings, languages, model, where, parts)
+        base = run.base()
+        model = with_weights(build(settings, languages, parts, base), read_weights(run.weights))
+        return cls(settings, languages, model, where, parts, base)
+
+    @property
+    def context(self) -> int:
+        """The most tokens that a language model reads: a published one more than it is fine-tuned on."""
+        return self.settings.context if self.base is None else self.base.config.context
 
     @property
     def usual_beam(self) -> int:
@@ -151,7 +161,7 @@ class Model:
         """
         if not self.settings.of_language:
             raise Refused("This model answers: course translate gives it a text")
-        ask = reader(self.model, self.settings, self.parts)
+        ask = reader(self.model, self.settings, self.parts, self.context)
 
         def asked(seen: Tensor) -> Tensor:
             with self.parts.blamed():
@@ -163,8 +173,9 @@ class Model:
             prompt,
             tokens,
             drawing,
-            context=self.settings.context,
+            context=self.context,
             device=self.device,
+            ends=() if self.base is None else self.base.ends,
         )
 
     # --- Attention --------------------------------------------------------------------------------

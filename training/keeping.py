@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from training.checkpoints import (
     Damaged,
@@ -66,7 +67,9 @@ class Keeper:
         settings: of the run.
         place: which process this is.
         optimiser: what it holds is kept.
-        data, parts: fingerprints of what is learnt from, and of what the model is made of.
+        data, parts, frozen: fingerprints of what is learnt from, of what the model is made of, and of
+            weights that are not trained.
+        finished: from the weights that are trained to those that are used.
     """
 
     def __init__(
@@ -78,10 +81,13 @@ class Keeper:
         *,
         data: str,
         parts: str,
+        frozen: str = "",
+        finished: Callable[[dict[str, Tensor]], dict[str, Tensor]] = lambda weights: weights,
     ):
         self.run, self.settings, self.place = run, settings, place
         self.optimiser = optimiser
-        self.fingerprints = {"data": data, "parts": parts}
+        self.fingerprints = {"data": data, "parts": parts, "frozen": frozen}
+        self.finished = finished
         self.unsaved: OSError | None = None
         self.told: list[str] = []
         """What there was to say about the checkpoint that the run goes on from."""
@@ -128,6 +134,8 @@ class Keeper:
             )
         if state.facts.get("parts", "") != self.fingerprints["parts"]:
             raise Refused(f"{self.run.answers} has changed since the run was begun with it")
+        if state.facts.get("frozen", "") != self.fingerprints["frozen"]:
+            raise Refused(f"{self.settings.pretrained} has changed since the run was begun with it")
 
     def save(self, progress: Progress, monitor: Monitor | None) -> None:
         """Write the state. Where that fails, the last one stays, and the run goes on."""
@@ -191,7 +199,7 @@ class Keeper:
     def keep_best(self, progress: Progress, validated: float) -> None:
         """Write the weights, where no validation has been better."""
         if validated < progress.best:
-            weights = self.optimiser.weights()
+            weights = self.finished(self.optimiser.weights())
             failed = self._writing(lambda: write_weights(self.run.best, weights))
             progress.since_best = 0
             if failed is None:  # else what is on the disk is still the best that can be had
@@ -205,7 +213,7 @@ class Keeper:
         Raises:
             Unsaved: they could not be written, or the last state could not.
         """
-        weights = self.optimiser.weights()
+        weights = self.finished(self.optimiser.weights())
         failed = self._writing(lambda: write_weights(self.run.last, weights))
         self.unsaved = failed or self.unsaved
         self.refuse_unsaved()

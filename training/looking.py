@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from implementation import attention
 from training.decoding import split
 from training.model import Model, layers
-from variants.rope import apply_rope, rope_angles
+from variants.rope import apply_rope
 
 
 @torch.no_grad()
@@ -53,7 +53,7 @@ def _queries_and_keys(module: Any, x: Tensor, config: Any) -> tuple[Tensor, Tens
     if hasattr(module, "w_qkv"):
         query, key, _ = module.w_qkv(x).chunk(3, dim=-1)  # (1, T, d_model)
         return split(query, config.n_heads), split(key, config.n_heads)
-    angles = rope_angles(config.d_model // config.n_heads, x.size(1), config.base)
+    angles = module.angles[: x.size(1)]  # which may be stretched
     query = apply_rope(split(module.w_q(x), config.n_heads), angles, layout="halves")
     key = apply_rope(split(module.w_k(x), config.n_kv_heads), angles, layout="halves")
     return query, key.repeat_interleave(config.n_heads // config.n_kv_heads, dim=1)

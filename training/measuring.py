@@ -30,6 +30,8 @@ class Evaluation:
     bleu: float | None
     signature: str | None
     """How sacrebleu computed it."""
+    loss_per_byte: float | None = None
+    """Of a text, per byte of its UTF-8: comparable between vocabularies, as the loss per token is not."""
 
 
 def evaluate(
@@ -50,7 +52,7 @@ def evaluate(
     settings = model.settings
     if split not in task.splits:
         raise Refused(f"{settings.task} has no split {split!r}: {', '.join(task.splits)}")
-    loss, sequences = held_out_loss(model, task, split, tell)
+    loss, sequences, tokens = held_out_loss(model, task, split, tell)
     exact = bleu = signature = None
     if not settings.of_language:
         sources, wanted = map(list, zip(*task.texts(split), strict=True))
@@ -61,11 +63,12 @@ def evaluate(
             metric = sacrebleu.BLEU(lowercase=settings.lowercase)
             bleu = metric.corpus_score(answers, [wanted]).score
             signature = str(metric.get_signature())
-    return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature)
+    per_byte = loss * tokens / task.held_out_bytes if task.held_out_bytes else None
+    return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature, per_byte)
 
 
-def held_out_loss(model: Model, task: Task, split: str, tell: Tell) -> tuple[float, int]:
-    """The mean over all tokens of a split, and how many sequences it has."""
+def held_out_loss(model: Model, task: Task, split: str, tell: Tell) -> tuple[float, int, int]:
+    """The mean over all tokens of a split, and how many sequences and tokens it has."""
     objective = Objective(model.model, smoothing=0.0)
     total, tokens, sequences = 0.0, 0, 0
     batches = task.held_out(split)
@@ -76,7 +79,7 @@ def held_out_loss(model: Model, task: Task, split: str, tell: Tell) -> tuple[flo
             tokens += rows.tokens
             sequences += len(rows)
             tell("loss", number, len(batches))
-    return total / tokens, sequences
+    return total / tokens, sequences, tokens
 
 
 def as_table(found: Evaluation) -> Table:
@@ -84,6 +87,9 @@ def as_table(found: Evaluation) -> Table:
     table = Table.grid(padding=(0, 3, 0, 0))
     names = [f"{found.split} split", "loss", "perplexity"]
     values = [f"{found.sequences:,} sequences", f"{found.loss:.4f}", short(found.perplexity)]
+    if found.loss_per_byte is not None:
+        names.append("loss per byte")
+        values.append(f"{found.loss_per_byte:.4f}")
     if found.exact_match is not None:
         names.append("exact match")
         # 999.9 of 1000 is not 100 %

@@ -7,6 +7,7 @@ and its `generator` these to log-probabilities; the states of GPT-2 and LLaMA ar
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -15,10 +16,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import implementation
+from training.base import Base
 from training.errors import Refused
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
+from variants.rope_scaling import stretch
 from variants.shipping import quantize_model
 
 MOST_NAMES = 5  # of parameters, that a message lists
@@ -55,13 +58,16 @@ class LanguageModel(nn.Module):
         return states
 
 
-def build(settings: Settings, languages: Languages, parts: Parts | None = None) -> Model:
+def build(
+    settings: Settings, languages: Languages, parts: Parts | None = None, base: Base | None = None
+) -> Model:
     """The model of a run, with the weights it starts from; drawn from torch's generator.
 
     Args:
         settings: its kind and sizes.
         languages: its vocabularies.
         parts: what it is made of; the reference's if left out.
+        base: the published model that is fine-tuned, whose weights are for others to put in.
 
     Raises:
         Refused: parts of a learner's that do not make the reference's model.
@@ -69,12 +75,12 @@ def build(settings: Settings, languages: Languages, parts: Parts | None = None) 
     reference = REFERENCES[settings.model]
     parts = parts or reference
     with parts.blamed("do not make a model:"):
-        model = _built(settings, languages, parts.module)
+        model = _built(settings, languages, parts.module, base)
         shapes = shapes_of(model)
     if parts is reference:
         return model
     with torch.device("meta"):
-        wanted = shapes_of(_built(settings, languages, reference.module))
+        wanted = shapes_of(_built(settings, languages, reference.module, base))
     if shapes != wanted:
         raise Refused(
             f"The parts in {parts.answers} make another model than the reference's: "
@@ -90,9 +96,9 @@ def _differing(some: dict[str, tuple[int, ...]], others: dict[str, tuple[int, ..
     return ", ".join(odd[:MOST_NAMES]) + more
 
 
-def _built(settings: Settings, languages: Languages, parts: ModuleType) -> Model:
+def _built(settings: Settings, languages: Languages, parts: ModuleType, base: Base | None) -> Model:
     if settings.model != "paper":
-        return _of_variants(settings, len(languages.target), parts)
+        return _of_variants(settings, len(languages.target), parts, base)
     sizes: dict[str, Any] = {
         "n": settings.layers,
         "d_model": settings.d_model,
@@ -110,7 +116,9 @@ def _built(settings: Settings, languages: Languages, parts: ModuleType) -> Model
     return model
 
 
-def _of_variants(settings: Settings, vocabulary: int, parts: ModuleType) -> Model:
+def _of_variants(
+    settings: Settings, vocabulary: int, parts: ModuleType, base: Base | None
+) -> Model:
     """GPT-2 or LLaMA, with a generator to its logits."""
     sizes = {
         "vocab": vocabulary,
@@ -120,13 +128,27 @@ def _of_variants(settings: Settings, vocabulary: int, parts: ModuleType) -> Mode
         "d_model": settings.d_model,
         "d_ff": settings.d_ff,
     }
-    if settings.model == "gpt":
+    if base is not None:
+        model = _of_a_base(settings, parts, base)
+    elif settings.model == "gpt":
         model = parts.GPT(parts.GPTConfig(**sizes, dropout=settings.dropout))
     else:
         kv_heads = settings.kv_heads or settings.heads
         model = parts.LLaMA(parts.LLaMAConfig(**sizes, n_kv_heads=kv_heads))
         _start_by_width(model)
     model.generator = nn.LogSoftmax(dim=-1)
+    return model
+
+
+def _of_a_base(settings: Settings, parts: ModuleType, base: Base) -> Model:
+    """GPT-2 or LLaMA of a published model's sizes, its head and angles."""
+    if base.kind == "gpt":
+        return parts.GPT(replace(base.config, dropout=settings.dropout))
+    model = parts.LLaMA(base.config)
+    if base.tied:
+        model.head.weight = model.embed.weight
+    if base.divisors is not None:  # not on torch's device "meta", as the angles
+        stretch(model, torch.tensor(base.divisors, dtype=torch.float64, device="cpu"))
     return model
 
 

@@ -23,6 +23,7 @@ from rich.console import Console
 from torch import Tensor
 
 from training import wheels
+from training.base import rope_of
 from training.devices import pick
 from training.downloads import File, find
 from training.errors import Refused, TooLong
@@ -75,6 +76,10 @@ class Pretrained:
     specials: Mapping[str, str] = field(default_factory=dict)
     """`bos_token` and `eos_token`, for the template."""
     classes: Classes = field(default_factory=Classes)
+    divisors: Tensor | None = None
+    """Of a LLaMA's angles, where they are stretched."""
+    rope: Mapping[str, Any] | None = None
+    """The same by the names of `transformers`; None where it has none for them."""
     _read: list[int] = field(default_factory=list)
     _ask: Ask | None = None
 
@@ -112,6 +117,8 @@ class Pretrained:
             found.template,
             found.specials,
             classes,
+            found.divisors,
+            rope_of(found.divisors),
         )
 
     @classmethod
@@ -119,7 +126,7 @@ class Pretrained:
         _refuse_what_is_no_whole_model(folder)
         config = _json(folder / CONFIG)
         tokenizer = _tokenizer(folder / TOKENIZER)
-        model = _model(folder, config, classes)
+        model, divisors = _model(folder, config, classes)
         where = pick(device)
         return cls(
             model.to(where).eval(),
@@ -129,6 +136,8 @@ class Pretrained:
             _template(folder),
             _specials(folder),
             classes,
+            divisors,
+            _rope(config),
         )
 
     def generate(self, prompt: str, tokens: int, drawing: Drawing) -> Iterator[str]:
@@ -418,8 +427,10 @@ def _number(config: Mapping[str, Any], key: str) -> float:
     return float(value)
 
 
-def _model(folder: Path, config: Mapping[str, Any], classes: Classes) -> Model:
-    """Our class with the published weights."""
+def _model(
+    folder: Path, config: Mapping[str, Any], classes: Classes
+) -> tuple[Model, Tensor | None]:
+    """Our class with the published weights, and what its angles are divided by."""
     kind = KINDS[kind_of(folder)]
     ours = kind.config(config)
     try:
@@ -429,9 +440,10 @@ def _model(folder: Path, config: Mapping[str, Any], classes: Classes) -> Model:
     except ValueError as error:
         raise Refused(f"{folder} is no {config['model_type']}: {error}") from error
     put_in_place(model, weights)
-    if kind.config is not _gpt2 and (divisors := _divisors(config)) is not None:
+    divisors = None if kind.config is _gpt2 else _divisors(config)
+    if divisors is not None:
         stretch(model, divisors)
-    return model
+    return model, divisors
 
 
 def _with_its_head(published: dict[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:

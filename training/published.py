@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import tokenizers
 from safetensors.torch import save_file
 from tokenizers import Regex, decoders, models, pre_tokenizers
 
+from training.base import Base
 from training.errors import Refused
 from training.inference import Model
 from training.model import in_bytes, state_of
-from training.vocabulary import BytePairs, Symbols, Vocabulary
+from training.vocabulary import BytePairs, Published, Symbols, Vocabulary
 from variants.gpt import GPTConfig
 from variants.hugging_face import gpt2_published, llama_published
 from variants.llama import LLaMAConfig
@@ -43,18 +45,20 @@ def write(folder: Path, model: Model) -> None:
         raise Refused("The weights are a byte each: export the run that they come from")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise Refused(f"{folder} holds something already: --hugging-face names a new folder")
-    sizes = model.model.config
+    sizes, base = model.model.config, model.base
     if kind == "gpt":
         config, weights = _gpt2(sizes), gpt2_published(weights)
     else:
-        config, weights = _llama(sizes), llama_published(weights)
+        config, weights = _llama(sizes, base), llama_published(weights)
     draft = folder.with_name(f"{folder.name}.part")
     try:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         tokenizer(model.languages.target).save(str(draft / "tokenizer.json"))
         _write(draft / "config.json", config | {"dtype": "float32"})
-        _write(draft / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+        _write(draft / "tokenizer_config.json", _tokenizer_config(base))
+        if base is not None and base.ends:
+            _write(draft / "generation_config.json", {"eos_token_id": base.ends})
         contiguous = {name: weight.cpu().contiguous() for name, weight in weights.items()}
         save_file(contiguous, draft / "model.safetensors", metadata={"format": "pt"})
         if folder.exists():
@@ -67,6 +71,8 @@ def write(folder: Path, model: Model) -> None:
 
 def tokenizer(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
     """A vocabulary as Hugging Face's `tokenizers` has it: byte pairs, or a token for each character."""
+    if isinstance(vocabulary, Published):
+        return vocabulary.tokenizer
     if isinstance(vocabulary, BytePairs):
         return tokenizers.Tokenizer.from_str(json.dumps(vocabulary.as_json()["tokenizer"]))
     assert isinstance(vocabulary, Symbols) and not vocabulary.separator
@@ -74,6 +80,15 @@ def tokenizer(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
     found = tokenizers.Tokenizer(models.WordLevel(numbered, unk_token=""))
     found.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     found.decoder = decoders.Fuse()
+    return found
+
+
+def _tokenizer_config(base: Base | None) -> dict[str, Any]:
+    """With the special tokens and the chat template of a published model, where there are any."""
+    found: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    if base is not None:
+        found |= {name: token for name, token in base.specials.items() if token}
+        found |= {"chat_template": base.template} if base.template else {}
     return found
 
 
@@ -96,7 +111,13 @@ def _gpt2(sizes: GPTConfig) -> dict[str, Any]:
     }
 
 
-def _llama(sizes: LLaMAConfig) -> dict[str, Any]:
+def _llama(sizes: LLaMAConfig, base: Base | None) -> dict[str, Any]:
+    rope: Mapping[str, Any] | None = {"rope_type": "default"} if base is None else base.rope
+    if rope is None:
+        raise Refused(
+            "The angles of this model are divided by numbers that a configuration of transformers cannot "
+            "say: fine-tune the folder that its file was converted from"
+        )
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -109,9 +130,9 @@ def _llama(sizes: LLaMAConfig) -> dict[str, Any]:
         "intermediate_size": sizes.d_ff,
         "rms_norm_eps": sizes.eps,
         "hidden_act": "silu",
-        "rope_parameters": {"rope_type": "default", "rope_theta": sizes.base},
+        "rope_parameters": {"rope_type": "default", **rope, "rope_theta": sizes.base},
         "rope_theta": sizes.base,  # as transformers 4 reads it
-        "tie_word_embeddings": False,
+        "tie_word_embeddings": base is not None and base.tied,
         "bos_token_id": None,
         "eos_token_id": None,
     }

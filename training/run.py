@@ -2,6 +2,7 @@
 
 config.yaml         the settings
 vocabulary.json     the vocabularies
+base.json           what a fine-tuned model has of the published one, where there is one
 best.safetensors    the weights that did best on the validation split
 last.safetensors    those of the end
 last.state          all that resuming needs; previous.state is the one before it
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training import settings as settings_
+from training.base import Base, base_from_json
 from training.checkpoints import Damaged, draft_of, previous, read_state, write_whole
 from training.errors import Refused
 from training.parts import Workshop, needed
@@ -38,6 +40,10 @@ class Run:
     @property
     def vocabulary(self) -> Path:
         return self.folder / "vocabulary.json"
+
+    @property
+    def published(self) -> Path:
+        return self.folder / "base.json"
 
     @property
     def best(self) -> Path:
@@ -169,6 +175,29 @@ class Run:
             except (OSError, Damaged):
                 continue
         return None
+
+    def keep_base(self, base: Base) -> None:
+        """Write down what the model has of the published one.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        write_whole(
+            self.published, json.dumps(base.as_json(), ensure_ascii=False, indent=1).encode()
+        )
+
+    def base(self) -> Base | None:
+        """What the model has of the published one; None where there is none.
+
+        Raises:
+            Refused: the file is damaged.
+        """
+        if not self.published.exists():
+            return None
+        try:
+            return base_from_json(json.loads(self.published.read_text(encoding="utf-8")))
+        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Refused(f"{self.published} is damaged: {error}") from error
 
     def keep_languages(self, languages: Languages) -> None:
         """Write the vocabularies down.

@@ -11,10 +11,11 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
-from training import devices, tasks
+from training import devices, finetuning, tasks
 from training.asking import Asked
 from training.devices import Place
 from training.errors import Refused
+from training.finetuning import Origin
 from training.inference import Model
 from training.keeping import Unsaved
 from training.measuring import Evaluation, evaluate
@@ -90,8 +91,9 @@ def beginning(asked: Asked, place: Place) -> Iterator[Run]:
 
 def _trained(run: Run, asked: Asked, place: Place, console: Console) -> Task:
     """A process's part in the training, of which nothing is left afterwards but the folder."""
-    settings, task, parts = prepare(run, asked, place, console)
-    trainer = Trainer(settings, task, run, place, parts)
+    settings, task, parts, origin = prepare(run, asked, place, console)
+    trainer = Trainer(settings, task, run, place, parts, origin)
+    del origin  # a copy of the weights
     if not place.leads:
         trainer.train(None)
         return task
@@ -104,33 +106,66 @@ def _trained(run: Run, asked: Asked, place: Place, console: Console) -> Task:
     return task
 
 
-def prepare(run: Run, asked: Asked, place: Place, console: Console) -> tuple[Settings, Task, Parts]:
+def prepare(
+    run: Run, asked: Asked, place: Place, console: Console
+) -> tuple[Settings, Task, Parts, Origin | None]:
     """All that a run starts from. What can be refused is refused here.
 
     Raises:
         Refused: what was asked for cannot be done.
     """
     devices.pick(asked.device)
-    settings = asked.settings
+    settings, origin = asked.settings, None
+    if settings.pretrained:
+        origin = _origin(run, settings, place, console)
+        settings = origin.fitted(settings)
+        if place.leads:
+            run.keep(settings)
     parts = parts_of(settings, run.answers, asked.workshop)
-    task = _loaded(run, settings, asked, place, console)
+    task = _loaded(run, settings, origin, place, console)
     if asked.epochs is not None:
         settings = _in_epochs(settings, task, asked.epochs)
         if place.leads:
             run.keep(settings)
-    return settings, task, parts
+    return settings, task, parts, origin
 
 
-def _loaded(run: Run, settings: Settings, asked: Asked, place: Place, console: Console) -> Task:
-    """The task. Where vocabularies have to be learnt, or files fetched, the process that leads does it
-    for all."""
+@contextmanager
+def _leading(place: Place) -> Iterator[None]:
+    """Within it the process that leads is the first: what has to be fetched or learnt is there for the
+    others."""
     if not place.leads:
         place.wait()
-    task = tasks.load(settings, console, run.languages())
+    yield
     if place.leads:
-        if run.languages() is None:
-            run.keep_languages(task.languages)
         place.wait()
+
+
+def _origin(run: Run, settings: Settings, place: Place, console: Console) -> Origin:
+    """The published model that is fine-tuned.
+
+    Raises:
+        Refused: it cannot be had, or is another than the run was begun with.
+    """
+    with _leading(place):
+        with waiting(console, f"Reading {settings.pretrained}"):
+            found = finetuning.origin(settings, console)
+        if run.base() not in (None, found.base):
+            raise Refused(f"{settings.pretrained} has changed since the run was begun with it")
+        if place.leads:
+            run.keep_base(found.base)
+    return found
+
+
+def _loaded(
+    run: Run, settings: Settings, origin: Origin | None, place: Place, console: Console
+) -> Task:
+    """The task, with vocabularies that are new, the run's, or those of a published model."""
+    with _leading(place):
+        languages = run.languages() or (origin and origin.languages)
+        task = tasks.load(settings, console, languages)
+        if place.leads and run.languages() is None:
+            run.keep_languages(task.languages)
     return task
 
 
@@ -145,10 +180,12 @@ def _introduce(trainer: Trainer, console: Console) -> None:
     where = str(place.device) if place.device.type != "cuda" else torch.cuda.get_device_name()
     many = f" × {place.world} ({'FSDP2' if settings.shard else 'DDP'})" if place.world > 1 else ""
     half = "" if trainer.half is None else f", {str(trainer.half).removeprefix('torch.')}"
+    trained = sum(one.numel() for one in trainer.objective.parameters.values())
+    some = f" ({trained:,} of them trained)" if settings.lora else ""
     console.print(
         Text.assemble(
             (f"{settings.task}", "bold"),
-            f"  {trainer.size:,} parameters, {settings.steps:,} steps, on {where}{many}{half}",
+            f"  {trainer.size:,} parameters{some}, {settings.steps:,} steps, on {where}{many}{half}",
         )
     )
     if isinstance(trainer.task, Translation):

@@ -25,9 +25,14 @@ ELSEWHERE = {
     "task": "TASK",
     "answers": "TASK --answers DIR",
     "data_dir": "TASK --data-dir DIR",
+    "pretrained": "TASK --from DIR|FILE|NAME",
 }
 WITH = {"data": ("text", "translation"), "source": ("translation",), "target": ("translation",)}
 """Settings that some tasks alone make use of."""
+OF_THE_PRETRAINED = frozenset(
+    {"model", "layers", "d_model", "heads", "kv_heads", "d_ff", "norm", "tie", "vocabulary"}
+)
+"""Settings that a published model decides where one is fine-tuned."""
 
 
 def among(*choices: str, default: Any = MISSING) -> Any:
@@ -59,6 +64,8 @@ class Settings:
     norm: str = among("post", "pre", default="post")  # after each sublayer's sum, or before it
     tie: bool = False  # one matrix for both embeddings and the output; needs a joint vocabulary
     answers: str = ""  # a folder of exercises whose parts stand in for the reference's
+    pretrained: str = ""  # for language: the published model that is fine-tuned; sizes are its own
+    lora: int = within(0, None, 0)  # with it: the rank of LoRA's updates; 0 trains all weights
 
     # The data
     data: str = ""  # translation: toy, multi30k, wmt14 or a file of pairs; text: the file
@@ -121,6 +128,13 @@ class Settings:
                 f"model={self.model} goes on with a text, and the task {self.task} asks for answers: "
                 f"it is for {' and '.join(OF_LANGUAGE)}"
             )
+        if self.pretrained and not self.of_language:
+            raise Refused(
+                f"--from is for language models, {' and '.join(OF_LANGUAGE)}: the task {self.task} asks "
+                "for answers"
+            )
+        if self.lora and not self.pretrained:
+            raise Refused(f"lora={self.lora} updates a published model: it needs --from")
         if self.kv_heads and self.model != "llama":
             raise Refused(f"kv_heads is for model=llama: model={self.model} has as many as heads")
         if self.model == "llama":
@@ -197,8 +211,8 @@ def from_yaml(text: bytes | str, path: Path) -> Settings:
         raise Refused(f"{path}: {error}") from error
 
 
-def config_of(task: str, data: str | None) -> Path:
-    """The shipped config of a task, or of one on certain data.
+def config_of(task: str, data: str | None, pretrained: bool = False) -> Path:
+    """The shipped config of a task, of one on certain data, or of fine-tuning.
 
     Raises:
         Refused: there is no such task.
@@ -206,6 +220,8 @@ def config_of(task: str, data: str | None) -> Path:
     if task not in TASKS:
         raise Refused(f"There is no task {task!r}{_nearest(task, TASKS)}: {', '.join(TASKS)}")
     name = {"multi30k": "multi30k", "wmt14": "transformer_base"}.get(data or "", task)
+    if pretrained and task in OF_LANGUAGE:
+        return CONFIGS / "finetuning.yaml"
     return CONFIGS / f"{name if task == 'translation' else task}.yaml"
 
 

@@ -54,7 +54,12 @@ def quantize(
         raise Refused(f"The weights in {run} are a byte each already")
     task = _task(program, model, data_dir)
     small = Model(
-        model.settings, model.languages, quantize_model(model.model), model.device, model.parts
+        model.settings,
+        model.languages,
+        quantize_model(model.model),
+        model.device,
+        model.parts,
+        model.base,
     )
     made = _keep(program, small, Run(run), out or run.with_name(f"{run.name}-int8"))
     _compare(program, task, {"float32": model, "int8": small}, (Run(run).weights, made.best))
@@ -117,6 +122,8 @@ def _keep(program: Program, model: Model, source: Run, folder: Path) -> Run:
     try:
         made.keep(model.settings)
         made.keep_languages(model.languages)
+        if model.base is not None:
+            made.keep_base(model.base)
         write_weights(made.best, state_of(model.model))
     except OSError as error:
         made.forget(new)

@@ -61,6 +61,10 @@ class Task(Protocol):
     def fingerprint(self) -> str:
         """What has been read, as a digest: a run must not go on with something else."""
 
+    @property
+    def held_out_bytes(self) -> int | None:
+        """The UTF-8 bytes of the text that is held out; None where it is no text."""
+
     def batch(self, number: int) -> Rows:
         """The batch of this number, counted from 0: the same whenever it is asked for."""
 
@@ -137,6 +141,7 @@ class Drawn:
     splits = ("validation", "test")
     per_epoch = None
     fingerprint = ""
+    held_out_bytes = None
 
     def __init__(self, settings: Settings):
         vocabulary = Symbols(self.symbols, self.separator)
@@ -265,6 +270,7 @@ class Text:
                 f"{len(self._validation)} held out. It takes {settings.context + 1} and 2"
             )
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        self.held_out_bytes = len(held_out.encode())
         self.per_epoch = max(1, len(self._train) // (settings.batch * settings.context))
         self._settings = settings
 
@@ -348,6 +354,7 @@ class Translation:
     """Sentence pairs, in subwords that were learnt from the training split alone."""
 
     splits = ("validation", "test")
+    held_out_bytes = None
 
     def __init__(
         self,

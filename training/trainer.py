@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from training.batches import Rows
-from training.devices import Place, Wrapped, autocast_to, seed_everything
+from training.devices import Place, Wrapped, autocast_to, seed_everything, whole
+from training.finetuning import Origin
 from training.keeping import Keeper
 from training.model import Model, Objective, build, count, recompute_layers
 from training.monitor import Monitor, Row, perplexity
@@ -28,6 +29,7 @@ from training.run import Run
 from training.settings import Settings
 from training.stopping import Stop
 from training.tasks import Task
+from variants.lora import merged
 
 LOG_EVERY = 10  # steps between two rows of the metrics
 WORKERS_FOR_A_GPU = 2  # processes that make batches ahead
@@ -62,18 +64,28 @@ class Trainer:
         run: where to keep it.
         place: on which device, among how many processes.
         parts: what the model is made of; the reference's if left out.
+        origin: the published model that is fine-tuned, if one is.
 
     Raises:
         Refused: a checkpoint that is of another run, or of which nothing can be read.
     """
 
     def __init__(
-        self, settings: Settings, task: Task, run: Run, place: Place, parts: Parts | None = None
+        self,
+        settings: Settings,
+        task: Task,
+        run: Run,
+        place: Place,
+        parts: Parts | None = None,
+        origin: Origin | None = None,
     ):
         self.settings, self.task, self.run, self.place = settings, task, run, place
         self.parts = parts or REFERENCES[settings.model]
+        self.base = origin and origin.base
         seed_everything(settings.seed, "model")
         model = self.build()
+        if origin is not None:
+            origin.begin(model, settings)
         if settings.recompute:
             recompute_layers(model)
         self.size = count(model)
@@ -87,13 +99,23 @@ class Trainer:
             self.optimiser,
             data=task.fingerprint,
             parts=self.parts.fingerprint,
+            frozen=origin.fingerprint if origin and settings.lora else "",
+            finished=self.finished_weights,
         )
         self.progress = self.keeper.go_on()
         self.stop = Stop(place)
 
     def build(self) -> Model:
         """The model that is trained, with the weights it starts from."""
-        return build(self.settings, self.task.languages, self.parts)
+        return build(self.settings, self.task.languages, self.parts, self.base)
+
+    def finished_weights(self, trained: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The weights of the model as it is used, from those that are trained: LoRA's are merged. All
+        processes have to ask."""
+        if not self.settings.lora:
+            return trained
+        frozen = {name: whole(one) for name, one in self.objective.frozen.items()}
+        return merged(frozen | trained)
 
     def aim(self, model: Model) -> Objective:
         """What is to become small."""

@@ -156,6 +156,60 @@ class BytePairs:
         return {"kind": "byte pairs", "tokenizer": json.loads(self._tokenizer.to_str())}
 
 
+class Published:
+    """The tokenizer of a published model.
+
+    Special tokens that are written in a text are read as such, so that a text may hold the turns of a chat;
+    and what the tokenizer puts before a text, such as the token that begins one, is put there.
+
+    Args:
+        tokenizer: which may know more tokens than the model.
+        size: the number of tokens that the model has embeddings of.
+    """
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, size: int):
+        self.tokenizer = tokenizer
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text.
+
+        Raises:
+            Refused: a text that the tokenizer cannot encode, or a token without an embedding.
+        """
+        try:
+            ids: list[int] = self.tokenizer.encode(text).ids
+        except Exception as error:  # it raises nothing narrower
+            raise Refused(f"The tokenizer cannot encode the text: {error}") from error
+        for number in set(ids):
+            if number >= self._size:
+                raise Refused(
+                    f"The tokenizer does not fit the model, which has no embedding of the token "
+                    f"{self.tokenizer.id_to_token(number)!r} (id {number}): the model has {self._size}"
+                )
+        return ids
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts."""
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids, without special ones."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def names(self, ids: Iterable[int]) -> list[str]:
+        """Each token's own text, with a space made visible."""
+        texts = (self.tokenizer.decode([number], skip_special_tokens=False) for number in ids)
+        return [text.replace(" ", "␣").replace("\n", "↵") for text in texts]
+
+    def as_json(self) -> dict[str, Any]:
+        tokenizer = json.loads(self.tokenizer.to_str())
+        return {"kind": "published", "tokenizer": tokenizer, "size": self._size}
+
+
 @dataclass(frozen=True)
 class Languages:
     """How text becomes ids on both sides. A language model has one side alone."""
@@ -202,4 +256,7 @@ def from_json(found: dict[str, Any]) -> Vocabulary:
         return Symbols(found["symbols"], found["separator"])
     if found["kind"] == "byte pairs":
         return BytePairs(tokenizers.Tokenizer.from_str(json.dumps(found["tokenizer"])))
+    if found["kind"] == "published":
+        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(found["tokenizer"]))
+        return Published(tokenizer, found["size"])
     raise ValueError(f"no vocabulary is called {found['kind']!r}")

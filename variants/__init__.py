@@ -31,4 +31,7 @@ one thing. What is replaced by what, and whose idea that was:
     39   parallelism.py     one process that holds all      gradients averaged in a ring    Patarasuk 2009
                                                             parameters in shards            Rajbhandari 2019
     40   shipping.py        weights in float32              weights in int8                 Wu 2020
+
+Two files have no day: `rope_scaling.py` (angles for longer texts) and `lora.py` (fine-tuning by low-rank
+updates, Hu 2021).
 """

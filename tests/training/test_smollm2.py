@@ -3,10 +3,12 @@
 `course generate --pretrained smollm2-135m --tokens 1` fetches them once.
 """
 
+import gguf
 import pytest
 import torch
 
 from tests.training.conftest import QUIET
+from tests.training.test_gguf_file import OTHERS, PARTS
 from training.chatting import Chat
 from training.downloads import cache
 from training.generating import Drawing
@@ -28,6 +30,43 @@ def ours():
     return Pretrained.load(FILE, "cpu")
 
 
+def published(transformers):
+    """transformers' model with the file's weights as the `gguf` library dequantizes them, in the order of
+    Hugging Face. (transformers reads GGUF by itself only with another package.)"""
+    reader = gguf.GGUFReader(FILE)
+    fact = {name.removeprefix("llama."): one.contents() for name, one in reader.fields.items()}
+    heads, kv_heads = (fact[f"attention.head_count{kv}"] for kv in ("", "_kv"))
+    sizes = transformers.LlamaConfig(
+        vocab_size=fact["vocab_size"],
+        hidden_size=fact["embedding_length"],
+        intermediate_size=fact["feed_forward_length"],
+        num_hidden_layers=fact["block_count"],
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=fact["context_length"],
+        rms_norm_eps=fact["attention.layer_norm_rms_epsilon"],
+        rope_parameters={"rope_type": "default", "rope_theta": fact["rope.freq_base"]},
+        tie_word_embeddings=True,
+        eos_token_id=None,  # so that it goes on for as long as it is asked to
+    )
+    state = {}
+    ours = {theirs: name for name, theirs in (*PARTS.items(), *OTHERS.items())}
+    for one in reader.tensors:
+        weight = torch.tensor(gguf.dequantize(one.data, one.tensor_type))
+        if one.name in ours:
+            state[ours[one.name]] = weight
+            continue
+        _, number, part, _ = one.name.split(".")
+        if part in ("attn_q", "attn_k"):  # what llama.cpp has side by side is half a head apart
+            pairs = weight.unflatten(0, (heads if part == "attn_q" else kv_heads, -1, 2))
+            weight = pairs.transpose(1, 2).flatten(0, 2)
+        state[f"model.layers.{number}.{ours[part]}.weight"] = weight
+    state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    model = transformers.LlamaForCausalLM(sizes)
+    model.load_state_dict(state)
+    return model.eval()
+
+
 def test_its_head_is_its_embedding(ours):
     config = ours.model.config
     assert (config.n_layers, config.n_heads, config.n_kv_heads) == (30, 9, 3)
@@ -38,21 +77,17 @@ def test_its_head_is_its_embedding(ours):
 def test_a_greedy_continuation_is_that_of_transformers(ours, tmp_path):
     """64 tokens from the file and from a folder of the same weights, with the cache and without."""
     transformers = pytest.importorskip("transformers")
-    how = {"gguf_file": FILE.name}
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(
-        FILE.parent, dtype=torch.float32, **how
-    ).eval()
+    theirs = published(transformers)
     theirs.save_pretrained(tmp_path)
     ours.tokenizer.save(str(tmp_path / "tokenizer.json"))
-    their_tokenizer = transformers.AutoTokenizer.from_pretrained(FILE.parent, **how)
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(FILE.parent, gguf_file=FILE.name)
     ids = torch.tensor([ours.encode(PROMPT)])
     assert their_tokenizer(PROMPT)["input_ids"] == ids[0].tolist()
-    wanted = theirs.generate(
-        ids, max_new_tokens=64, min_new_tokens=64, do_sample=False, pad_token_id=0
-    )
+    wanted = theirs.generate(ids, max_new_tokens=64, do_sample=False, pad_token_id=0)
+    assert wanted.size(1) == ids.size(1) + 64
     for model in (ours.model, Pretrained.load(tmp_path, "cpu").model):
         assert torch.equal(generate_cached(model, ids, 64, temperature=0.0), wanted)
-    assert torch.equal(generate(ours.model, ids, 64, temperature=0.0), wanted)
+        assert torch.equal(generate(model, ids, 64, temperature=0.0), wanted)
 
 
 @pytest.mark.parametrize(

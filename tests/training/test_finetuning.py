@@ -1,0 +1,357 @@
+"""Published models trained further, whole and by LoRA: folders of transformers', and a file of GGUF."""
+
+import itertools
+import json
+import re
+import shutil
+
+import pytest
+import torch
+
+from tests.training.conftest import CPU, POETRY, QUIET
+from tests.training.test_gguf_file import TEMPLATE, converted, llama, logits_in_double
+from tests.training.test_gguf_file import written as written_gguf
+from tests.training.test_pretrained import LLAMA3, tokenizer, written
+from tests.training.test_pretrained import published as published_model
+from training import published, session
+from training.asking import Asked
+from training.checkpoints import read_state, read_weights
+from training.errors import Refused
+from training.finetuning import PROJECTIONS
+from training.generating import Drawing
+from training.gguf_file import FACTORS
+from training.inference import Model
+from training.measuring import evaluate
+from training.pretrained import Pretrained
+from training.run import Run
+from training.settings import CONFIGS, load
+from training.trainer import Interrupted, Trainer
+from training.vocabulary import Published, from_json
+
+COLD = Drawing(temperature=0.0)
+PROMPT = "7 green bottles"
+SOURCES = ("gpt2", "llama", "llama tied", "llama3", "model.gguf")
+WAYS = {"whole": {}, "lora": {"lora": 4}}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """Published models of each kind, and a text."""
+    root = tmp_path_factory.mktemp("sources")
+    for kind in ("gpt2", "llama", "llama tied"):
+        written(root / kind, kind)
+    stretched = llama(rope_parameters=LLAMA3)
+    stretched.save_pretrained(root / "llama3")
+    tokenizer().save(str(root / "llama3" / "tokenizer.json"))
+    chat = {"chat_template": TEMPLATE, "eos_token": "</s>"}
+    (root / "llama3" / "tokenizer_config.json").write_text(json.dumps(chat))
+    written_gguf(root / "model.gguf")
+    (root / "poem.txt").write_text(POETRY, encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def asked(sources, tmp_path):
+    """A run that is asked for."""
+
+    numbers = itertools.count()
+
+    def made(source="llama", **changes):
+        usual = {"pretrained": str(sources / source), "data": str(sources / "poem.txt"),
+                 "context": 16, "batch": 4, "steps": 6, "factor": 0.3, "warmup": 2,
+                 "validate_every": 3, "save_every": 3, "fused": False}  # fmt: skip
+        settings = load(CONFIGS / "finetuning.yaml").but(usual | changes)
+        return Asked(settings, tmp_path / f"run{next(numbers)}")
+
+    return made
+
+
+def trainer(asked, folder=None):
+    """That of a new run, or, with `folder`, of one that is there."""
+    run = Run(folder) if folder else Run.begin(asked.folder, asked.settings)
+    settings, task, parts, origin = session.prepare(run, asked, CPU, QUIET)
+    return Trainer(settings, task, run, CPU, parts, origin)
+
+
+def trained(asked):
+    one = trainer(asked)
+    one.train(None)
+    return one.run
+
+
+# --- Before a step, and after some ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_without_a_learning_rate_it_is_the_published_model(asked, sources, source, way):
+    """Its weights to the bit; and it continues a text with the same one."""
+    run = trained(asked(source, factor=0.0, steps=1, **WAYS[way]))
+    ours, theirs = Model.load(run.folder, "cpu"), Pretrained.load(sources / source, "cpu")
+    ids = torch.tensor([theirs.encode(PROMPT)])
+    assert ids[0].tolist() == ours.languages.target.encode(PROMPT)
+    weights = dict(theirs.model.named_parameters())
+    for name, weight in ours.model.named_parameters():
+        assert torch.equal(weight, weights[name])
+    with torch.no_grad():
+        torch.testing.assert_close(ours.model(ids), theirs.model(ids))
+    assert ours.context == 64
+    said = ["".join(model.generate(PROMPT, 40, COLD)) for model in (ours, theirs)]
+    assert said[0] == said[1] != ""
+    first, *_ = ours.attention(PROMPT)
+    assert torch.allclose(first.weights.sum(-1), torch.tensor(1.0))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_it_learns_and_keeps_what_is_frozen(asked, sources, source, way):
+    one = trainer(asked(source, steps=30, validate_every=10, **WAYS[way]))
+    before = one.validate()
+    one.train(None)
+    assert one.progress.best < before - 0.2
+    published = trainer(asked(source, factor=0.0, steps=1))
+    published.train(None)
+    old, new = read_weights(published.run.last), read_weights(one.run.last)
+    assert old.keys() == new.keys()
+    changed = {name for name in old if not torch.equal(old[name], new[name])}
+    if way == "whole":
+        assert changed == old.keys()
+    else:
+        matrices = {n for n in old if n.split(".")[-2] in PROJECTIONS and n.endswith("weight")}
+        assert changed == matrices
+    assert ("head.weight" in new) == (source == "llama")  # the others are tied
+
+
+def test_merged_weights_have_the_loss_of_the_updates(asked):
+    one = trainer(asked(lora=4, steps=20, validate_every=20))
+    one.train(None)
+    model = Model.load(one.run.folder, "cpu")
+    assert evaluate(model, one.task, "validation").loss == pytest.approx(
+        one.progress.best, rel=1e-5
+    )
+
+
+def test_a_tied_head_stays_the_embedding(asked):
+    run = trained(asked("llama tied"))
+    model = Model.load(run.folder, "cpu").model
+    assert model.head.weight is model.embed.weight and "head.weight" not in read_weights(run.last)
+
+
+def test_weights_in_half_precision_are_trained_in_float32(asked, sources, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    folder = shutil.copytree(sources / "llama", tmp_path / "half")
+    half = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    half.save_pretrained(folder)
+    weights = read_weights(trained(asked(folder)).last)
+    assert {one.dtype for one in weights.values()} == {torch.float32}
+
+
+# --- What any run can do --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "changes"),
+    [
+        ("llama", {}),
+        ("llama tied", {"lora": 3}),
+        ("gpt2", {"lora": 3, "dropout": 0.1, "ema": 0.9, "accumulate": 2}),
+        ("llama3", {"lora": 3, "average": 2}),
+        ("model.gguf", {"lora": 3, "precision": "bf16", "recompute": True}),
+    ],
+)
+def test_a_run_that_goes_on_ends_as_one_that_never_stopped(asked, source, changes):
+    one = asked(source, **changes)
+    whole = trained(asked(source, **changes))
+    going = trainer(one)
+    folder = one.folder
+    while not going.finished:
+        going.stop.asked = True
+        try:
+            going.train(None)
+        except Interrupted:
+            going = trainer(Asked(Run(folder).settings(), folder, resumed=True), folder)
+    for name in ("last", "best"):
+        some, others = (read_weights(getattr(run, name)) for run in (Run(folder), whole))
+        assert some.keys() == others.keys()
+        assert all(torch.equal(one, others[name]) for name, one in some.items())
+    if "lora" in changes:  # nothing else is kept to go on from
+        names = [name for name in read_state(whole.state).tensors if name.startswith("weights.")]
+        assert names and all(name.endswith((".a", ".b")) for name in names)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_command_fine_tunes_measures_and_goes_on(sources, course_here, tmp_path, way):
+    shutil.copytree(sources, "sources")
+    sets = ["context=16", "batch=4", "warmup=2", "factor=0.3", "validate_every=4"]
+    sets += [f"{key}={value}" for key, value in WAYS[way].items()]
+    asked = ["text", "--data", "sources/poem.txt", "--from", "sources/llama", "--out", "a run"]
+    changes = [word for one in sets for word in ("--set", one)]
+    done = course_here("train", *asked, "--steps", 4, *changes)
+    assert done.exit_code == 0, done.output
+    words = r"[\d,]+ parameters( \([\d,]+ of them trained\))?, 4 steps"
+    assert bool(re.search(words, done.output)[1]) == (way == "lora")
+    done = course_here("train", "text", "--resume", "a run", "--steps", 8)
+    assert done.exit_code == 0, done.output
+    assert read_state(Run(tmp_path / "a run").state).facts["progress"]["step"] == 8
+    found = json.loads(course_here("evaluate", "a run", "--json").stdout)
+    assert found["loss"] > 0
+    text = course_here("generate", "a run", "--prompt", PROMPT, "--tokens", 5, "--temperature", 0)
+    assert text.exit_code == 0 and text.stdout.startswith(PROMPT)
+
+
+def test_it_is_quantized_and_written_as_onnx(asked, course_here, tmp_path):
+    run = trained(asked("llama tied", lora=4))
+    wanted = "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
+    done = course_here("quantize", run.folder, "--out", "small")
+    assert done.exit_code == 0, done.output
+    small = Model.load(tmp_path / "small", "cpu")
+    assert small.model.head.quantized is small.model.embed.quantized
+    done = course_here("export", run.folder, "--onnx", "model.onnx")
+    assert done.exit_code == 0, done.output
+    assert "".join(Model.load(tmp_path / "model.onnx").generate(PROMPT, 8, COLD)) == wanted
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_it_is_exported_as_a_folder(asked, source, tmp_path, monkeypatch):
+    """transformers computes the same, and what the published folder had beside its weights is there."""
+    transformers = pytest.importorskip("transformers")
+    run = trained(asked(source, lora=4, steps=20))
+    ours = Model.load(run.folder, "cpu")
+    published.write(tmp_path / "folder", ours)
+    ids = torch.tensor([ours.languages.target.encode(POETRY[:60])])
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "folder")
+    wanted = logits_in_double(theirs, ids, monkeypatch)
+    torch.testing.assert_close(ours.model.double()(ids), wanted, rtol=0, atol=1e-10)
+    again = Pretrained.load(tmp_path / "folder", "cpu")
+    assert again.ends == {1} and again.model.config == ours.base.config
+    assert again.template == (TEMPLATE if source in ("llama3", "model.gguf") else None)
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
+    assert their_tokenizer(PROMPT)["input_ids"] == ours.languages.target.encode(PROMPT)
+
+
+def test_angles_that_transformers_has_no_name_for_are_not_exported(asked, sources, tmp_path):
+    model = llama()
+    factors = torch.linspace(1, 4, 4).numpy()
+    file = tmp_path / "stretched.gguf"
+    written_gguf(file, model=model, tensors=converted(model) | {FACTORS: factors})
+    run = trained(asked(file, lora=4))
+    assert "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
+    with pytest.raises(Refused, match="a configuration of transformers cannot say"):
+        published.write(tmp_path / "folder", Model.load(run.folder, "cpu"))
+
+
+OWN_NORM = """
+import torch
+from torch import nn
+
+class RMSNorm(nn.Module):
+    def __init__(self, features, eps=1e-6):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(features))
+        self.eps = eps
+
+    def forward(self, x):
+        return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt() * self.gain
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_learner_s_parts_are_fine_tuned_too(sources, course_here, tmp_path, way):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "day28_norms_and_activations.py").write_text(OWN_NORM, "utf-8")
+    sets = ["context=16", "batch=2", *(f"{key}={value}" for key, value in WAYS[way].items())]
+    done = course_here("train", "text", "--data", sources / "poem.txt", "--from", sources / "llama3",
+                       "--answers", "mine", "--steps", 2, "--out", "a run",
+                       *(word for one in sets for word in ("--set", one)))  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "Yours (1): RMSNorm" in done.output
+    done = course_here("generate", "a run", "--prompt", PROMPT, "--tokens", 5)
+    assert done.exit_code == 0, done.output
+
+
+# --- The tokenizer --------------------------------------------------------------------------------
+
+
+def test_a_text_is_read_as_the_model_reads_it():
+    """Special tokens in a text are tokens; what is decoded is without them, and names show them."""
+    words = Published(tokenizer(), 300)
+    again = from_json(words.as_json())
+    for vocabulary in (words, again):
+        ids = vocabulary.encode("7 green\n</s>Zoë")
+        assert 1 in ids and vocabulary.decode(ids) == "7 green\nZoë" and len(vocabulary) == 300
+        assert vocabulary.names(ids[: ids.index(1) + 1])[-2:] == ["↵", "</s>"]
+
+
+def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
+    folder = shutil.copytree(sources / "llama", tmp_path / "larger")
+    larger = tokenizer()
+    larger.add_tokens(["hanging"])
+    larger.save(str(folder / "tokenizer.json"))
+    words = r"The tokenizer does not fit the model, .* of the token 'hanging' \(id 300\)"
+    with pytest.raises(Refused, match=words):
+        trainer(asked(folder))
+
+
+# --- What is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["copy", "--from", "llama"], "--from is for language models, shakespeare and text: the task copy"),
+        (["translation", "--from", "llama"], "the task translation asks for answers"),
+        (["text", "--set", "lora=8"], "lora=8 updates a published model: it needs --from"),
+        (["text", "--from", "llama", "--set", "lora=-1"], "lora must be at least 0, not -1"),
+        (["text", "--from", "llama", "--set", "lora=2.5"], "lora must be a whole number, not 2.5"),
+        (["text", "--from", "llama", "--set", "lora=all"], "lora must be a whole number, not 'all'"),
+        (["text", "--from", "llama", "--set", "layers=3"], "layers is that of the model in --from"),
+        (["text", "--from", "llama", "--set", "vocabulary=400"], "vocabulary is that of the model"),
+        (["text", "--from", "llama", "--set", "context=65"], "context must be at most 64 tokens"),
+        (["text", "--from", "llama", "--set", "context=16", "--set", "dropout=0.1"],
+         "dropout must be 0 for model=llama"),
+        (["text", "--from", "nowhere"], "There is no folder or file nowhere"),
+        (["text", "--from", "empty"], "config.json cannot be read"),
+        (["text", "--set", "pretrained=llama"], "pretrained is not for --set: course train TASK --from"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_start_that_is_refused_leaves_nothing_behind(
+    sources, course_here, arguments, words, tmp_path
+):
+    for name in ("llama", "poem.txt"):
+        (tmp_path / name).symlink_to(sources / name)
+    (tmp_path / "empty").mkdir()
+    more = ["--data", "poem.txt"] if arguments[0] == "text" else []
+    done = course_here("train", *arguments, *more, "--out", "a run")
+    assert done.exit_code == 2, done.output
+    assert words in " ".join(done.stderr.split())
+    assert not (tmp_path / "a run").exists()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_that_has_changed_is_refused(asked, sources, tmp_path, way):
+    """Of another size in any case; with other weights where these are not in the checkpoint."""
+    folder = shutil.copytree(sources / "llama", tmp_path / "source")
+    one = asked(folder, **WAYS[way])
+    trained(one)
+    resumed = Asked(Run(one.folder).settings(), one.folder, resumed=True)
+    torch.manual_seed(12)
+    other = published_model("llama")
+    other.save_pretrained(folder)
+    if way == "lora":
+        with pytest.raises(Refused, match="source has changed since the run was begun with it"):
+            trainer(resumed, one.folder)
+    else:
+        assert trainer(resumed, one.folder).finished
+    shutil.rmtree(folder)
+    shutil.copytree(sources / "llama3", folder)
+    with pytest.raises(Refused, match="source has changed since the run was begun with it"):
+        trainer(resumed, one.folder)
+
+
+def test_a_base_that_is_damaged_is_refused(asked):
+    run = trained(asked())
+    for body in ("{", "[]", '{"kind": "mamba"}', "null"):
+        run.published.write_text(body)
+        with pytest.raises(Refused, match=r"base\.json is damaged"):
+            Model.load(run.folder, "cpu")
