@@ -18,6 +18,7 @@ from training.generating import Ask
 from training.model import Model, state_of, with_weights
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
+from variants.fused import fuse, last_alone
 from variants.kv_cache import CachedGPT, KVCache, Reader, new_cache
 from variants.onnx_export import OnnxModel
 
@@ -27,12 +28,15 @@ def reader(model: Model, settings: Settings, parts: Parts) -> Ask:
     if isinstance(model, OnnxModel):
         return model  # which keeps what it has read by itself
     if settings.model == "llama":
-        return Reader(model, settings.context)
+        return Reader(last_alone(model), settings.context)
     if parts is not REFERENCES[settings.model]:
         return lambda tokens: model.generator(model(tokens))
     if settings.model == "gpt":
         cached = with_weights(CachedGPT(model.config), state_of(model))
-        return Reader(cached.to(next(model.parameters()).device).eval(), settings.context)
+        fuse(cached, settings.fused)
+        return Reader(
+            last_alone(cached.to(next(model.parameters()).device).eval()), settings.context
+        )
     return Reader(_CachedLanguageModel(model, settings), settings.context)
 
 
