@@ -118,19 +118,15 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
 
 
 def _without_the_kernel(found: Settings, asked_for: bool) -> Settings:
-    """The settings with `fused` false where nothing would call torch's kernel.
+    """The settings with `fused` false where a learner's own parts compute: torch's kernels would stand in.
 
     Raises:
         Refused: it was asked for there.
     """
-    if found.answers:
-        why = "fused never calls the attention of your parts"
-    elif found.model != "paper":
-        why = f"fused is for model=paper: model={found.model} computes attention step by step"
-    else:
+    if not found.answers:
         return found
     if asked_for and found.fused:
-        raise Refused(f"{why}: --set fused=false")
+        raise Refused("fused never calls the attention of your parts: --set fused=false")
     return found.but({"fused": False})
 
 

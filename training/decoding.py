@@ -18,6 +18,7 @@ from training.generating import Ask
 from training.model import Model, state_of, with_weights
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
+from variants.fused import fuse, last_alone
 from variants.kv_cache import CachedGPT, KVCache, Reader, new_cache
 from variants.onnx_export import OnnxModel
 
@@ -35,12 +36,13 @@ def reader(model: Model, settings: Settings, parts: Parts, context: int | None =
     if isinstance(model, OnnxModel):
         return model  # which keeps what it has read by itself
     if settings.model == "llama":
-        return Reader(model, context)
+        return Reader(last_alone(model), context)
     if parts is not REFERENCES[settings.model]:
         return lambda tokens: model.generator(model(tokens))
     if settings.model == "gpt":
         cached = with_weights(CachedGPT(model.config), state_of(model))
-        return Reader(cached.to(next(model.parameters()).device).eval(), context)
+        cached.to(next(model.parameters()).device).eval()
+        return Reader(last_alone(fuse(cached, settings.fused)), context)
     return Reader(_CachedLanguageModel(model, settings), settings.context)
 
 

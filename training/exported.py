@@ -17,6 +17,7 @@ from training.model import Model
 from training.parts import Parts
 from training.settings import Settings, from_yaml
 from training.vocabulary import Languages, languages_from_json
+from variants.fused import fuse
 from variants.kv_cache import Reader
 from variants.onnx_export import NEEDED, OnnxModel, export
 
@@ -51,7 +52,8 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
     _refuse_without_packages()
     import onnx
 
-    asked = reader(model, settings, parts)
+    # Operation by operation, as every runtime of ONNX knows them.
+    asked = reader(fuse(model, False), settings.but({"fused": False}), parts)
     cached = isinstance(asked, Reader)
     try:
         with tempfile.TemporaryDirectory() as folder, parts.blamed("cannot be written as ONNX."):
@@ -67,6 +69,8 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
         write_whole(path, written.SerializeToString())
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        fuse(model, settings.fused)
 
 
 def read(path: Path) -> tuple[Settings, Languages, OnnxModel]:

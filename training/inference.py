@@ -24,12 +24,13 @@ from training.devices import pick
 from training.errors import Refused
 from training.generating import Drawing, going_on
 from training.looking import self_attention
-from training.model import build, keep_weights, with_weights
+from training.model import build, with_weights
 from training.parts import REFERENCES, Parts, Workshop, parts_of
 from training.run import Run
 from training.settings import Settings
 from training.vocabulary import END, PAD, START, Languages
 from training.waiting import Tell, untold
+from variants.fused import fuse
 from variants.onnx_export import OnnxModel
 
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
@@ -190,12 +191,12 @@ class Model:
             raise Refused(
                 "A file of ONNX keeps no attention weights: ask the run that it comes from"
             )
-        keep_weights(self.model, True)
+        fuse(self.model, False)
         try:
             with self.parts.blamed():
                 return self._attention(text)
         finally:
-            keep_weights(self.model, not self.settings.fused)
+            fuse(self.model, self.settings.fused)
 
     def _attention(self, text: str) -> list[Attention]:
         target = self.languages.target

@@ -21,6 +21,7 @@ from training.errors import Refused
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
+from variants.fused import fuse
 from variants.rope_scaling import stretch
 from variants.shipping import quantize_model
 
@@ -112,8 +113,7 @@ def _built(settings: Settings, languages: Languages, parts: ModuleType, base: Ba
         model = parts.make_model(len(languages.source), len(languages.target), **sizes)
     else:
         model = _language_model(parts, len(languages.target), **sizes)
-    keep_weights(model, not settings.fused)
-    return model
+    return fuse(model, settings.fused)
 
 
 def _of_variants(
@@ -137,7 +137,7 @@ def _of_variants(
         model = parts.LLaMA(parts.LLaMAConfig(**sizes, n_kv_heads=kv_heads))
         _start_by_width(model)
     model.generator = nn.LogSoftmax(dim=-1)
-    return model
+    return fuse(model, settings.fused)
 
 
 def _of_a_base(settings: Settings, parts: ModuleType, base: Base) -> Model:
@@ -159,13 +159,6 @@ def _start_by_width(model: Model) -> None:
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
     nn.init.normal_(model.embed.weight)
-
-
-def keep_weights(model: Model, keep: bool) -> None:
-    """Whether attention keeps its weights to be looked at, or computes them in one kernel unseen."""
-    for module in model.modules():
-        if hasattr(module, "keep_weights"):
-            module.keep_weights = keep
 
 
 def _language_model(

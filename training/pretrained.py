@@ -32,6 +32,7 @@ from training.model import Model, put_in_place
 from training.pointers import POINTER, refuse_a_pointer
 from training.templates import Message, rendered
 from variants import hugging_face
+from variants.fused import fuse, last_alone
 from variants.gpt import GPTConfig
 from variants.kv_cache import CachedGPT, Reader
 from variants.llama import LLaMA, LLaMAConfig
@@ -110,7 +111,7 @@ class Pretrained:
             stretch(model, found.divisors)
         where = pick(device)
         return cls(
-            model.to(where).eval(),
+            fuse(model.to(where).eval()),
             found.tokenizer,
             found.ends,
             where,
@@ -129,7 +130,7 @@ class Pretrained:
         model, divisors = _model(folder, config, classes)
         where = pick(device)
         return cls(
-            model.to(where).eval(),
+            fuse(model.to(where).eval()),
             tokenizer,
             _ends(folder, config, tokenizer),
             where,
@@ -184,7 +185,7 @@ class Pretrained:
         context = self.model.config.context
         known = len(self._read)
         if self._ask is None or not 0 < known < len(ids) or ids[:known] != self._read:
-            self._ask = self.classes.reader(self.model, context)
+            self._ask = self.classes.reader(last_alone(self.model), context)
         ask = self._ask
 
         def reading(seen: Tensor) -> Tensor:

@@ -104,7 +104,7 @@ class Settings:
     # auto is half precision on a GPU, and fp32 elsewhere
     precision: str = among("auto", "fp32", "bf16", "fp16", default="auto")
     compile: bool = False  # by torch.compile: slow to start, faster on a GPU
-    fused: bool = True  # the paper's attention in one kernel, which never stores the weights
+    fused: bool = True  # by PyTorch's kernels, which store no attention weights
     recompute: bool = False  # activations of a layer anew in the backward pass
     shard: bool = False  # FSDP2 in place of DDP where there are several processes
 

@@ -186,7 +186,8 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
         feed-forward  B T f s · 1           ReLU: its output, which is what w_2 reads; 2 with dropout
                                 2           GELU: its input and output
                                 5           SwiGLU: W x, σ(W x), Swish, V x, their product
-        norms         B T (4 d + 4) s       two LayerNorms: centred and normed, length and deviation
+        norms         B T (4 d + 4) s       two LayerNorms: centered and normed, length and deviation;
+                      B T (2 d + 4) s       fused: input, mean and deviation
                       B T (4 d + 2) s       two RMSNorms: input and normed, deviation
         dropout       B T 2 d m + B h T² m  of both shortcuts, and of the weights; paper: + B T f m
 
@@ -210,7 +211,7 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
         "masks": masks,
         "angles": 2 * step.tokens * (d // sizes.heads) * s * llama,
         "feed-forward": hidden * rows * f * s,
-        "norms": rows * (4 * d + (2 if llama else 4)) * s,
+        "norms": rows * ((2 if step.fused else 4) * d + (2 if llama else 4)) * s,
         "dropout": 0 if llama else (2 * rows * d + pairs + rows * f * paper) * m,
     }
 
@@ -220,7 +221,7 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
 
     ids           8 B (T + 1) + 8 B T   tokens; what is wanted, copied out of them. GPT-2: + 8 T
     dropout       B T d m               of the embedding; not LLaMA
-    norm          B T (2 d + 2) s       the last LayerNorm, where there is one
+    norm          B T (2 d + 2) s       the last LayerNorm, where there is one; fused: B T (d + 2) s
                   B T (2 d + 1) s       the last RMSNorm
     head          B T (d + V) s         what it reads, and the log-probabilities
     sum           s                     the weight of all that is wanted
@@ -232,7 +233,7 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     return {
         "ids": ids * INDEX,
         "dropout": 0 if llama else rows * d * step.dropped,
-        "norm": rows * (2 * d + (1 if llama else 2)) * s * sizes.last_norm,
+        "norm": rows * ((1 if step.fused else 2) * d + (1 if llama else 2)) * s * sizes.last_norm,
         "head": rows * (d + sizes.vocab) * s,
         "sum": s,
     }

@@ -30,12 +30,6 @@ def refused(*arguments: str) -> str:
         (["copy", "--source", "de"], "source is for translation: the task copy has none"),
         (["sorting", "--data", "f"], "data is for text and translation: the task sorting has none"),
         (["copy", "--answers", ".", "--set", "fused=true"], "fused never calls the attention"),
-        (["shakespeare", "--set", "fused=true"], "model=llama computes attention step by step"),
-        (
-            ["text", "--set", "model=gpt", "--set", "fused=true"],
-            "fused is for model=paper: model=gpt",
-        ),
-        (["shakespeare", "--config", "fused.yaml"], "model=llama computes attention step by step"),
         (
             ["translation", "--data", "short.txt"],
             "short.txt must have a sentence, a tab and its translation in each line, and line 1 is "
