@@ -2,7 +2,9 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="Attention and masks", css_file="page.css")
+app = marimo.App(
+    width="full", app_title="Attention and masks", css_file="page.css", html_head_file="start.html"
+)
 
 with app.setup:
     import hashlib
@@ -127,7 +129,7 @@ def steps(
 
     rows = "".join(
         f'<tr class="{"" if may else "forbidden"}"><th scope="row" dir="auto">{escape(short(word))}</th>'
-        f"<td>{score:.2f}</td>"
+        f"<td>{number(score, 2)}</td>"
         f'<td class="bar"><span style="width:{100 * min(max(weight, 0), 1):.2f}%"></span></td>'
         f'<td class="weight">{number(weight)}</td>{numbers(vector)}</tr>'
         for word, may, score, weight, vector in zip(
@@ -210,10 +212,10 @@ def _():
     mo.md(
         r"""
         $\mathrm{Attention}(Q, K, V) = \mathrm{softmax}(QK^{\mathsf T} / \sqrt{d_k})\,V$. Here each word has a
-        random vector, the same for equal words, which is query, key and value in one (a trained model makes
-        the three by three matrices). So meaning plays no part: a word attends most to its like, wherever that
-        stands, until positional encoding tells places apart. *padding*, *causal* and *both* are day 3's
-        `padding_mask`, `subsequent_mask` and `target_mask`.
+        random vector, the same for equal words, and it serves as query, key and value (a trained model
+        computes the three with three matrices). So meaning plays no part: a word attends most to the same
+        word, wherever it is, unless positional encoding distinguishes the positions. *padding*, *causal* and
+        *both* are day 3's `padding_mask`, `subsequent_mask` and `target_mask`.
         """
     )
     return

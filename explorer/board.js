@@ -67,7 +67,7 @@ function render({ model, el }) {
       look.ariaPressed = String(place === chosen);
       heads.forEach(({ button, cost }, head) => {
         const worth = costs[place]?.[head];
-        cost.textContent = worth?.toFixed(2).replace("-0.00", "0.00") ?? "";
+        cost.textContent = worth?.toFixed(2).replace("-0.00", "0.00").replace("-", "−") ?? "";
         button.ariaPressed = String(on[place][head] === "1");
         button.ariaLabel = `${places[place]}, head ${head + 1}, ${cost.textContent} without it`;
         button.style.setProperty("--share", `${100 * Math.min(Math.max((worth ?? 0) / DARKEST, 0), 1)}%`);

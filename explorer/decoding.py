@@ -2,7 +2,12 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="Decoding, step by step", css_file="page.css")
+app = marimo.App(
+    width="full",
+    app_title="Decoding, step by step",
+    css_file="page.css",
+    html_head_file="start.html",
+)
 
 with app.setup:
     import math
@@ -14,7 +19,7 @@ with app.setup:
 
     from explorer import page
     from explorer.bigrams import END, FOLLOWS, NUMBER, SAID, START, Bigrams, Branch, searched
-    from explorer.drawing import beside, cells, facts
+    from explorer.drawing import beside, cells, facts, number
     from explorer.own import Failed
     from variants.sampling import sample
 
@@ -281,8 +286,8 @@ def searching(beam: int, alpha: float, most: int) -> str:
     rows = "".join(
         f'<tr class="{"returned" if branch.words == best else ""}">'
         f'<th scope="row">{escape(" ".join(branch.words))}</th>'
-        f"<td>{branch.log_prob:.3f}</td><td>{len(branch.words)}</td>"
-        f"<td>{branch.worth:.3f}</td></tr>"
+        f"<td>{number(branch.log_prob)}</td><td>{len(branch.words)}</td>"
+        f"<td>{number(branch.worth)}</td></tr>"
         for branch in ended
     ).replace("-", "−")
     table = (
@@ -322,16 +327,17 @@ def _(way):
     mo.md(
         {
             DRAWN: r"""
-            The model gives every word some probability, also the wrong ones. The temperature sharpens or
-            flattens; **top-k** keeps the $k$ likeliest words, **top-p** then the fewest that reach $p$
-            together. What is left is scaled to sum to 1, and one word is drawn. Heat it to 2 and
-            draw to the end: then cut the tail, and draw again.
+            The model gives every word some probability, wrong words included. Temperature sharpens or
+            flattens the distribution; **top-k** keeps the $k$ most likely words, and **top-p** then the
+            fewest whose probabilities sum to at least $p$. The rest is scaled to sum to 1, and one word is
+            sampled. Set the temperature to 2 and sample to the end; then cut the tail, and sample again.
             """,
             SEARCHED: r"""
-            In each round every beginning that is kept is continued by every word, and of all these the
-            likeliest are kept, as many as the beam is wide. Greedy decoding takes the likeliest word at once,
-            and misses what begins less well. What has ended leaves the beam, and is compared by
-            $\log P \,/\, \left((5 + n)/6\right)^\alpha$: a larger $\alpha$ forgives longer sentences.
+            At each step, every hypothesis in the beam is continued with every word, and the most likely
+            continuations are kept, as many as the beam is wide. Greedy decoding takes the most likely word
+            at once, and misses sentences that begin with a less likely one. Finished hypotheses leave the
+            beam and are compared by $\log P \,/\, \left((5 + n)/6\right)^\alpha$: a larger $\alpha$ favors
+            longer sentences.
             """,
         }[way.value]
     )

@@ -1,4 +1,4 @@
-"""What pages draw, as HTML and SVG that follow the page's colours: bars, a table of cells, curves.
+"""What pages draw, as HTML and SVG that follow the page's colors: bars, a table of cells, curves.
 
 Written as text, since a page is drawn again at every move of a slider, and as tables and labelled graphics,
 since not everybody sees them. A library that draws takes some 0.1 s a picture on two cores.
@@ -16,7 +16,12 @@ Rows = Sequence[Sequence[float]]
 
 def number(value: float, digits: int = 3) -> str:
     """A number for people: short, too, where a wrong answer gave one of many digits."""
-    return f"{value:z.{digits}f}" if abs(value) < 1e6 else f"{value:.3g}"
+    return (f"{value:z.{digits}f}" if abs(value) < 1e6 else f"{value:.3g}").replace("-", "−")
+
+
+def tick(value: float) -> str:
+    """A number at an axis."""
+    return f"{value:z.3g}".replace("-", "−")
 
 
 def bars(labels: Sequence[str], values: Sequence[float], caption: str, digits: int = 3) -> str:
@@ -39,7 +44,7 @@ def cells(
     marked: int | None = None,
     most: float | None = None,
 ) -> str:
-    """Numbers as a table of cells, the darker the larger; of signed numbers, one colour for each sign.
+    """Numbers as a table of cells, the darker the larger; of signed numbers, one color for each sign.
 
     Args:
         values: a row for each of `rows`, a number for each of `columns`.
@@ -47,7 +52,7 @@ def cells(
         columns: names of the columns.
         caption: what is seen.
         digits: after the point; an exact 0 is a dot, so that it is told from a small number. An infinite
-            number has no colour.
+            number has no color.
         marked: the index of a row that is framed.
         most: the number that is darkest; the largest there is if left out.
     """
@@ -80,7 +85,7 @@ def _cell(value: float, most: float, digits: int) -> str:
     return f'<td class="{sign}" style="--share:{share:.0f}%">{number(value, digits)}</td>'
 
 
-WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 560, 270, 46, 38, 24
+WIDTH, HEIGHT, LEFT, RIGHT, BELOW, ABOVE = 560, 270, 46, 90, 38, 24
 
 
 def curves(
@@ -106,7 +111,7 @@ def curves(
     start, end = place(x[0]), place(x[-1])
 
     def across(value: float) -> float:
-        return LEFT + (place(value) - start) / ((end - start) or 1) * (WIDTH - LEFT - 90)
+        return LEFT + (place(value) - start) / ((end - start) or 1) * (WIDTH - LEFT - RIGHT)
 
     def up(value: float) -> float:
         return ABOVE + (high - value) / ((high - low) or 1) * (HEIGHT - ABOVE - BELOW)
@@ -123,11 +128,11 @@ def curves(
     floor = HEIGHT - BELOW
     ticks = [(x[0], "start"), (x[len(x) // 2], "middle"), (x[-1], "end")]
     drawn += [
-        f'<text x="{across(value):.1f}" y="{floor + 16}" text-anchor="{anchor}">{value:.3g}</text>'
+        f'<text x="{across(value):.1f}" y="{floor + 16}" text-anchor="{anchor}">{tick(value)}</text>'
         for value, anchor in ticks
     ]
     drawn += [
-        f'<text x="{LEFT - 6}" y="{up(value) + 4:.1f}" text-anchor="end">{value:.3g}</text>'
+        f'<text x="{LEFT - 6}" y="{up(value) + 4:.1f}" text-anchor="end">{tick(value)}</text>'
         for value in (low, high)
     ]
     if at is not None:
@@ -137,8 +142,8 @@ def curves(
     says = f"{y_label} against {x_label}: {', '.join(lines)}"
     return (
         f'<svg class="curves" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(says)}">'
-        f'<path class="axis" d="M{LEFT},{ABOVE} V{floor} H{WIDTH - 90}"/>{"".join(drawn)}'
-        f'<text x="{(LEFT + WIDTH - 90) / 2:g}" y="{HEIGHT - 5}" text-anchor="middle">{escape(x_label)}'
+        f'<path class="axis" d="M{LEFT},{ABOVE} V{floor} H{WIDTH - RIGHT}"/>{"".join(drawn)}'
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{HEIGHT - 5}" text-anchor="middle">{escape(x_label)}'
         f'</text><text x="{LEFT - 6}" y="{ABOVE - 10}">{escape(y_label)}</text></svg>'
     )
 

@@ -2,7 +2,9 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="Experts and routes", css_file="page.css")
+app = marimo.App(
+    width="full", app_title="Mixture of experts", css_file="page.css", html_head_file="start.html"
+)
 
 with app.setup:
     import hashlib
@@ -263,10 +265,11 @@ def _(capacity_factor, k, parts, step, text, tokens, trained):
 def _():
     mo.md(
         r"""
-        The router gives each token its $k$ likeliest experts; thick lines count for more. Each expert has as
-        many places as its capacity, and takes tokens in the order of their positions. The loss
-        $N \sum_i f_i P_i$ is small where no expert has much of both: the training steps go down this loss
-        alone, and spread the tokens. The tokens' vectors and the router's first weights are random.
+        The router sends each token to the $k$ experts with the largest probabilities; a thicker line is a
+        larger weight. Each expert takes as many tokens as its capacity allows, in the order of their
+        positions. The loss $N \sum_i f_i P_i$ is small when no expert has both a large share of the tokens
+        and a large probability. The training steps minimize this loss alone, which spreads the tokens. The
+        tokens' vectors and the router's initial weights are random.
         """
     )
     return

@@ -2,7 +2,12 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="Flash attention, tile by tile", css_file="page.css")
+app = marimo.App(
+    width="full",
+    app_title="Flash attention, tile by tile",
+    css_file="page.css",
+    html_head_file="start.html",
+)
 
 with app.setup:
     import math
@@ -311,10 +316,11 @@ def _(at, block, causal, inputs, parts, tiles):
 def _():
     mo.md(
         r"""
-        $m' = \max(m, \text{rowmax } S)$, and all that was summed under $m$ is multiplied by $e^{m-m'}$: then
-        it is as if $m'$ had been subtracted from the start. So a block of queries needs one tile at a time,
-        and may forget it. 1 to 5 are read from the reference while it runs; 6 is what `flash_attention`
-        returns where the keys end here. Day 8's attention over the same keys gives it too, to the rounding.
+        $m' = \max(m, \text{rowmax } S)$, and the sums computed with $m$ are multiplied by $e^{m-m'}$: then
+        they are what they would be if $m'$ had been subtracted from the start. So a block of queries needs
+        only one tile at a time and never returns to it. Numbers 1 to 5 are read from the reference while it
+        runs; 6 is what `flash_attention` returns if the keys end here. Day 8's attention over the same keys
+        gives the same result up to rounding.
         """
     )
     return

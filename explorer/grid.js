@@ -7,7 +7,7 @@ const make = (tag, parent, properties = {}) => {
   return made;
 };
 
-const text = (weight) => (Math.abs(weight) < 1e4 ? weight.toFixed(2) : weight.toExponential(0));
+const text = (weight) => (Math.abs(weight) < 1e4 ? weight.toFixed(2) : weight.toExponential(0)).replace("-", "−");
 
 function render({ model, el }) {
   const words = model.get("words");

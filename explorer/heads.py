@@ -2,7 +2,12 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="Heads of a trained model", css_file="page.css")
+app = marimo.App(
+    width="full",
+    app_title="Heads of a trained model",
+    css_file="page.css",
+    html_head_file="start.html",
+)
 
 with app.setup:
     from collections.abc import Collection, Sequence
@@ -190,11 +195,12 @@ def _(board, drawn, model, now, off, sentence, whole):
 def _():
     mo.md(
         r"""
-        On each head stands by how much a token of the translation costs more, on average and in $-\ln p$,
-        without it alone. What is switched off is 0 before $W^O$ mixes the heads. Try head 3 of the encoder's
-        second layer: *it* looks at *car*, and without it *elle* becomes *il*. Most heads are hardly missed
-        alone: switch off several. Point at a token to see its row by itself. A row of the decoder is a token
-        read → the one written next; ␣ is a space. The model knows some 200 words, and guesses at others.
+        The number on each head is the increase of the loss per token of the translation ($-\ln p$, mean) when
+        that head alone is switched off. The output of a switched-off head is 0 before $W^O$ mixes the heads.
+        Try head 3 of the encoder's second layer: *it* attends to *car*, and without this head *elle* becomes
+        *il*. Most heads change little by themselves: switch off several. Point at a token to see its row
+        alone. A row of the decoder is labeled with the token read → the token written next; ␣ is a space. The
+        model knows about 200 words and guesses at others.
         """
     )
     return

@@ -2,7 +2,9 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="Learning rate, and a run", css_file="page.css")
+app = marimo.App(
+    width="full", app_title="Learning rate", css_file="page.css", html_head_file="start.html"
+)
 
 with app.setup:
     import functools
@@ -160,7 +162,7 @@ def strips(run: CopyRun, before: CopyRun | None) -> str:
     return (
         f'<svg class="curves strips" viewBox="0 0 {WIDE} {end + 34}" role="img" aria-label="{says}">'
         f"{''.join(drawn)}{mark}{ticks}"
-        f'<text x="{(LEFT + WIDE - RIGHT) / 2:g}" y="{end + 29}" text-anchor="middle">optimiser step</text>'
+        f'<text x="{(LEFT + WIDE - RIGHT) / 2:g}" y="{end + 29}" text-anchor="middle">optimizer step</text>'
         f"</svg>{dashes}"
     )
 
@@ -266,11 +268,11 @@ def _():
     mo.md(
         r"""
         $\text{lrate} = \text{factor} \cdot d_\text{model}^{-0.5} \cdot
-        \min(\text{step}^{-0.5},\; \text{step} \cdot \text{warmup}^{-1.5})$. A Transformer of one layer learns
-        to say eight symbols again. Start it, stop it, look. Then try a factor of 4, or a warm-up of 1: the
-        loss stays at what guessing costs, $\ln 10$. At a factor of 0.1 it learns, but late. With another
-        setting the run begins anew; the same settings give the same run. Smoothed labels let the loss settle
-        near $-\ln(1 - ε)$.
+        \min(\text{step}^{-0.5},\; \text{step} \cdot \text{warmup}^{-1.5})$. A Transformer with one layer
+        learns to copy eight symbols. Start it, stop it, and look at its attention. Then try a factor of 4, or
+        a warm-up of 1 step: the loss stays at $\ln 10$, the loss of guessing. With a factor of 0.1 it
+        learns, but later. Another setting starts a new run; the same settings give the same run. With label
+        smoothing the loss settles near $-\ln(1 - ε)$.
         """
     )
     return

@@ -2,7 +2,12 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="The KV cache's memory", css_file="page.css")
+app = marimo.App(
+    width="full",
+    app_title="The KV cache's memory",
+    css_file="page.css",
+    html_head_file="start.html",
+)
 
 with app.setup:
     import math
@@ -57,7 +62,7 @@ with app.setup:
             d_ff=53248,
         ),
     }
-    OWN_SIZES = "sizes of my own"
+    OWN_SIZES = "my own sizes"
     LONGEST = 131_072
     DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float8": torch.float8_e4m3fn}
     TEXTS = [2**power for power in range(11)]
@@ -75,12 +80,12 @@ def _():
 @app.cell
 def _():
     controls = page.Controls()
-    # As many heads of keys and values as a model has are another number in the next model.
+    # The next model has another number of key/value heads.
     model = controls.choice(
         "model", "model", [*MODELS, OWN_SIZES], "LLaMA 3 8B", forgets=["kv_heads"]
     )
-    texts = controls.slider("texts", "texts side by side", TEXTS, 1)
-    dtype = controls.choice("dtype", "the cache's numbers", list(DTYPES), "bfloat16")
+    texts = controls.slider("texts", "sequences in the batch", TEXTS, 1)
+    dtype = controls.choice("dtype", "dtype of the cache", list(DTYPES), "bfloat16")
     page.beside(model, texts, dtype)
     return controls, dtype, model, texts
 
@@ -88,7 +93,7 @@ def _():
 @app.cell
 def _(controls, model):
     layers = controls.slider("layers", "layers", LAYERS, 32)
-    heads = controls.slider("heads", "heads that ask", HEADS, 32)
+    heads = controls.slider("heads", "query heads", HEADS, 32)
     width = controls.slider("d_k", "d_k", WIDTHS, 128)
     page.beside(layers, heads, width) if model.value == OWN_SIZES else None
     return heads, layers, width
@@ -102,10 +107,8 @@ def _(heads, layers, model, width):
 
 @app.cell
 def _(asked, controls):
-    length = controls.slider("length", "tokens of a text", lengths(asked), asked.context)
-    kv_heads = controls.slider(
-        "kv_heads", "heads of keys and values", divisors(asked), published(asked)
-    )
+    length = controls.slider("length", "tokens per sequence", lengths(asked), asked.context)
+    kv_heads = controls.slider("kv_heads", "key/value heads", divisors(asked), published(asked))
     page.beside(length, kv_heads)
     return kv_heads, length
 
@@ -139,13 +142,13 @@ def lengths(config: GPTConfig | LLaMAConfig) -> list[int]:
 
 @app.function
 def divisors(config: GPTConfig | LLaMAConfig) -> list[int]:
-    """How many heads of keys and values there can be: each answers as many of those that ask."""
+    """How many key/value heads there can be: each serves as many query heads."""
     return [number for number in range(1, config.n_heads + 1) if config.n_heads % number == 0]
 
 
 @app.function
 def published(config: GPTConfig | LLaMAConfig) -> int:
-    """How many heads of keys and values the model has; in GPT-2 each head has its own."""
+    """How many key/value heads the model has; in GPT-2 each query head has its own."""
     return getattr(config, "n_kv_heads", config.n_heads)
 
 
@@ -230,31 +233,31 @@ def picture(
     by_length = {f"{step:,}": size(tokens=step) for step in steps[first : first + 5]}
     by_heads = {str(heads): size(heads=heads) for heads in divisors(config)}
     by_dtype = {kind: size(kind=kind) for kind in DTYPES}
-    most = max(*by_length.values(), *by_heads.values(), *by_dtype.values())
+    most = max(model, *by_length.values(), *by_heads.values(), *by_dtype.values())
     factors = {
         "keys, values": 2,
         "layers": config.n_layers,
         "kv heads": kv_heads,
         "d_k": config.d_model // config.n_heads,
         "tokens": length,
-        "texts": texts,
-        "bytes a number": DTYPES[dtype].itemsize,
+        "sequences": texts,
+        "bytes each": DTYPES[dtype].itemsize,
     }
     outgrown = model * texts // total + 1
     told = facts(
         {
-            "a token leaves behind": said(total / texts / length),
-            "a text": said(total / texts),
-            "the cache outgrows the weights with": f"{outgrown:,} text{'s' if outgrown > 1 else ''}",
+            "per token": said(total / texts / length),
+            "per sequence": said(total / texts),
+            "the cache outgrows the weights with": f"{outgrown:,} sequence{'s' if outgrown > 1 else ''}",
         }
     )
     return beside(
-        bars({"weights": model, "cache": total}, "In memory", max(model, total), "cache")
+        bars({"weights": model, "cache": total}, "In memory", most, "cache")
         + product(factors, total)
         + told
-        + bars(by_dtype, "The cache, if its numbers were", most, dtype),
-        bars(by_length, "The cache, if texts had so many tokens", most, f"{length:,}")
-        + bars(by_heads, "The cache, if so many heads had keys and values", most, str(kv_heads)),
+        + bars(by_dtype, "The cache with another dtype", most, dtype),
+        bars(by_length, "The cache with other sequence lengths", most, f"{length:,}")
+        + bars(by_heads, "The cache with other numbers of key/value heads", most, str(kv_heads)),
     )
 
 
@@ -270,11 +273,12 @@ def _(asked, dtype, kv_heads, length, texts, weights):
 def _():
     mo.md(
         r"""
-        To write the next token, a model needs the keys and values of all tokens before it, in every layer.
-        The cache keeps them, so that they need not be computed again. It grows with each token and each text,
-        while the weights, here in bfloat16, serve all texts: let texts become longer, or more, until it is
-        the larger. Queries are not kept: however many heads *ask*, only those that *answer* take room. So
-        heads that share keys and values (day 31) make it smaller.
+        To compute the next token, a model needs the keys and values of all tokens before it, in every layer.
+        The cache stores them, so that they are not computed again. It grows with each token and each
+        sequence, while all sequences share the weights, here in bfloat16. Make the sequences longer, or
+        add more of them, until the cache is larger than the weights. Queries are not stored, so the number
+        of query heads does not matter. Query heads that share keys and values (day 31) make the cache
+        smaller. All bars have one scale.
         """
     )
     return

@@ -1,8 +1,10 @@
-"""Where a word stands: three ways to tell it to a model."""
+"""Positions: three ways to give them to a model."""
 
 import marimo
 
-app = marimo.App(width="full", app_title="Where a word stands", css_file="page.css")
+app = marimo.App(
+    width="full", app_title="Positions", css_file="page.css", html_head_file="start.html"
+)
 
 with app.setup:
     import math
@@ -13,10 +15,10 @@ with app.setup:
     import torch
 
     from explorer import page
-    from explorer.drawing import beside, curves, facts
+    from explorer.drawing import LEFT, RIGHT, WIDTH, beside, curves, facts, tick
     from numpy_reference import positional_encoding, softmax
 
-    ADDED, TURNED, PRICED = "added (sinusoids)", "turned (RoPE)", "priced (ALiBi)"
+    ADDED, TURNED, PRICED = "sinusoids (added)", "RoPE (rotated)", "ALiBi (a bias)"
     DAY = {ADDED: 5, TURNED: 29, PRICED: 30}
     SLIDERS = {
         ADDED: ("place", "width"),
@@ -106,6 +108,18 @@ def clock(hands: dict[str, tuple[float, float]], below: list[str], says: str) ->
 
 
 @app.function
+def legend(values: np.ndarray) -> str:
+    """What the colors of a grid mean, to its right; minus is there only if any number is negative."""
+    most = np.abs(values).max()
+    entries = [("plus", most), ("ground", 0.0), *([("minus", -most)] if values.min() < 0 else [])]
+    return "".join(
+        f'<rect class="{kind}" x="492" y="{20 * row}" width="14" height="14"/>'
+        f'<text class="legend" x="512" y="{20 * row + 12}">{tick(value)}</text>'
+        for row, (kind, value) in enumerate(entries)
+    )
+
+
+@app.function
 def heat(values: np.ndarray, rows: list[str], marked: int, across: str, says: str) -> str:
     """Numbers as a grid of colours, the darker the larger, with a column framed: too many to print.
 
@@ -117,7 +131,10 @@ def heat(values: np.ndarray, rows: list[str], marked: int, across: str, says: st
         says: what is seen, for those who do not see it.
     """
     height, columns = values.shape
-    wide, tall, left = 480 / columns, max(180 / height, 11), 80
+    wide, tall = 480 / columns, max(180 / height, 11)
+    # The same room on both sides as in `curves`, so that a position is at the same place in both.
+    scale = 480 / (WIDTH - LEFT - RIGHT)
+    left, right = LEFT * scale, RIGHT * scale
     # One path for all squares of a shade: a browser draws twenty of them sooner than a thousand squares.
     shades = np.round(10 * values / (np.abs(values).max() or 1.0)).astype(int)
     squares = "".join(
@@ -135,8 +152,8 @@ def heat(values: np.ndarray, rows: list[str], marked: int, across: str, says: st
     )
     floor = height * tall
     return (
-        f'<svg class="heat" viewBox="{-left} -4 {480 + left + 4} {floor + 40:.0f}" role="img" '
-        f'aria-label="{escape(says)}">'
+        f'<svg class="heat" viewBox="{-left:.1f} -4 {480 + left + right:.1f} {floor + 40:.0f}" role="img" '
+        f'aria-label="{escape(says)}">{legend(values)}'
         f'<rect class="ground" width="480" height="{floor:.1f}"/>{squares}{names}'
         f'<rect class="frame" x="{marked * wide:.1f}" y="-2" width="{wide:.1f}" height="{floor + 4:.1f}"/>'
         f'<text x="0" y="{floor + 16:.0f}">0</text>'
@@ -156,12 +173,13 @@ def added(parts, place: int, width: int) -> str:
         said = f"pair {pair} at position {place}: sine {sine:.2f}, cosine {cosine:.2f}"
         clocks.append(clock({"place": (sine, cosine)}, numbers, said))
     likeness = {"": (table @ table[place]).tolist()}
-    rows = [f"feature {row}" if row == 0 else str(row) for row in range(width)]
+    rows = [str(row) for row in range(width)]
     says = f"the table: {width} features of {len(PLACES)} positions; {place} is framed"
     return beside(
         f'<p class="caption">Features of position {place}: sine to the right, cosine upwards</p>'
         f'<div class="clocks">{"".join(clocks)}</div>',
-        heat(table.T, rows, place, "position", says)
+        '<p class="caption">A row for each feature, a column for each position</p>'
+        + heat(table.T, rows, place, "position", says)
         + curves(PLACES, likeness, "position", f"product with position {place}", place),
     )
 
@@ -185,7 +203,7 @@ def turned(parts, query: int, key: int, base: float) -> str:
             "key": tuple(keys[key, two].tolist()),
         }
         step = math.degrees(angles[1, pair])
-        numbers = [f"{step:.3g}° a step", f"product {signed(product)}"]
+        numbers = [f"{step:.3g}° per position", f"product {signed(product)}"]
         clocks.append(clock(hands, numbers, f"pair {pair}: {', '.join(numbers)}"))
 
     # The same two words, as far apart, from the start of the text on.
@@ -194,7 +212,7 @@ def turned(parts, query: int, key: int, base: float) -> str:
     table = torch.from_numpy(positional_encoding(count, len(QUERY)))
     sums = (torch.tensor(QUERY) + table)[m] * (torch.tensor(KEY) + table)[n]
     moved = {
-        "turned": (queries[m] * keys[n]).sum(dim=-1).tolist(),
+        "rotated": (queries[m] * keys[n]).sum(dim=-1).tolist(),
         "added": sums.sum(dim=-1).tolist(),
     }
     distances = range(1 - len(PLACES), len(PLACES))
@@ -202,16 +220,16 @@ def turned(parts, query: int, key: int, base: float) -> str:
     told = facts(
         {
             "m − n": str(query - key),
-            "score, turned": f"{products.sum():.3f}",
-            "score, not turned": f"{np.dot(QUERY, KEY):.3f}",
+            "score, rotated": f"{products.sum():.3f}",
+            "score, not rotated": f"{np.dot(QUERY, KEY):.3f}",
         }
     )
     elsewhere = f"position of the earlier word, the other {abs(query - key)} after it"
     return beside(
         f'<p class="caption"><span class="swatch query"></span>query at {query}, '
-        f'<span class="swatch key"></span>key at {key}; faint: before they were turned</p>'
+        f'<span class="swatch key"></span>key at {key}; faint: before the rotation</p>'
         f'<div class="clocks">{"".join(clocks)}</div>'
-        + curves(distances, {"turned": apart}, "distance m − n", "score", query - key),
+        + curves(distances, {"rotated": apart}, "distance m − n", "score", query - key),
         curves(PLACES, moved, elsewhere, "score", min(query, key)) + told,
     )
 
@@ -238,7 +256,7 @@ def priced(parts, heads: int, reader: int, liking: float) -> str:
         }
     )
     return beside(
-        curves(range(count), lines, "steps back from the query", "added to the score"),
+        curves(range(count), lines, "positions back from the query", "added to the score"),
         f'<p class="caption">Weights of the query at {reader}, a row for each head with its slope</p>'
         + heat(weights, rows, LIKED, "position of the key", says)
         + told,
@@ -258,22 +276,23 @@ def _(way):
     mo.md(
         {
             ADDED: r"""
-            Pair $i$ turns by $10000^{-2i/d}$ radians a step: $PE_{p,2i} = \sin$, $PE_{p,2i+1} = \cos$ of
-            what it has turned by. The fast hands tell neighbours apart, the slow ones
-            tell early from late; all hands together read a time that never comes again. This vector is
-            added to the word's own. Positions that lie close have a large product, wherever they are.
+            Pair $i$ rotates by $10000^{-2i/d}$ radians per position; $PE_{p,2i}$ is the sine of its angle,
+            and $PE_{p,2i+1}$ the cosine. The fast pairs distinguish neighboring positions, and the slow ones
+            distinguish early from late. This vector is added to the token's embedding. Positions that are
+            close have a large dot product, wherever they are.
             """,
             TURNED: r"""
-            Nothing is added: pair $i$ of the query is turned by $m\theta_i$, that of the key by $n\theta_i$,
-            $\theta_i = \text{base}^{-2i/d}$. The product of two arrows knows the angle between them alone,
-            so the score knows $m - n$ alone. Move both by as much: every hand moves, and no product does.
-            Had the sinusoids been added to the same two words, the score would wander.
+            Nothing is added. Pair $i$ of the query is rotated by $m\theta_i$, and pair $i$ of the key by
+            $n\theta_i$, with $\theta_i = \text{base}^{-2i/d}$. The dot product of two vectors depends only on
+            their lengths and the angle between them, so the score depends on $m - n$ only. Move both by the
+            same amount: every hand moves, and no product changes. With sinusoids added to the same two
+            vectors, the score changes.
             """,
             PRICED: r"""
-            Nothing is added to words, and nothing is turned: each step between query and key takes a slope
-            off the score. Steep heads read what is near, flat ones all of the text. A bias
-            forbids nothing, it sets a price: raise the score of a key that is far away, and the
-            flat heads are the first to look at it.
+            Nothing is added to the embeddings, and nothing is rotated: the head's slope is subtracted from
+            the score once for each position between query and key. Heads with a steep slope attend to what
+            is near, and those with a flat slope to the entire sequence. The bias forbids nothing: raise the
+            score of a key that is far away, and the heads with a flat slope attend to it first.
             """,
         }[way.value]
     )

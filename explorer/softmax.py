@@ -2,7 +2,12 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="Softmax and temperature", css_file="page.css")
+app = marimo.App(
+    width="full",
+    app_title="Softmax and temperature",
+    css_file="page.css",
+    html_head_file="start.html",
+)
 
 with app.setup:
     import math
@@ -82,9 +87,10 @@ def _(parts, scores, temperature):
 def _():
     mo.md(
         r"""
-        $p_i = e^{s_i/T} \,/\, \sum_j e^{s_j/T}$. A small $T$ stretches the scores' differences until one
-        word takes all; a large one shrinks them until all words are alike. The order never changes. Only
-        differences count: move all four scores up by the same amount, and nothing happens.
+        $p_i = e^{s_i/T} \,/\, \sum_j e^{s_j/T}$. A small $T$ magnifies the differences between scores
+        until one word has almost all of the probability; a large $T$ shrinks them until all words are almost
+        equally likely. The order never changes. Only differences count: raise all four scores by the same
+        amount, and nothing changes.
         """
     )
     return

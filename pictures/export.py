@@ -1,6 +1,6 @@
 """Draw the README's pictures from the real tool: `make pictures`.
 
-A learner is acted who has done day 1 and has forgotten √d_k on day 2.
+They show a learner who has done day 1, and has forgotten √d_k on day 2.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 import io
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.segment import Segment, Segments
+from rich.syntax import Syntax
 from rich.terminal_theme import MONOKAI
 
 from course.checks.answers import read_answer
@@ -27,6 +30,24 @@ from course.workers.checking import check_day
 from course.workers.pool import Pool
 
 FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"
+
+
+CODE = """\
+def attention(query, key, value, mask=None):
+    scores = query @ key.swapaxes(-2, -1)
+    if mask is not None:
+        scores = np.where(mask, scores, np.finfo(scores.dtype).min)
+    weights = softmax(scores)
+    if mask is not None:
+        weights = np.where(mask, weights, 0)
+    return weights @ value, weights
+"""
+SCALED = CODE.replace("swapaxes(-2, -1)", "swapaxes(-2, -1) / math.sqrt(key.shape[-1])")
+UNWRITTEN = f"{CODE.splitlines()[0]}\n    raise NotImplementedError\n"
+IMPORTS = "import math\n\nimport numpy as np\n\nfrom numpy_reference import softmax\n\n\n"
+
+SECONDS = (2.5, 7.0, 4.0)  # how long each frame of the film shows
+RESTS = 1  # the frame that stays: the mistake and its name
 
 
 def acted() -> dict[int, DayResult]:
@@ -52,6 +73,40 @@ def shown(picture: RenderableType, name: str, title: str, console: Console) -> s
     return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
 
 
+def saved() -> list[RenderableType]:
+    """What is on the screen of that learner on day 2 at every save: the code, and its verdict."""
+    day, screens = DAYS[1], []
+    with tempfile.TemporaryDirectory() as name, Pool(spares=1) as pool:
+        for code in (UNWRITTEN, CODE, SCALED):
+            (Path(name) / f"{day.stem}.py").write_text(f"{IMPORTS}{code}", encoding="utf-8")
+            result = check_day(Judge(day), Path(name), pool)
+            screens.append(Group(Syntax(code, "python", theme="monokai"), verdict(result)))
+    return screens
+
+
+def film(screens: Sequence[RenderableType], name: str, title: str, console: Console) -> str:
+    """Screens one after the other, as an SVG that plays twice and rests."""
+    shots = [console.render_lines(screen) for screen in screens]
+    height = max(map(len, shots))
+    frames, style, begun = [], "", 0.0
+    for number, (lines, seconds) in enumerate(zip(shots, SECONDS, strict=True)):
+        own = f"{name}-{number}"
+        rows = [*lines, *[[Segment(" ")]] * (height - len(lines))]
+        whole = Segments([part for row in rows for part in (*row, Segment.line())])
+        frames.append(f'<g class="{own}">\n{shown(whole, own, title, console)}</g>\n')
+        start, end = (100 * time / sum(SECONDS) for time in (begun, begun + seconds))
+        seen = {0: 0, start: 1, end: 0, 100: int(end > 99)}  # opacity, from these percents on
+        steps = " ".join(f"{at:.2f}% {{opacity: {opacity}}}" for at, opacity in seen.items())
+        style += f"@keyframes {own} {{{steps}}}\n.{own} {{opacity: {int(number == RESTS)}; "
+        style += f"animation: {own} {sum(SECONDS)}s step-end 2}}\n"
+        begun += seconds
+    style += f"@media (prefers-reduced-motion: reduce) {{[class^={name}-] {{animation: none}}}}\n"
+    size = re.search(r'viewBox="[^"]*"', frames[0])
+    assert size is not None
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size[0]}>\n<style>\n{style}</style>\n'
+    return f"{head}{''.join(frames)}</svg>\n"
+
+
 def pictures() -> dict[str, str]:
     """All pictures of this folder, by their file names."""
     results = acted()
@@ -59,6 +114,7 @@ def pictures() -> dict[str, str]:
     return {
         "board.svg": shown(board(results, console), "board", "course", console),
         "failure.svg": shown(verdict(results[2]), "failure", "course watch 2", console),
+        "watch.svg": film(saved(), "watch", "course watch 2", console),
         "transformer.svg": numbered_transformer(),
     }
 

@@ -27,6 +27,7 @@ TEXTS = (
     "paper_notes/*.md",
     "studies/**/*.md",
     "integrations/README.md",
+    "benchmarks/README.md",
 )
 MENU = (
     "docs/start",
@@ -43,6 +44,7 @@ MENU = (
     "docs/grade",
     "Integrations <integrations/README>",
     "docs/how_it_works",
+    "benchmarks/README",
     "CONTRIBUTING",
     "NOTES",
 )

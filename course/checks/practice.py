@@ -64,9 +64,14 @@ WIDE = (
     *(ATEN.cross_entropy_loss.default, ATEN.nll_loss.default),
 )
 
-# What was refused within a backward pass. On its way through autograd an exception would end the process,
+# What was raised within a backward pass. On its way through autograd an exception would end the process,
 # because torch calls the device's guard, which is Python, while it is set. So `_Rules` raises it afterwards.
 _IN_BACKWARD: list[Exception] = []
+_FUNCTION, _HOOKS = (
+    torch.autograd.function.BackwardCFunction,
+    torch.autograd.graph.saved_tensors_hooks,
+)
+_APPLY, _HOOKED = _FUNCTION.apply, _HOOKS.__init__
 
 
 class Practice(Tensor):
@@ -264,6 +269,8 @@ class _Rules(TorchFunctionMode):
         kwargs = kwargs or {}
         if function is Tensor.pin_memory:
             return args[0].clone()
+        if function is Tensor.register_hook:
+            args = args[0], _noted(args[1])
         if function == Tensor.data.__set__:
             old, new = args
             if isinstance(old, Practice):
@@ -299,6 +306,31 @@ class _Rules(TorchFunctionMode):
             if kinds[0] != kinds[1]:
                 raise RuntimeError(GENERATOR.format(*kinds))
         return result
+
+
+def _noted(call: Any) -> Any:
+    """The same function for autograd to call in a backward pass: what it raises is for `_Rules` to raise."""
+
+    @functools.wraps(call)
+    def noted(*args: Any) -> Any:
+        try:
+            return call(*args)
+        except Exception as error:
+            _IN_BACKWARD.append(error)
+            return None
+
+    return noted
+
+
+def _apply(function: Any, *gradients: Any) -> Any:
+    """The backward pass of a custom function."""
+    result = _noted(_APPLY)(function, *gradients)
+    return (None,) * len(function.needs_input_grad) if result is None else result
+
+
+def _hooked(hooks: Any, pack: Any, unpack: Any) -> None:
+    """Hooks on saved tensors, as checkpointing uses them to compute a layer again."""
+    _HOOKED(hooks, pack, _noted(unpack))
 
 
 def _lines_of_cpu_tensors(arguments: Any) -> list[Any]:
@@ -358,6 +390,7 @@ def running(file: str | None = None) -> Iterator[None]:
     swaps = torch.__future__.get_swap_module_params_on_conversion()
     before = torch.practice.available, torch.Generator
     torch.practice.available, torch.Generator = True, _Generator
+    _FUNCTION.apply, _HOOKS.__init__ = _apply, _hooked
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
         # In a thread of the device's own, as autograd has for each, an exception would end the process.
@@ -365,4 +398,5 @@ def running(file: str | None = None) -> Iterator[None]:
             yield
     finally:
         torch.practice.available, torch.Generator = before
+        _FUNCTION.apply, _HOOKS.__init__ = _APPLY, _HOOKED
         torch.__future__.set_swap_module_params_on_conversion(swaps)

@@ -221,7 +221,7 @@ class Watch:
     def _show(self) -> None:
         if self._checked is None:
             return
-        result, search = self._checked.result, self._checked.search
+        result, search = self._checked.result, self._checked.latest
         if self._console.is_terminal:
             self._console.clear()
         self._console.print(self._fitting(result))

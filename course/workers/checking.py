@@ -117,6 +117,11 @@ class Checked:
         return result if self._found is None else result.with_found(self._found.result.checks)
 
     @property
+    def latest(self) -> Search | None:
+        """The search that began last: once it has run there, the one about the practice GPU."""
+        return self._found.search if self._found and self._found.search else self.search
+
+    @property
     def is_waited_for(self) -> bool:
         """Whether there are checks that are still to run on the practice GPU."""
         return self._there is not None

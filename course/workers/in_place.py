@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.curriculum import DAYS, LONGEST_SHOWN, Day
 from course.judging.judge import Judge, Outcome
@@ -28,7 +29,10 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     outcomes = {
         check.name: Outcome(judge.see(check, answer, _file(answer, check))) for check in checks
     }
-    print(_report(DayResult(day, tuple(judge.results(outcomes)))))
+    result = DayResult(day, tuple(judge.results(outcomes)))
+    print(_report(result))
+    for line in _there(judge, answer, result):
+        print(line)
     judge.keep()
 
 
@@ -117,9 +121,28 @@ def _report(result: DayResult) -> str:
     return "\n".join(lines)
 
 
+def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> Iterator[str]:
+    """What fails on the practice GPU of the checks that pass on the CPU."""
+    there, passed = judge.there, {one.name for one in result.checks if one.status == "passed"}
+    again = [check for check in there.checks if check.name in passed] if there else []
+    if there is None or not again:
+        return
+    seen = {check.name: there.see(check, answer, _file(answer, check)) for check in again}
+    results = there.results({name: Outcome(one) for name, one in seen.items()})
+    wrong = [check for check in results if check.went_wrong and check.name in seen]
+    if wrong:
+        yield f"On the practice GPU {len(wrong)} of {len(again)} checks fail:"
+    told: set[str] = set()
+    for check in wrong:
+        yield f"  ✘ {check.name}: {check.says}"
+        yield from _told(judge.day, check, told)
+
+
 def _told(day: Day, check: CheckResult, told: set[str]) -> list[str]:
     if check.exercise in told:
         return []
     told.add(check.exercise)
-    again = f'To draw these inputs: from course import case; case({day.number}, "{check.name}")'
+    where = f', device="{PRACTICE}"' if check.device == PRACTICE else ""
+    call = f'case({day.number}, "{check.name}"{where})'
+    again = f"To draw these inputs: from course import case; {call}"
     return ["      " + line for line in (*check.message.splitlines(), again)]

@@ -53,7 +53,7 @@ def sees(
         [f"{weight:.3f}" for weight in weights[query - 1]]
     )
     sync_api.expect(page.locator(".steps tfoot td:not(.weight)")).to_have_text(
-        [f"{number:.2f}" for number in output[query - 1]]
+        [f"{number:.2f}".replace("-", "−") for number in output[query - 1]]
     )
 
 

@@ -83,7 +83,7 @@ def expected(length: int, block: int, draw: int, causal: bool, tile: int) -> dic
 
 def written(numbers: torch.Tensor) -> list[str]:
     return [
-        "−∞" if number == -torch.inf else f"{number:z.2f}" if number else "·"
+        "−∞" if number == -torch.inf else f"{number:z.2f}".replace("-", "−") if number else "·"
         for number in numbers.flatten().tolist()
     ]
 

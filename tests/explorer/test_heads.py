@@ -55,7 +55,7 @@ def test_every_head_can_be_switched_off(opened: Open, model: Trained) -> None:
     buttons = page.locator(".heads button")
     sync_api.expect(buttons).to_have_count(len(model.heads))
     costs = model.costs(SENTENCE, model.translation(SENTENCE))
-    told = [f"{cost:.2f}".replace("-0.00", "0.00") for cost in costs.values()]
+    told = [f"{cost:.2f}".replace("-0.00", "0.00").replace("-", "−") for cost in costs.values()]
     sync_api.expect(page.locator(".heads span")).to_have_text(told)
     off = []
     for head, button in zip(model.heads, buttons.all(), strict=True):
@@ -84,7 +84,7 @@ def test_another_sentence(opened: Open, model: Trained) -> None:
     page.get_by_role("textbox").press("Enter")
     expect_drawn(page, model, OTHER)
     cost = model.costs(OTHER, model.translation(OTHER))[model.heads[-1]]
-    sync_api.expect(page.locator(".heads span").last).to_have_text(f"{cost:.2f}")
+    sync_api.expect(page.locator(".heads span").last).to_have_text(f"{cost:.2f}".replace("-", "−"))
 
 
 def test_an_address_is_a_view(opened: Open, model: Trained) -> None:

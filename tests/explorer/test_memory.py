@@ -111,13 +111,13 @@ def is_shown(
 def test_every_control_moves_what_is_drawn(opened: Open) -> None:
     page = opened("memory/")
     is_shown(page, LLAMA_3, 8, 1, 131_072)
-    page.get_by_role("slider", name="texts").press("ArrowRight")
+    page.get_by_role("slider", name="sequences in").press("ArrowRight")
     is_shown(page, LLAMA_3, 8, 2, 131_072)
-    page.get_by_role("slider", name="tokens").press("ArrowLeft")
+    page.get_by_role("slider", name="tokens per").press("ArrowLeft")
     is_shown(page, LLAMA_3, 8, 2, 65_536)
-    page.get_by_role("slider", name="heads").press("ArrowLeft")
+    page.get_by_role("slider", name="key/value heads").press("ArrowLeft")
     is_shown(page, LLAMA_3, 4, 2, 65_536)
-    page.get_by_label("numbers").select_option("float8")
+    page.get_by_label("dtype").select_option("float8")
     is_shown(page, LLAMA_3, 4, 2, 65_536, dtype="float8")
     page.get_by_label("model").select_option("LLaMA 2 70B")
     is_shown(
@@ -126,13 +126,13 @@ def test_every_control_moves_what_is_drawn(opened: Open) -> None:
 
 
 def test_sizes_of_ones_own(opened: Open) -> None:
-    page = opened("memory/?model=sizes+of+my+own&length=1024")
+    page = opened("memory/?model=my+own+sizes&length=1024")
     is_shown(page, of_sizes(32, 32, 128), 32, 1, 1024)
     page.get_by_role("slider", name="layers").press("ArrowLeft")
     is_shown(page, of_sizes(24, 32, 128), 32, 1, 1024)
     page.get_by_role("slider", name="d_k").press("ArrowLeft")
     is_shown(page, of_sizes(24, 32, 64), 32, 1, 1024)
-    page.get_by_role("slider", name="heads that ask").press("ArrowLeft")
+    page.get_by_role("slider", name="query heads").press("ArrowLeft")
     is_shown(page, of_sizes(24, 16, 64), 16, 1, 1024)
 
 
@@ -146,7 +146,7 @@ def test_what_would_be_is_what_the_cache_would_hold(opened: Open) -> None:
         for name, size in zip(names, sizes, strict=True):
             changed = {"kv": 8, "length": 512, "dtype": "bfloat16"}
             caption = table.locator("caption").inner_text()
-            key = "dtype" if "numbers" in caption else "length" if "tokens" in caption else "kv"
+            key = "dtype" if "dtype" in caption else "length" if "lengths" in caption else "kv"
             changed[key] = name if key == "dtype" else int(name.replace(",", ""))
             expected = cache_bytes(
                 config, changed["kv"], 4, changed["length"], DTYPES[changed["dtype"]]

@@ -49,7 +49,9 @@ def numbers(text: str) -> list[float]:
 
 def told(page: sync_api.Page) -> list[float]:
     """The numbers on the page: those below the dials, those at the rows of a grid, and the facts."""
-    seen = page.locator(".clock figcaption div, .heat text, .facts dd").all_text_contents()
+    seen = page.locator(
+        ".clock figcaption div, .heat text:not(.legend), .facts dd"
+    ).all_text_contents()
     return numbers(" ".join(seen))
 
 

@@ -5,6 +5,7 @@ held to it as well.
 """
 
 import copy
+import functools
 import io
 import re
 
@@ -285,6 +286,53 @@ def test_random_state_is_forked(device):
     torch.manual_seed(1)
     assert torch.equal(torch.rand(2, device=device), first)
     assert not torch.equal(before, first)
+
+
+class ThroughNumpy(torch.autograd.Function):
+    """A backward pass that leaves the device on its way."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.from_numpy(2 * gradient.numpy())
+
+
+def checkpointed(x, use_reentrant):
+    """A layer that makes a CPU tensor when it is computed again."""
+    devices = iter(["practice", "cpu"])
+
+    def layer(x):
+        return (x.exp() * torch.ones(3, device=next(devices))).exp()
+
+    return torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=use_reentrant)
+
+
+def hooked(x):
+    """A hook that expects the gradient on the CPU."""
+    y = 2 * x
+    y.register_hook(lambda gradient: gradient * torch.ones(3))
+    return y
+
+
+@pytest.mark.parametrize(
+    ("compute", "message"),
+    [
+        (ThroughNumpy.apply, "convert practice:0 device type tensor to numpy"),
+        (functools.partial(checkpointed, use_reentrant=True), "at least two devices"),
+        (functools.partial(checkpointed, use_reentrant=False), "at least two devices"),
+        (hooked, "at least two devices"),
+    ],
+    ids=["function", "reentrant", "checkpoint", "hook"],
+)
+def test_backward_pass_that_fails_raises(compute, message):
+    """What is raised within autograd arrives, and does not end the process."""
+    with practice.running():
+        x = torch.ones(3, device="practice", requires_grad=True)
+        with pytest.raises((RuntimeError, TypeError), match=message):
+            compute(x).sum().backward()
 
 
 def test_model_is_the_cpus():

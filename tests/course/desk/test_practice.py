@@ -12,7 +12,7 @@ from course.checks.loading import CORE
 from course.checks.tensors import missing_device
 from course.curriculum import DAYS
 from course.desk.verdicts import verdict
-from course.desk.watching import Watch
+from course.desk.watching import LOOKING, Watch
 from course.judging.comparison import is_same
 from course.judging.judge import Judge
 from course.judging.kept import Kept
@@ -135,6 +135,21 @@ def test_commands(project, find, put, code):
     shown = project.course("check", "23").stdout
     assert "CPU passed, device check running" in shown
     assert shown.index("device check running") < shown.index("On the practice GPU")
+
+
+def test_it_says_that_it_looks_for_what_was_misunderstood(tmp_path, pool):
+    """In `course watch`, for a mistake about devices as for any other."""
+    source = read_answer(DAY.solution).replace(MADE_THERE, MADE_ON_CPU)
+    (tmp_path / f"{DAY.stem}.py").write_text(source, encoding="utf-8")
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100, theme=display.THEME)
+    steps = Watch(DAY, tmp_path, console, as_json=False, seed=0)._work(Judge(DAY), pool)
+    while "positions_made_on_the_cpu" not in screen.getvalue():
+        next(steps)
+    steps.close()
+    failing, _, named = screen.getvalue().partition(LOOKING)
+    assert "at least two devices" in failing
+    assert "positions_made_on_the_cpu" in named
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

@@ -64,8 +64,28 @@ def test_check_prints_the_verdict(capsys):
     assert capsys.readouterr().out == first
     check(attention, day=2)
     wrong = capsys.readouterr().out
-    assert "✘ test_output_and_weights: The pair (output, weights)" in wrong
+    assert "✘ test_output_and_weights: The function returns (output, weights)" in wrong
     assert "`weights[" in wrong
+
+
+def on_the_cpu(query, key, value, mask=None, dropout=None):
+    """One that is right, but only where new tensors lie by themselves."""
+    output, weights = implementation.attention(query, key, value, mask, dropout)
+    return output * torch.ones(value.size(-1), dtype=value.dtype), weights
+
+
+on_the_cpu.__name__ = "attention"
+
+
+def test_check_says_what_fails_on_the_practice_gpu(capsys):
+    """What passes on the CPU is observed there too, and what passes there is not told of."""
+    check(own(implementation.attention), day=8)
+    assert "practice" not in capsys.readouterr().out
+    check(on_the_cpu, day=8)
+    passed, there = capsys.readouterr().out.split("On the practice GPU 2 of 2 checks fail:\n")
+    assert "✘" not in passed
+    assert "Expected all tensors to be on the same device" in there
+    assert re.search(r'case\(8, "test_\w+", device="practice"\)', there)
 
 
 def test_check_leaves_torch_as_it_was():
