@@ -9,7 +9,7 @@ as fast as the original.
 Paper: Hu et al. 2021, *LoRA: Low-Rank Adaptation of Large Language Models*.
 
 From symbols to names
-    W               `weight`, (d_out, d_in), frozen
+    W               the weight of the layer, (d_out, d_in), frozen
     A, B            `a`, (r, d_in); `b`, (d_out, r)
     r               rank
     α / r           `scale`: with α constant, the learning rate need not follow the rank
@@ -34,7 +34,6 @@ class LoRALinear(nn.Linear):
         alpha: α.
 
     Attributes:
-        weight, bias: those of `linear`.
         a: A, initialized from N(0, 1 / d_in), so that A x is about as large as x.
         b: B, initialized to 0.
         scale: α / r.
