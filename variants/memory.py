@@ -90,8 +90,8 @@ class Step:
         number: s: 4 in float32, 8 in float64. For activations nothing narrower: the references widen
             halves on the way.
         dropped: m: 0 without dropout, s on the CPU, which keeps factors, 1 on a GPU, which keeps flags.
-        fused: the paper's decoder with torch's kernel on the CPU, which keeps no attention weights
-            (`keep_weights` is False), and drops none.
+        fused: the model after `fuse` of `variants/fused.py`, on the CPU: attention keeps no weights, and
+            drops none.
         recompute: only what enters a layer is kept (Chen et al. 2016, §4), as `CheckpointedGPT` does it.
 
     Raises:
@@ -180,13 +180,13 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
         projections   3 B T d s             what w_q, w_k, w_v read, what w_o reads, what w_1 reads
         heads         B T (d + 2 d_kv) s    queries, keys, values
         weights       2 B h T² s            the softmax's output; the weights that mix the values
-                      fused: (B h T + T²) s the logarithm of each row's sum; the mask as numbers
+                      fused: B h T s        each row's log-sum; paper: + T² s, the mask as numbers
         masks         2 T² h / G            bools, for scores and for weights; not fused
-        angles        2 T d_k s             LLaMA: cosines and sines, for queries and for keys
+        angles        2 T d_k s             LLaMA: cosines and sines, for queries and for keys; not fused
         feed-forward  B T f s · 1           ReLU: its output, which is what w_2 reads; 2 with dropout
                                 2           GELU: its input and output
-                                5           SwiGLU: W x, σ(W x), Swish, V x, their product
-        norms         B T (4 d + 4) s       two LayerNorms: centered and normed, length and deviation;
+                                5           SwiGLU: W x, σ(W x), Swish, V x, product; fused: 4, no σ
+        norms         B T (4 d + 4) s       two LayerNorms: centered and normed, length and deviation
                       B T (2 d + 4) s       fused: input, mean and deviation
                       B T (4 d + 2) s       two RMSNorms: input and normed, deviation
         dropout       B T 2 d m + B h T² m  of both shortcuts, and of the weights; paper: + B T f m
@@ -199,9 +199,9 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     square, s, m = step.tokens**2, step.number, step.dropped
     pairs = step.batch * sizes.heads * square
     llama, paper = sizes.model == "llama", sizes.model == "paper"
-    hidden = 5 if llama else 1 + bool(m) if paper else 2
+    hidden = 5 - step.fused if llama else 1 + bool(m) if paper else 2
     if step.fused:
-        kept, masks = (step.batch * sizes.heads * step.tokens + square) * s, 0
+        kept, masks = (step.batch * sizes.heads * step.tokens + square * paper) * s, 0
     else:
         kept, masks = 2 * pairs * s, 2 * square * (sizes.heads // sizes.groups) * FLAG
     return {
@@ -209,17 +209,25 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
         "heads": rows * (d + 2 * sizes.d_kv) * s,
         "weights": kept,
         "masks": masks,
-        "angles": 2 * step.tokens * (d // sizes.heads) * s * llama,
+        "angles": 2 * step.tokens * (d // sizes.heads) * s * (llama and not step.fused),
         "feed-forward": hidden * rows * f * s,
-        "norms": rows * ((2 if step.fused else 4) * d + (2 if llama else 4)) * s,
+        "norms": 2 * _norm(sizes, step),
         "dropout": 0 if llama else (2 * rows * d + pairs + rows * f * paper) * m,
     }
+
+
+def _norm(sizes: Sizes, step: Step) -> int:
+    """What autograd keeps of one norm, in bytes."""
+    vectors = 1 if step.fused and sizes.model != "llama" else 2
+    each = vectors * sizes.d_model + (1 if sizes.model == "llama" else 2)
+    return step.batch * step.tokens * each * step.number
 
 
 def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     """What autograd keeps outside the layers, in bytes.
 
-    ids           8 B (T + 1) + 8 B T   tokens; what is wanted, copied out of them. GPT-2: + 8 T
+    ids           8 B (T + 1) + 8 B T   tokens; what is wanted, copied out of them. GPT-2, not fused: + 8 T
+    angles        2 context d_k s       LLaMA, fused: cosines and sines of all positions, kept by the model
     dropout       B T d m               of the embedding; not LLaMA
     norm          B T (2 d + 2) s       the last LayerNorm, where there is one; fused: B T (d + 2) s
                   B T (2 d + 1) s       the last RMSNorm
@@ -229,11 +237,12 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
     rows, d, s = step.batch * step.tokens, sizes.d_model, step.number
     llama = sizes.model == "llama"
     copied = rows if step.batch > 1 else 0
-    ids = step.batch + rows + copied + step.tokens * (sizes.model == "gpt")
+    ids = step.batch + rows + copied + step.tokens * (sizes.model == "gpt" and not step.fused)
     return {
         "ids": ids * INDEX,
+        "angles": 2 * sizes.context * (d // sizes.heads) * s * (llama and step.fused),
         "dropout": 0 if llama else rows * d * step.dropped,
-        "norm": rows * ((1 if step.fused else 2) * d + (1 if llama else 2)) * s * sizes.last_norm,
+        "norm": _norm(sizes, step) * sizes.last_norm,
         "head": rows * (d + sizes.vocab) * s,
         "sum": s,
     }
