@@ -21,6 +21,7 @@ import tokenizers
 import torch
 from rich.console import Console
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from training import wheels
 from training.base import rope_of
@@ -104,7 +105,7 @@ class Pretrained:
         from training import gguf_file  # gguf takes a fifth of a second to import
 
         found = gguf_file.read(path)
-        with torch.device("meta"):  # without numbers, which are to come
+        with torch.device("meta"), _Uninitialized():  # without numbers, which are to come
             model = classes.llama(found.config)
         put_in_place(model, found.weights)
         if found.divisors is not None:
@@ -226,6 +227,19 @@ class Pretrained:
     def decode(self, ids: Any) -> str:
         """The text of ids, without special ones."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+
+class _Uninitialized(TorchFunctionMode):
+    """Within it `torch.nn.init` does nothing: for tensors on "meta" it would first import torch's compiler,
+    which takes longer than to load a small model."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return given["tensor"] if "tensor" in given else args[0]
+        return func(*args, **given)
 
 
 # --- Where it is ----------------------------------------------------------------------------------
@@ -435,7 +449,7 @@ def _model(
     kind = KINDS[kind_of(folder)]
     ours = kind.config(config)
     try:
-        with torch.device("meta"):  # without numbers, which are to come
+        with torch.device("meta"), _Uninitialized():  # without numbers, which are to come
             model = kind.model(classes)(ours)
         weights = kind.renamed(_with_its_head(_weights(folder), config))
     except ValueError as error:
