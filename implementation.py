@@ -45,23 +45,12 @@ def attention(
     mask: Bool[Tensor, "..."] | None = None,
     dropout: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "*batch T_q d_v"], Float[Tensor, "*batch T_q T_k"]]:
-    """Scaled dot-product attention: every query takes a weighted mean of the values.
+    """Compute scaled dot-product attention: every query takes a weighted mean of the values.
 
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
-    Args:
-        query: what each position looks for, `(…, T_q, d_k)`, with any leading batch dimensions.
-        key: what each position offers to be found by, `(…, T_k, d_k)`.
-        value: what each position hands over, `(…, T_k, d_v)`; d_v may differ from d_k.
-        mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`.
-        dropout: applied to the weights, such as an `nn.Dropout`; None for none.
-
     Returns:
-        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
-        dtype; the weights are those that the values were mixed by, after dropout. A query that may
-        attend to nothing has weights and output of exactly 0, never NaN, and so have the gradients
-        through it. In float16 and bfloat16 the result is that of float32 to the dtype's rounding:
-        scores that float32 can hold do not overflow.
+        The output and the weights, after dropout. A query that may attend to nothing gets exactly 0.
 
     Raises:
         ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.
@@ -106,25 +95,12 @@ def _check_mask(mask: Tensor, shape: Sequence[int]) -> None:
 
 
 class MultiHeadedAttention(nn.Module):
-    """Attention in h subspaces at once, each with projections of its own.
+    """Attend in h subspaces at once, each with its own projections; d_k = d_v = d_model / h.
 
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Args:
-        h: the number of heads; it divides d_model, and d_k = d_v = d_model / h.
-        d_model: width of the tokens' vectors.
-        dropout: the probability with which a weight is dropped in training.
-
-    Attributes:
-        w_q, w_k, w_v, w_o: `nn.Linear(d_model, d_model)` with biases; nothing else is a parameter,
-            or stands in the state dict. The h matrices Wᵢ of the paper lie side by side in one: head
-            i, counted from 0, owns outputs i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and
-            inputs of `w_o`.
-        weights: the attention weights of the last call, `(B, h, T_q, T_k)`; None before the first.
-        keep_weights: True at first. Set it to False where nobody looks at the weights: `weights` is
-            then None, and torch's fused kernel computes the same without ever storing them. (An
-            answer to the exercise need not have it.)
+    Where `keep_weights` is False, `weights` stays None and PyTorch's fused kernel computes the same.
 
     Raises:
         ValueError: h does not divide d_model.
@@ -154,18 +130,7 @@ class MultiHeadedAttention(nn.Module):
         value: Float[Tensor, "B T_k d_model"],
         mask: Bool[Tensor, "#B #T_q T_k"] | None = None,
     ) -> Float[Tensor, "B T_q d_model"]:
-        """Attend from `query` to `key` and `value`.
-
-        Args:
-            query: `(B, T_q, d_model)`.
-            key: `(B, T_k, d_model)`.
-            value: `(B, T_k, d_model)`.
-            mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
-
-        Returns:
-            `(B, T_q, d_model)`, in the dtype that weights and inputs have, half precision and float64
-            as well, to its rounding. Where a query may attend to nothing the heads give 0, so the
-            output is the bias of `w_o`.
+        """Attend from `query` to `key` and `value`; the mask applies to every head.
 
         Raises:
             ValueError: a mask that is not boolean, or of another shape.
@@ -202,18 +167,9 @@ class MultiHeadedAttention(nn.Module):
 
 
 class PositionwiseFeedForward(nn.Module):
-    """The same small two-layer network at every position: widen, cut off below 0, narrow again.
+    """Apply the same two-layer feed-forward network at every position.
 
         FFN(x) = max(0, x W₁ + b₁) W₂ + b₂
-
-    Args:
-        d_model: width of the tokens' vectors.
-        d_ff: width of the hidden layer; 4 · d_model in the paper.
-        dropout: the probability with which a hidden value is dropped in training, after the cut.
-
-    Attributes:
-        w_1: `nn.Linear(d_model, d_ff)`.
-        w_2: `nn.Linear(d_ff, d_model)`.
 
     Source: Vaswani et al. 2017, §3.3, eq. 2. The dropout inside is not in the paper's text; the
     authors' own code has it (`relu_dropout`).
@@ -227,25 +183,16 @@ class PositionwiseFeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """From `(…, d_model)` to the same shape and dtype. Positions do not see each other here."""
+        """Transform each position on its own; positions do not see each other here."""
         # 1. Widen, cut off below 0, drop some, and narrow back.
         hidden = self.dropout(self.w_1(x).relu())  # (…, d_ff)
         return self.w_2(hidden)  # (…, d_model)
 
 
 class Embeddings(nn.Module):
-    """A vector for each token of the vocabulary, times √d_model.
+    """Look up a vector for each token, and multiply it by √d_model.
 
-    Args:
-        d_model: width of the vectors.
-        vocab: V, the number of tokens.
-
-    Attributes:
-        lut: the look-up table, `nn.Embedding(vocab, d_model)` without a padding index. It starts at
-            N(0, 1/d_model), so that after the factor every feature has variance 1, like the
-            positions added to it; and the same table can serve as the output projection.
-
-    Source: Vaswani et al. 2017, §3.4, has the factor; the start is tensor2tensor's.
+    Source: Vaswani et al. 2017, §3.4, has the factor; the initialization is tensor2tensor's.
     """
 
     def __init__(self, d_model: int, vocab: int):
@@ -256,10 +203,10 @@ class Embeddings(nn.Module):
         nn.init.normal_(self.lut.weight, std=d_model**-0.5)
 
     def forward(self, tokens: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T d_model"]:
-        """Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)` in `lut`'s dtype.
+        """Return the tokens' vectors.
 
         Raises:
-            ValueError: an id outside 0 to vocab − 1. Only the CPU is asked: a GPU would have to wait.
+            ValueError: an id outside 0 to vocab − 1, on the CPU only: a GPU would have to wait.
         """
         _check_tokens("tokens", tokens, self.lut.num_embeddings)
         # 1. Look up, and scale.
@@ -277,19 +224,10 @@ def _check_tokens(name: str, tokens: Tensor, vocab: int) -> None:
 
 
 class PositionalEncoding(nn.Module):
-    """Add to each token a fingerprint of its position: sines and cosines of ever longer waves.
+    """Add sines and cosines of the position, one wavelength for each pair of features.
 
         PE(pos, 2i)     = sin(pos / 10000^(2i / d_model))
         PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
-
-    Args:
-        d_model: width of the tokens' vectors, even or odd; an odd one ends on a sine.
-        dropout: the probability with which a feature of the sum is dropped in training.
-        max_len: the number of positions in the table, counted from 0.
-
-    Attributes:
-        pe: the table, a buffer `(1, max_len, d_model)` in the dtype that modules are made in, which
-            is float32, and right to its rounding; nothing is learnt.
 
     Source: Vaswani et al. 2017, §3.5; dropout on the sum, §5.4.
     """
@@ -312,10 +250,10 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("pe", table.unsqueeze(0), persistent=False)  # (1, max_len, d_model)
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Add the first T positions to `(B, T, d_model)`, then drop. Table and `x` have one dtype.
+        """Add the first T positions, then apply dropout.
 
         Raises:
-            ValueError: more tokens than `max_len`, or vectors of another width than `d_model`.
+            ValueError: more than `max_len` tokens, or vectors of a width other than `d_model`.
         """
         if x.size(1) > self.pe.size(1):
             raise ValueError(f"x has {x.size(1)} positions, and max_len is {self.pe.size(1)}")
@@ -329,17 +267,9 @@ class PositionalEncoding(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Give every vector mean 0 and variance 1, then a learnt scale and shift.
+    """Normalize every vector to mean 0 and variance 1, then scale and shift it.
 
         LN(x) = γ · (x − μ) / √(σ² + ε) + β
-
-    Args:
-        features: width of the vectors.
-        eps: ε, inside the root.
-
-    Attributes:
-        gain: γ, `(features,)`, ones at the start.
-        bias: β, `(features,)`, zeros at the start.
 
     Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not in the paper.
     """
@@ -352,14 +282,10 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Norm the last axis. μ and σ² are each vector's own, σ² with the divisor n (biased).
-
-        Returns:
-            The shape and dtype of `x`. A mean of 1000 with a deviation of 0.1 in float32, or
-            features of 300 in float16, whose squares it cannot hold, are no trouble.
+        """Normalize the last axis; σ² is the biased variance (divisor n).
 
         Raises:
-            ValueError: vectors of another width than `features`.
+            ValueError: vectors of a width other than `features`.
         """
         if x.size(-1) != self.gain.numel():
             raise ValueError(f"x has {x.size(-1)} features, and the norm {self.gain.numel()}")
@@ -376,22 +302,13 @@ class LayerNorm(nn.Module):
 
 
 class SublayerConnection(nn.Module):
-    """A shortcut around a sublayer, and a norm.
+    """Add a residual connection and a LayerNorm around a sublayer.
 
         post-norm, as in the paper   LN(x + Dropout(Sublayer(x)))
         pre-norm                     x + Dropout(Sublayer(LN(x)))
 
-    Args:
-        size: d_model.
-        dropout: the probability with which a feature of the sublayer's output is dropped.
-        norm: `"post"` or `"pre"`.
-
-    Attributes:
-        norm: a `LayerNorm(size)`.
-        dropout: an `nn.Dropout`.
-
     Raises:
-        ValueError: a `norm` that is neither.
+        ValueError: a `norm` other than `"post"` and `"pre"`.
 
     Source: Vaswani et al. 2017, §3.1 and §5.4 (dropout, before the addition); pre-norm: Xiong et al.
     2020, *On Layer Normalization in the Transformer Architecture*, figure 1.
@@ -409,11 +326,7 @@ class SublayerConnection(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T size"]:
-        """Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
-
-        Returns:
-            The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
-        """
+        """Apply `sublayer` once, with the residual connection around it."""
         # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
         if self.pre:
             return x + self.dropout(sublayer(self.norm(x)))
@@ -422,15 +335,7 @@ class SublayerConnection(nn.Module):
 
 
 def clones(module: nn.Module, n: int) -> nn.ModuleList:
-    """n copies of a module with parameters of their own, none of them the original.
-
-    Args:
-        module: what to copy, as it is now.
-        n: how many; 0 gives an empty list.
-
-    Returns:
-        An `nn.ModuleList`, so that the model finds the parameters. The copies start with equal
-        values and share nothing.
+    """Return n deep copies of a module, as an `nn.ModuleList`.
 
     Source: Vaswani et al. 2017, §3.1: a stack of N layers that are alike and have different weights.
     """
@@ -442,19 +347,7 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
 
 
 class EncoderLayer(nn.Module):
-    """One layer of the encoder: look around, then think, with a shortcut and a norm for each.
-
-    Args:
-        size: d_model.
-        self_attn: called as `self_attn(query, key, value, mask)`.
-        feed_forward: called on `(B, S, d_model)`.
-        dropout: that of both shortcuts.
-        norm: `"post"` or `"pre"`.
-
-    Attributes:
-        self_attn, feed_forward: the parts, as given.
-        sublayer: two `SublayerConnection`s: around attention, around the feed-forward network.
-        size, norm: as given; a stack reads them.
+    """Apply self-attention, then the feed-forward network, each in a `SublayerConnection`.
 
     Source: Vaswani et al. 2017, §3.1 (Encoder) and figure 1, left.
     """
@@ -478,7 +371,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """From `(B, S, d_model)` to the same shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`."""
+        """Return the layer's output, of the same shape."""
         # 1. Self-attention: queries, keys and values are the same tokens, normed or not.
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, mask))
         # 2. The feed-forward network.
@@ -486,16 +379,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """N layers, one after the other.
-
-    Args:
-        layer: what to make n copies of; its `size` and `norm` are read.
-        n: the number of layers.
-
-    Attributes:
-        layers: the copies.
-        norm: a `LayerNorm`, in pre-norm only: there nothing else would norm the last sum. None in
-            post-norm.
+    """Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
 
     Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
     """
@@ -509,7 +393,7 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """From `(B, S, d_model)` to the same shape and dtype. Every layer gets the same `mask`."""
+        """Return the encoded source; every layer gets the same `mask`."""
         # 1. Through the layers in turn, then through the final norm where there is one.
         for layer in self.layers:
             x = layer(x, mask)
@@ -520,13 +404,7 @@ class Encoder(nn.Module):
 
 
 def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
-    """Which keys come no later than the query: no position may read what it is to predict.
-
-    Args:
-        size: T, the number of positions.
-
-    Returns:
-        `(1, size, size)`, True on the diagonal and below it: row i is query i.
+    """Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 
     Source: Vaswani et al. 2017, §3.1 (Decoder) and §3.2.3.
     """
@@ -535,20 +413,7 @@ def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
 
 
 class DecoderLayer(nn.Module):
-    """One layer of the decoder: look at one's own past, look at the source, then think.
-
-    Args:
-        size: d_model.
-        self_attn: attention to the own past, called as `self_attn(query, key, value, mask)`.
-        src_attn: attention to the source, called likewise.
-        feed_forward: called on `(B, T, d_model)`.
-        dropout: that of all three shortcuts.
-        norm: `"post"` or `"pre"`.
-
-    Attributes:
-        self_attn, src_attn, feed_forward: the parts, as given.
-        sublayer: three `SublayerConnection`s: own past, source, feed-forward network.
-        size, norm: as given; a stack reads them.
+    """Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
 
     Source: Vaswani et al. 2017, §3.1 (Decoder), §3.2.3 and figure 1, right.
     """
@@ -578,14 +443,7 @@ class DecoderLayer(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype.
-
-        Args:
-            x: the target's vectors.
-            memory: what the encoder made of the source. It is used as it is, not normed again.
-            src_mask: which source tokens may be attended to, `(B, 1, S)`.
-            tgt_mask: which target tokens may, `(B, T, T)`.
-        """
+        """Return the layer's output; `memory` is the encoder's."""
         # 1. Self-attention to the own past.
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, tgt_mask))
         # 2. Attention to the source: queries from here, keys and values from the encoder.
@@ -595,15 +453,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N layers, one after the other, each looking at the same memory.
-
-    Args:
-        layer: what to make n copies of; its `size` and `norm` are read.
-        n: the number of layers.
-
-    Attributes:
-        layers: the copies.
-        norm: a `LayerNorm`, in pre-norm only; None in post-norm.
+    """Apply N decoder layers in turn; each attends to the same memory.
 
     Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
     """
@@ -621,7 +471,7 @@ class Decoder(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype; the rest as for a `DecoderLayer`."""
+        """Return the decoder's states."""
         # 1. Through the layers in turn, then through the final norm where there is one.
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask)
@@ -632,14 +482,7 @@ class Decoder(nn.Module):
 
 
 class Generator(nn.Module):
-    """From the decoder's states to log-probabilities of the next token.
-
-    Args:
-        d_model: width of the states.
-        vocab: V, the number of target tokens.
-
-    Attributes:
-        proj: `nn.Linear(d_model, vocab)`.
+    """Project the decoder's states to log-probabilities of the next token.
 
     Source: Vaswani et al. 2017, §3.4 and figure 1 (Linear, Softmax).
     """
@@ -650,27 +493,15 @@ class Generator(nn.Module):
         self.proj = nn.Linear(d_model, vocab)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """From `(…, d_model)` to log-probabilities `(…, vocab)`, whose exponentials sum to 1.
-
-        They have the dtype of `x`, and are finite for scores of several hundred, too.
-        """
+        """Return log-probabilities, whose exponentials sum to 1."""
         # 1. Project, and take the logarithm of the softmax in one step.
         return self.proj(x).log_softmax(dim=-1)  # (…, vocab)
 
 
 class EncoderDecoder(nn.Module):
-    """The whole: read the source once, then predict each target token from those before it.
+    """Encode the source once, then predict each target token from the target tokens before it.
 
-    Args:
-        encoder: an `Encoder`.
-        decoder: a `Decoder`.
-        src_embed: from source tokens `(B, S)` to vectors `(B, S, d_model)`, positions added.
-        tgt_embed: the same for target tokens `(B, T)`.
-        generator: from states to log-probabilities. The caller applies it, so that decoding can ask
-            for the last position alone.
-
-    Attributes:
-        encoder, decoder, src_embed, tgt_embed, generator: as given.
+    The caller applies the generator, so that decoding can compute it for the last position only.
 
     Source: Vaswani et al. 2017, §3.1 and figure 1.
     """
@@ -732,25 +563,7 @@ def make_model(
     norm: str = "post",
     tie: bool = False,
 ) -> EncoderDecoder:
-    """A Transformer, put together and initialised. The defaults are the paper's base model.
-
-    Args:
-        src_vocab: tokens in the source vocabulary.
-        tgt_vocab: tokens in the target vocabulary.
-        n: layers in each stack.
-        d_model: width of the tokens' vectors.
-        d_ff: width of the feed-forward networks' hidden layer.
-        h: heads; h divides d_model.
-        dropout: P_drop, everywhere.
-        norm: `"post"` as in the paper, or `"pre"`.
-        tie: one matrix for source embedding, target embedding and output projection, for a joint
-            vocabulary. It is one `nn.Parameter`, started as an embedding; the generator keeps its bias.
-
-    Returns:
-        An `EncoderDecoder` whose `src_embed` and `tgt_embed` are `nn.Sequential(Embeddings,
-        PositionalEncoding)`. Every weight matrix but the embedding tables starts Xavier uniform,
-        each drawn for itself; the tables stay as `Embeddings` starts them. No two of its
-        attentions, networks or layers share a parameter.
+    """Build and initialize a Transformer. The defaults are the paper's base model.
 
     Raises:
         ValueError: h does not divide d_model, an unknown `norm`, or `tie` with two vocabularies.
@@ -800,26 +613,16 @@ def make_model(
 
 
 class Batch:
-    """Source and target sequences side by side, with what the model needs to train on them.
-
-    Args:
-        src: source tokens `(B, S)`, short sequences filled up with `pad`.
-        tgt: target tokens `(B, T)`, each from its start symbol to its end symbol; None to only read.
-        pad: the id of padding.
+    """Prepare source and target sequences for training: shifted targets and masks.
 
     Attributes:
-        src: as given.
         src_mask: `(B, 1, S)`, True at real tokens.
-        tgt: what the decoder is given, `(B, T − 1)`: all but the last token.
-        tgt_y: what it is to predict, `(B, T − 1)`: all but the first token.
+        tgt, tgt_y: the decoder's input and what it is to predict, both `(B, T − 1)`.
         tgt_mask: `(B, T − 1, T − 1)`, True at real keys that come no later than the query.
-        ntokens: the number of real tokens in `tgt_y`, a 0-d tensor (an int will do).
-
-        The last four are None where there is no target.
+        ntokens: the number of real tokens in `tgt_y`.
 
     Raises:
-        ValueError: a target without room for a start symbol and one token, or with other rows than
-            the source.
+        ValueError: a target of fewer than two tokens, or with other rows than the source.
 
     Source: Vaswani et al. 2017, §3.1 (outputs shifted right) and §5.1.
     """
@@ -854,19 +657,13 @@ class Batch:
 
 
 class LabelSmoothing(nn.Module):
-    """The KL divergence from a softened target: 1 − ε on the right token, ε spread over the others.
+    """Compute the KL divergence from a smoothed target: 1 − ε on the right token, ε over the others.
 
         L = Σ over rows, Σ over classes  q · (log q − log p)
         q = 1 − ε at the target, ε / (size − 2) elsewhere, 0 at the padding
 
-    Args:
-        size: V, the number of classes.
-        padding_idx: the class of padding: never right, and never given a share.
-        smoothing: ε.
-
     Raises:
-        ValueError: fewer than 3 classes (a target, the padding, and one more), an ε outside 0 to 1, or
-            a padding that is none of the classes.
+        ValueError: fewer than 3 classes, an ε outside 0 to 1, or a padding that is not a class.
 
     Source: Vaswani et al. 2017, §5.4 (ε_ls = 0.1); Szegedy et al. 2016, *Rethinking the Inception
     Architecture*, §7. With q constant the divergence is the cross-entropy less a constant, and its
@@ -889,19 +686,10 @@ class LabelSmoothing(nn.Module):
     def forward(
         self, log_probs: Float[Tensor, "N size"], target: Int[Tensor, "N"]
     ) -> Float[Tensor, ""]:
-        """The summed divergence.
-
-        Args:
-            log_probs: finite log-probabilities, `(N, size)`.
-            target: the right class of each row, `(N,)`. Rows whose target is padding count nothing.
-
-        Returns:
-            A 0-d tensor of the inputs' dtype, the sum over all rows, also where nothing counts. It is
-            computed in that dtype, for half precision in float32: a share of ε may be too small for a
-            half. The inputs are as they were.
+        """Return the summed divergence, computed in float32 or wider.
 
         Raises:
-            ValueError: other shapes, or a target outside 0 to size − 1 (asked on the CPU only).
+            ValueError: other shapes, or a target outside 0 to size − 1 (checked on the CPU only).
         """
         if log_probs.dim() != 2 or log_probs.size(1) != self.size:
             raise ValueError(
@@ -928,22 +716,12 @@ class LabelSmoothing(nn.Module):
 
 
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
-    """The learning rate of an optimiser step: up in a straight line, then down like 1/√step.
+    """Compute the learning rate of an optimizer step: linear warm-up, then decay like 1/√step.
 
         lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5)
 
-    Args:
-        step: optimiser steps, counted from 1; 0 is taken as 1. torch's `LambdaLR` counts from 0, so
-            it is given `rate(step + 1, …)`.
-        model_size: d_model.
-        factor: 1 in the paper.
-        warmup: the step at which the rate is highest; 4000 in the paper.
-
-    Returns:
-        The rate, highest at `step = warmup`, where it is factor / √(model_size · warmup).
-
     Raises:
-        ValueError: a warm-up of less than one step, a negative step, or a model without a size.
+        ValueError: a warm-up of less than one step, a negative step, or a `model_size` below 1.
 
     Source: Vaswani et al. 2017, §5.3, eq. 3.
     """
@@ -968,23 +746,12 @@ def run_epoch(
     scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     accumulate: int = 1,
 ) -> float:
-    """Go through the batches once: train where there is an optimiser, else only measure.
+    """Go through the batches once: train if there is an optimizer, otherwise only measure the loss.
 
-    Args:
-        batches: `Batch`es with targets, perhaps from a generator that can be read only once.
-        model: an `EncoderDecoder`. It is put into training mode where there is an optimiser, else
-            into evaluation mode, in which no gradient is computed.
-        loss: from log-probabilities `(B·T, V)` and targets `(B·T,)` to their summed loss.
-        optimizer: steps once after every `accumulate` batches, and once after those left at the end.
-            Gradients from before the call have no part in it.
-        scheduler: steps once after each step of the optimiser.
-        accumulate: batches whose gradients are added up for one step. A step's gradient is the
-            group's summed loss over the group's real tokens, so that k batches accumulated give the
-            step that one batch of all their sequences would; without a real token it is 0.
+    A step's gradient is the summed loss of `accumulate` batches over their real tokens.
 
     Returns:
-        The total loss over the total number of real target tokens, a float. Losses that come in half
-        precision are added up in a wider dtype, for their sum may be too large for a half.
+        The total loss over the total number of real target tokens.
 
     Raises:
         ValueError: `accumulate` below 1, or batches without a single token to predict.
@@ -1038,21 +805,7 @@ def greedy_decode(
     start: int,
     end: int | None = None,
 ) -> Int[Tensor, "B t"]:
-    """Say the likeliest token, again and again, each row until its `end`.
-
-    Args:
-        model: an `EncoderDecoder`, which its caller has put in evaluation mode. Its decoder is asked
-            with a causal mask, as in training.
-        src: source tokens `(B, S)`.
-        src_mask: `(B, 1, S)`, True at real tokens.
-        max_len: the most tokens of a row, the start symbol included.
-        start: the symbol that every target began with in training.
-        end: the symbol that ends a row; None to go on to `max_len`.
-
-    Returns:
-        int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the length
-        of the longest row. With `end=None` it is exactly `(B, max_len)`. Nothing on the way is
-        computed for a gradient.
+    """Generate the most likely token, again and again, each row until its `end`.
 
     Raises:
         ValueError: `max_len` below 1.
@@ -1092,28 +845,11 @@ def beam_search(
     beam: int = 4,
     alpha: float = 0.6,
 ) -> Int[Tensor, "B t"]:
-    """Follow the `beam` likeliest beginnings side by side, and return the best that comes of them.
+    """Extend the `beam` most likely hypotheses side by side, and return the best that ended.
 
-    A hypothesis of n tokens after the start symbol, its `end` included, is worth
+    A hypothesis of n tokens after the start symbol, its `end` included, has the score
 
         log P(tokens | source) / ((5 + n) / 6)^alpha
-
-    Args:
-        model: an `EncoderDecoder`, which its caller has put in evaluation mode.
-        src: source tokens `(B, S)`.
-        src_mask: `(B, 1, S)`, True at real tokens.
-        max_len: the most tokens of a row, the start symbol included. A hypothesis that is cut off
-            there competes on equal terms with those that ended.
-        start: the symbol that every target began with in training.
-        end: the symbol that ends a hypothesis.
-        beam: how many beginnings to follow in each row, also more than there are tokens. 1 is greedy
-            decoding; so many that nothing is ever cut is exhaustive search.
-        alpha: the length penalty: 0 for none.
-
-    Returns:
-        The best hypothesis of each row, as `greedy_decode` would give it: int64 `(B, t)`, t ≤ max_len
-        the length of the longest, `end` kept, 0 after it. Nothing on the way is computed for a
-        gradient, and log-probabilities of half precision are added up in float32.
 
     Raises:
         ValueError: `max_len` or `beam` below 1, or a negative `alpha`.
@@ -1170,16 +906,7 @@ def beam_search(
 
 
 def train_bpe(text: str, vocab_size: int) -> "BPE":
-    """Learn a vocabulary of frequent byte sequences: merge the commonest pair, again and again.
-
-    Args:
-        text: what to learn from, as one sequence: nothing splits it into words first.
-        vocab_size: the number of ids wanted, the 256 bytes included.
-
-    Returns:
-        A `BPE` of vocab_size − 256 merges, or fewer where no pair is left. Every adjacent pair counts
-        (`aaa` has two), also one that occurs once; of equally common ones the pair that occurs first
-        in the sequence is merged.
+    """Learn a vocabulary by merging the most frequent pair of adjacent ids, again and again.
 
     Raises:
         ValueError: a `vocab_size` below 256.
@@ -1206,14 +933,9 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
 
 
 class BPE:
-    """Byte-pair encoding: text to ids and back, without loss, whatever the text.
+    """Encode text as ids and decode ids to text, without loss, for any text.
 
-    Args:
-        merges: pairs of ids in the order of their rank. Ids 0 to 255 are the bytes; 256 + r stands
-            for the pair of rank r.
-
-    Attributes:
-        merges: as given, as a list of pairs.
+    Ids 0 to 255 are the bytes; 256 + r stands for the pair `merges[r]`, of rank r.
 
     Raises:
         ValueError: a merge of ids that do not exist yet.
@@ -1273,27 +995,18 @@ class BPE:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """How alike translations are to those of humans, from 0 to 100, over a whole corpus.
+    """Compute corpus BLEU, from 0 to 100: how similar translations are to human references.
 
         BLEU = 100 · BP · exp(¼ Σ log pₙ),  n = 1 … 4;   BP = min(1, exp(1 − r / c))
 
     pₙ is the share of the hypotheses' n-grams that a reference has too, each counted at most as often
-    as the one reference has it that has it most often; c is the length of all hypotheses, r of the
-    references closest in length, the shorter of two that are equally close.
-
-    Args:
-        hypotheses: one translation a sentence.
-        references: streams of references: `references[k][i]` is the k-th for sentence i.
-
-    Returns:
-        The score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as
-        `tokenize_13a` makes them, upper and lower case apart. Orders n without a match are smoothed:
-        the first counts 1/2 of a match, the second 1/4, the third 1/8, as "exp" smoothing does. The
-        score is 0 where nothing matches at all, or no hypothesis has 4 tokens.
+    as in the one reference that has it most often; c is the length of all hypotheses, r that of the
+    references closest in length, the shorter of two that are equally close. `references[k][i]` is the
+    k-th reference of sentence i.
 
     Raises:
-        ValueError: no references, a stream that has not one for every hypothesis, or a string in
-            place of a stream.
+        ValueError: no references, a stream of another length than `hypotheses`, or a string in place
+            of a stream.
 
     Source: Papineni et al. 2002, *BLEU*, §2.3; Post 2018, *A Call for Clarity in Reporting BLEU
     Scores*; smoothing: Chen & Cherry 2014, technique 3.
@@ -1357,16 +1070,7 @@ def tokenize_13a(line: str) -> list[str]:
 def token_batches(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], max_tokens: int
 ) -> Iterator[list[tuple[Sequence[int], Sequence[int]]]]:
-    """Group sentence pairs so that every batch is about equally large, and holds little padding.
-
-    Args:
-        pairs: `(source ids, target ids)`.
-        max_tokens: the most that a batch may take up once it is padded:
-            len(batch) × (longest source + longest target).
-
-    Yields:
-        Lists of pairs, none empty. Every pair is in exactly one, uncut. A pair that is too long for
-        any batch has one of its own.
+    """Group sentence pairs by length, so that batches are about equally large and have little padding.
 
     Raises:
         ValueError: `max_tokens` below 1.

@@ -45,6 +45,10 @@ class Day:
         return ROOT / "exercises" / "hints" / f"{self.stem}.md"
 
     @property
+    def contracts(self) -> Path:
+        return ROOT / "exercises" / "contracts" / f"{self.stem}.md"
+
+    @property
     def solution(self) -> Path:
         return ROOT / "solutions" / f"{self.stem}.ipynb"
 

@@ -23,23 +23,22 @@ def attention(
     mask: Bool[Tensor, "..."] | None = None,
     dropout: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "*batch T_q d_v"], Float[Tensor, "*batch T_q T_k"]]:
-    """Scaled dot-product attention: every query takes a weighted mean of the values.
+    """Compute scaled dot-product attention: every query takes a weighted mean of the values.
 
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
-    Args:
-        query: what each position looks for, `(…, T_q, d_k)`, with any leading batch dimensions.
-        key: what each position offers to be found by, `(…, T_k, d_k)`.
-        value: what each position hands over, `(…, T_k, d_v)`; d_v may differ from d_k.
-        mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`.
-        dropout: applied to the weights, such as an `nn.Dropout`; None for none.
-
     Returns:
-        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
-        dtype; the weights are those that the values were mixed by, after dropout. A query that may
-        attend to nothing has weights and output of exactly 0, never NaN, and so have the gradients
-        through it. In float16 and bfloat16 the result is that of float32 to the dtype's rounding:
-        scores that float32 can hold do not overflow.
+        The output and the weights, after dropout. A query that may attend to nothing gets exactly 0.
+
+    - `query`, `key` and `value` have any leading batch dimensions; d_v may differ from d_k.
+    - `mask` is True where a query may attend to a key; it broadcasts to `(…, T_q, T_k)`.
+    - `dropout` is applied to the weights, such as an `nn.Dropout`; None for none.
+    - Return the output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
+      dtype. The weights are those that the values were mixed by, after dropout.
+    - A query that may attend to nothing has weights and output of exactly 0, never NaN, and so have
+      the gradients through it.
+    - In float16 and bfloat16 the result is that of float32 to the dtype's rounding: scores that
+      float32 can represent do not overflow.
 
     Raises:
         ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.

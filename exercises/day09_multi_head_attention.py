@@ -10,9 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     attention(query, key, value, mask=None, dropout=None)
-        Scaled dot-product attention: every query takes a weighted mean of the values.
-        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
-        dtype; the weights are those that the values were mixed by, after dropout.
+        Compute scaled dot-product attention: every query takes a weighted mean of the values.
+        Returns: The output and the weights, after dropout.
 """
 
 import torch.nn.functional as F
@@ -23,25 +22,20 @@ from implementation import attention
 
 
 class MultiHeadedAttention(nn.Module):
-    """Attention in h subspaces at once, each with projections of its own.
+    """Attend in h subspaces at once, each with its own projections; d_k = d_v = d_model / h.
 
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Args:
-        h: the number of heads; it divides d_model, and d_k = d_v = d_model / h.
-        d_model: width of the tokens' vectors.
-        dropout: the probability with which a weight is dropped in training.
+    Where `keep_weights` is False, `weights` stays None and PyTorch's fused kernel computes the same.
 
-    Attributes:
-        w_q, w_k, w_v, w_o: `nn.Linear(d_model, d_model)` with biases; nothing else is a parameter,
-            or stands in the state dict. The h matrices Wᵢ of the paper lie side by side in one: head
-            i, counted from 0, owns outputs i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and
-            inputs of `w_o`.
-        weights: the attention weights of the last call, `(B, h, T_q, T_k)`; None before the first.
-        keep_weights: True at first. Set it to False where nobody looks at the weights: `weights` is
-            then None, and torch's fused kernel computes the same without ever storing them. (An
-            answer to the exercise need not have it.)
+    - `h` divides `d_model`. `dropout` is the probability of dropping an attention weight in training.
+    - `w_q`, `w_k`, `w_v` and `w_o` are each an `nn.Linear(d_model, d_model)` with a bias. Nothing else
+      is a parameter or in the state dict. Each holds the paper's h matrices Wᵢ side by side: head i,
+      counted from 0, owns outputs i·d_k to (i+1)·d_k − 1 of `w_q`, `w_k` and `w_v`, and the same inputs
+      of `w_o`.
+    - `weights` holds the attention weights of the last call, `(B, h, T_q, T_k)`; None before the first.
+    - An answer need not have `keep_weights`, which is True by default.
 
     Raises:
         ValueError: h does not divide d_model.
@@ -62,18 +56,12 @@ class MultiHeadedAttention(nn.Module):
         value: Float[Tensor, "B T_k d_model"],
         mask: Bool[Tensor, "#B #T_q T_k"] | None = None,
     ) -> Float[Tensor, "B T_q d_model"]:
-        """Attend from `query` to `key` and `value`.
+        """Attend from `query` to `key` and `value`; the mask applies to every head.
 
-        Args:
-            query: `(B, T_q, d_model)`.
-            key: `(B, T_k, d_model)`.
-            value: `(B, T_k, d_model)`.
-            mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
-
-        Returns:
-            `(B, T_q, d_model)`, in the dtype that weights and inputs have, half precision and float64
-            as well, to its rounding. Where a query may attend to nothing the heads give 0, so the
-            output is the bias of `w_o`.
+        - `mask` is True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
+        - Return `(B, T_q, d_model)` in the dtype of weights and inputs, half precision and float64 as well,
+          to its rounding.
+        - Where a query may attend to nothing, the heads return 0, so the output is the bias of `w_o`.
 
         Raises:
             ValueError: a mask that is not boolean, or of another shape.

@@ -16,18 +16,13 @@ from torch import Tensor, nn
 
 
 class PositionwiseFeedForward(nn.Module):
-    """The same small two-layer network at every position: widen, cut off below 0, narrow again.
+    """Apply the same two-layer feed-forward network at every position.
 
         FFN(x) = max(0, x W₁ + b₁) W₂ + b₂
 
-    Args:
-        d_model: width of the tokens' vectors.
-        d_ff: width of the hidden layer; 4 · d_model in the paper.
-        dropout: the probability with which a hidden value is dropped in training, after the cut.
-
-    Attributes:
-        w_1: `nn.Linear(d_model, d_ff)`.
-        w_2: `nn.Linear(d_ff, d_model)`.
+    - `w_1` is an `nn.Linear(d_model, d_ff)`, and `w_2` an `nn.Linear(d_ff, d_model)`. The paper's `d_ff`
+      is 4 · d_model.
+    - `dropout` is the probability of dropping a hidden activation in training, after the ReLU.
 
     Source: Vaswani et al. 2017, §3.3, eq. 2. The dropout inside is not in the paper's text; the
     authors' own code has it (`relu_dropout`).
@@ -39,24 +34,22 @@ class PositionwiseFeedForward(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """From `(…, d_model)` to the same shape and dtype. Positions do not see each other here."""
+        """Transform each position on its own; positions do not see each other here.
+
+        The result has the shape and dtype of `x`, `(…, d_model)`.
+        """
         # 1. Widen, cut off below 0, drop some, and narrow back.
         raise NotImplementedError
 
 
 class Embeddings(nn.Module):
-    """A vector for each token of the vocabulary, times √d_model.
+    """Look up a vector for each token, and multiply it by √d_model.
 
-    Args:
-        d_model: width of the vectors.
-        vocab: V, the number of tokens.
+    - `lut` is the embedding matrix, `nn.Embedding(vocab, d_model)` without a padding index.
+    - It is initialized from N(0, 1/d_model), so that after the factor every feature has variance 1, like
+      the positions added to it, and the same matrix can serve as the output projection.
 
-    Attributes:
-        lut: the look-up table, `nn.Embedding(vocab, d_model)` without a padding index. It starts at
-            N(0, 1/d_model), so that after the factor every feature has variance 1, like the
-            positions added to it; and the same table can serve as the output projection.
-
-    Source: Vaswani et al. 2017, §3.4, has the factor; the start is tensor2tensor's.
+    Source: Vaswani et al. 2017, §3.4, has the factor; the initialization is tensor2tensor's.
     """
 
     def __init__(self, d_model: int, vocab: int):
@@ -65,29 +58,28 @@ class Embeddings(nn.Module):
         raise NotImplementedError
 
     def forward(self, tokens: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T d_model"]:
-        """Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)` in `lut`'s dtype.
+        """Return the tokens' vectors.
+
+        Ids of any shape `(…, T)` become vectors `(…, T, d_model)` in the dtype of `lut`.
 
         Raises:
-            ValueError: an id outside 0 to vocab − 1. Only the CPU is asked: a GPU would have to wait.
+            ValueError: an id outside 0 to vocab − 1, on the CPU only: a GPU would have to wait.
         """
         # 1. Look up, and scale.
         raise NotImplementedError
 
 
 class PositionalEncoding(nn.Module):
-    """Add to each token a fingerprint of its position: sines and cosines of ever longer waves.
+    """Add sines and cosines of the position, one wavelength for each pair of features.
 
         PE(pos, 2i)     = sin(pos / 10000^(2i / d_model))
         PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
 
-    Args:
-        d_model: width of the tokens' vectors, even or odd; an odd one ends on a sine.
-        dropout: the probability with which a feature of the sum is dropped in training.
-        max_len: the number of positions in the table, counted from 0.
-
-    Attributes:
-        pe: the table, a buffer `(1, max_len, d_model)` in the dtype that modules are made in, which
-            is float32, and right to its rounding; nothing is learnt.
+    - `d_model` may be odd; then the last column is a sine.
+    - `dropout` is the probability of dropping a feature of the sum in training.
+    - `max_len` is the number of positions in the table, counted from 0.
+    - `pe` is the table, a buffer `(1, max_len, d_model)` in PyTorch's default dtype, which is float32,
+      and correct to its rounding. Nothing is learned.
 
     Source: Vaswani et al. 2017, §3.5; dropout on the sum, §5.4.
     """
@@ -103,10 +95,12 @@ class PositionalEncoding(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Add the first T positions to `(B, T, d_model)`, then drop. Table and `x` have one dtype.
+        """Add the first T positions, then apply dropout.
+
+        The result has the shape of `x`, `(B, T, d_model)`. The table and `x` have the same dtype.
 
         Raises:
-            ValueError: more tokens than `max_len`, or vectors of another width than `d_model`.
+            ValueError: more than `max_len` tokens, or vectors of a width other than `d_model`.
         """
         # 1. Add, and drop some features of the sum.
         raise NotImplementedError

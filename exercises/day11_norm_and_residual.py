@@ -17,17 +17,12 @@ from torch import Tensor, nn
 
 
 class LayerNorm(nn.Module):
-    """Give every vector mean 0 and variance 1, then a learnt scale and shift.
+    """Normalize every vector to mean 0 and variance 1, then scale and shift it.
 
         LN(x) = γ · (x − μ) / √(σ² + ε) + β
 
-    Args:
-        features: width of the vectors.
-        eps: ε, inside the root.
-
-    Attributes:
-        gain: γ, `(features,)`, ones at the start.
-        bias: β, `(features,)`, zeros at the start.
+    - `features` is the width of the vectors. `eps` is ε, inside the root.
+    - `gain` is γ, `(features,)`, initialized to ones; `bias` is β, `(features,)`, initialized to zeros.
 
     Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not in the paper.
     """
@@ -38,14 +33,15 @@ class LayerNorm(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Norm the last axis. μ and σ² are each vector's own, σ² with the divisor n (biased).
+        """Normalize the last axis; σ² is the biased variance (divisor n).
 
-        Returns:
-            The shape and dtype of `x`. A mean of 1000 with a deviation of 0.1 in float32, or
-            features of 300 in float16, whose squares it cannot hold, are no trouble.
+        - μ and σ² are each vector's own.
+        - The result has the shape and dtype of `x`.
+        - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly, and so are
+          features of 300 in float16, whose squares float16 cannot represent.
 
         Raises:
-            ValueError: vectors of another width than `features`.
+            ValueError: vectors of a width other than `features`.
         """
         # 1. Centre each vector by its own mean. Halves are widened first, as in attention.
         # 2. Its variance is the mean of the squares of what is left: its length squared, over n.
@@ -55,22 +51,17 @@ class LayerNorm(nn.Module):
 
 
 class SublayerConnection(nn.Module):
-    """A shortcut around a sublayer, and a norm.
+    """Add a residual connection and a LayerNorm around a sublayer.
 
         post-norm, as in the paper   LN(x + Dropout(Sublayer(x)))
         pre-norm                     x + Dropout(Sublayer(LN(x)))
 
-    Args:
-        size: d_model.
-        dropout: the probability with which a feature of the sublayer's output is dropped.
-        norm: `"post"` or `"pre"`.
-
-    Attributes:
-        norm: a `LayerNorm(size)`.
-        dropout: an `nn.Dropout`.
+    - `size` is d_model. The argument `norm` is `"post"` or `"pre"`.
+    - `dropout` is the probability of dropping a feature of the sublayer's output.
+    - The attribute `norm` is a `LayerNorm(size)`, and `dropout` an `nn.Dropout`.
 
     Raises:
-        ValueError: a `norm` that is neither.
+        ValueError: a `norm` other than `"post"` and `"pre"`.
 
     Source: Vaswani et al. 2017, §3.1 and §5.4 (dropout, before the addition); pre-norm: Xiong et al.
     2020, *On Layer Normalization in the Transformer Architecture*, figure 1.
@@ -84,10 +75,11 @@ class SublayerConnection(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T size"]:
-        """Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
+        """Apply `sublayer` once, with the residual connection around it.
 
-        Returns:
-            The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
+        - `sublayer` maps `(B, T, size)` to the same shape.
+        - The result has the shape and dtype of `x`. Neither `x` nor the output of `sublayer` is changed in
+          place.
         """
         # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
         # 2. Post-norm: the sublayer sees x, and the sum is normed.
@@ -95,15 +87,11 @@ class SublayerConnection(nn.Module):
 
 
 def clones(module: nn.Module, n: int) -> nn.ModuleList:
-    """n copies of a module with parameters of their own, none of them the original.
+    """Return n deep copies of a module, as an `nn.ModuleList`.
 
-    Args:
-        module: what to copy, as it is now.
-        n: how many; 0 gives an empty list.
-
-    Returns:
-        An `nn.ModuleList`, so that the model finds the parameters. The copies start with equal
-        values and share nothing.
+    - The `nn.ModuleList` lets the model find the parameters. `n = 0` gives an empty list.
+    - Each copy has parameters of its own, with the values that `module` has now. The copies share
+      nothing, and none of them is the original.
 
     Source: Vaswani et al. 2017, §3.1: a stack of N layers that are alike and have different weights.
     """

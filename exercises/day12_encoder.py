@@ -10,18 +10,15 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     LayerNorm(features, eps=1e-5)
-        Give every vector mean 0 and variance 1, then a learnt scale and shift.
+        Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Norm the last axis.
-            Returns: The shape and dtype of `x`.
+            Normalize the last axis; σ² is the biased variance (divisor n).
     SublayerConnection(size, dropout, norm="post")
-        A shortcut around a sublayer, and a norm.
+        Add a residual connection and a LayerNorm around a sublayer.
         called with (x, sublayer)
-            Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
-            Returns: The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
+            Apply `sublayer` once, with the residual connection around it.
     clones(module, n)
-        n copies of a module with parameters of their own, none of them the original.
-        Returns: An `nn.ModuleList`, so that the model finds the parameters.
+        Return n deep copies of a module, as an `nn.ModuleList`.
 """
 
 from jaxtyping import Bool, Float
@@ -31,19 +28,13 @@ from implementation import LayerNorm, SublayerConnection, clones
 
 
 class EncoderLayer(nn.Module):
-    """One layer of the encoder: look around, then think, with a shortcut and a norm for each.
+    """Apply self-attention, then the feed-forward network, each in a `SublayerConnection`.
 
-    Args:
-        size: d_model.
-        self_attn: called as `self_attn(query, key, value, mask)`.
-        feed_forward: called on `(B, S, d_model)`.
-        dropout: that of both shortcuts.
-        norm: `"post"` or `"pre"`.
-
-    Attributes:
-        self_attn, feed_forward: the parts, as given.
-        sublayer: two `SublayerConnection`s: around attention, around the feed-forward network.
-        size, norm: as given; a stack reads them.
+    - `size` is d_model, and `norm` is `"post"` or `"pre"`. `dropout` is that of both residual connections.
+    - `self_attn` is called as `self_attn(query, key, value, mask)`, and `feed_forward` on `(B, S, d_model)`.
+    - The attributes `self_attn` and `feed_forward` are the parts, as given.
+    - `sublayer` holds two `SublayerConnection`s: around attention, then around the feed-forward network.
+    - `size` and `norm` are stored as given; a stack reads them.
 
     Source: Vaswani et al. 2017, §3.1 (Encoder) and figure 1, left.
     """
@@ -63,23 +54,21 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """From `(B, S, d_model)` to the same shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`."""
+        """Return the layer's output, of the same shape.
+
+        `(B, S, d_model)` keeps its shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`.
+        """
         # 1. Self-attention: queries, keys and values are the same tokens, normed or not.
         # 2. The feed-forward network.
         raise NotImplementedError
 
 
 class Encoder(nn.Module):
-    """N layers, one after the other.
+    """Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
 
-    Args:
-        layer: what to make n copies of; its `size` and `norm` are read.
-        n: the number of layers.
-
-    Attributes:
-        layers: the copies.
-        norm: a `LayerNorm`, in pre-norm only: there nothing else would norm the last sum. None in
-            post-norm.
+    - `layer` is copied `n` times; its `size` and `norm` are read. `layers` holds the copies.
+    - `norm` is a `LayerNorm` in pre-norm only, where nothing else would normalize the last sum. It is
+      None in post-norm.
 
     Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
     """
@@ -92,6 +81,9 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """From `(B, S, d_model)` to the same shape and dtype. Every layer gets the same `mask`."""
+        """Return the encoded source; every layer gets the same `mask`.
+
+        The result has the shape and dtype of `x`, `(B, S, d_model)`.
+        """
         # 1. Through the layers in turn, then through the final norm where there is one.
         raise NotImplementedError

@@ -10,18 +10,15 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     LayerNorm(features, eps=1e-5)
-        Give every vector mean 0 and variance 1, then a learnt scale and shift.
+        Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Norm the last axis.
-            Returns: The shape and dtype of `x`.
+            Normalize the last axis; σ² is the biased variance (divisor n).
     SublayerConnection(size, dropout, norm="post")
-        A shortcut around a sublayer, and a norm.
+        Add a residual connection and a LayerNorm around a sublayer.
         called with (x, sublayer)
-            Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
-            Returns: The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
+            Apply `sublayer` once, with the residual connection around it.
     clones(module, n)
-        n copies of a module with parameters of their own, none of them the original.
-        Returns: An `nn.ModuleList`, so that the model finds the parameters.
+        Return n deep copies of a module, as an `nn.ModuleList`.
 """
 
 import torch
@@ -32,13 +29,10 @@ from implementation import LayerNorm, SublayerConnection, clones
 
 
 def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
-    """Which keys come no later than the query: no position may read what it is to predict.
+    """Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 
-    Args:
-        size: T, the number of positions.
-
-    Returns:
-        `(1, size, size)`, True on the diagonal and below it: row i is query i.
+    `size` is T, the number of positions. The mask is `(1, size, size)`, True on the diagonal and below
+    it: row i is query i.
 
     Source: Vaswani et al. 2017, §3.1 (Decoder) and §3.2.3.
     """
@@ -47,20 +41,15 @@ def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
 
 
 class DecoderLayer(nn.Module):
-    """One layer of the decoder: look at one's own past, look at the source, then think.
+    """Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
 
-    Args:
-        size: d_model.
-        self_attn: attention to the own past, called as `self_attn(query, key, value, mask)`.
-        src_attn: attention to the source, called likewise.
-        feed_forward: called on `(B, T, d_model)`.
-        dropout: that of all three shortcuts.
-        norm: `"post"` or `"pre"`.
-
-    Attributes:
-        self_attn, src_attn, feed_forward: the parts, as given.
-        sublayer: three `SublayerConnection`s: own past, source, feed-forward network.
-        size, norm: as given; a stack reads them.
+    - `size` is d_model, and `norm` is `"post"` or `"pre"`. `dropout` is that of all three residual
+      connections.
+    - `self_attn` (self-attention) and `src_attn` (cross-attention to the source) are called as
+      `self_attn(query, key, value, mask)`; `feed_forward` is called on `(B, T, d_model)`.
+    - The attributes `self_attn`, `src_attn` and `feed_forward` are the parts, as given.
+    - `sublayer` holds three `SublayerConnection`s: self-attention, cross-attention, feed-forward network.
+    - `size` and `norm` are stored as given; a stack reads them.
 
     Source: Vaswani et al. 2017, §3.1 (Decoder), §3.2.3 and figure 1, right.
     """
@@ -85,13 +74,12 @@ class DecoderLayer(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype.
+        """Return the layer's output; `memory` is the encoder's.
 
-        Args:
-            x: the target's vectors.
-            memory: what the encoder made of the source. It is used as it is, not normed again.
-            src_mask: which source tokens may be attended to, `(B, 1, S)`.
-            tgt_mask: which target tokens may, `(B, T, T)`.
+        - The result has the shape and dtype of `x`, the target's vectors.
+        - `memory` is the encoder's output. It is used as it is and not normalized again.
+        - `src_mask` is True at the source tokens that may be attended to, `(B, 1, S)`; `tgt_mask` at the
+          target tokens that may be, `(B, T, T)`.
         """
         # 1. Self-attention to the own past.
         # 2. Attention to the source: queries from here, keys and values from the encoder.
@@ -100,15 +88,10 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N layers, one after the other, each looking at the same memory.
+    """Apply N decoder layers in turn; each attends to the same memory.
 
-    Args:
-        layer: what to make n copies of; its `size` and `norm` are read.
-        n: the number of layers.
-
-    Attributes:
-        layers: the copies.
-        norm: a `LayerNorm`, in pre-norm only; None in post-norm.
+    - `layer` is copied `n` times; its `size` and `norm` are read. `layers` holds the copies.
+    - `norm` is a `LayerNorm` in pre-norm only; None in post-norm.
 
     Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
     """
@@ -125,6 +108,10 @@ class Decoder(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype; the rest as for a `DecoderLayer`."""
+        """Return the decoder's states.
+
+        The result has the shape and dtype of `x`, `(B, T, d_model)`; the arguments are those of a
+        `DecoderLayer`.
+        """
         # 1. Through the layers in turn, then through the final norm where there is one.
         raise NotImplementedError

@@ -10,39 +10,37 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Decoder(layer, n)
-        N layers, one after the other, each looking at the same memory.
+        Apply N decoder layers in turn; each attends to the same memory.
         called with (x, memory, src_mask=None, tgt_mask=None)
-            From `(B, T, d_model)` to the same shape and dtype; the rest as for a `DecoderLayer`.
+            Return the decoder's states.
     DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
-        One layer of the decoder: look at one's own past, look at the source, then think.
+        Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
         called with (x, memory, src_mask=None, tgt_mask=None)
-            From `(B, T, d_model)` to the same shape and dtype.
+            Return the layer's output; `memory` is the encoder's.
     Embeddings(d_model, vocab)
-        A vector for each token of the vocabulary, times √d_model.
+        Look up a vector for each token, and multiply it by √d_model.
         called with (tokens)
-            Look the tokens up: ids of any shape, `(…, T)`, to vectors `(…, T, d_model)` in `lut`'s dtype.
+            Return the tokens' vectors.
     Encoder(layer, n)
-        N layers, one after the other.
+        Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
         called with (x, mask=None)
-            From `(B, S, d_model)` to the same shape and dtype.
+            Return the encoded source; every layer gets the same `mask`.
     EncoderLayer(size, self_attn, feed_forward, dropout, norm="post")
-        One layer of the encoder: look around, then think, with a shortcut and a norm for each.
+        Apply self-attention, then the feed-forward network, each in a `SublayerConnection`.
         called with (x, mask=None)
-            From `(B, S, d_model)` to the same shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`.
+            Return the layer's output, of the same shape.
     MultiHeadedAttention(h, d_model, dropout=0.1)
-        Attention in h subspaces at once, each with projections of its own.
+        Attend in h subspaces at once, each with its own projections; d_k = d_v = d_model / h.
         called with (query, key, value, mask=None)
-            Attend from `query` to `key` and `value`.
-            Returns: `(B, T_q, d_model)`, in the dtype that weights and inputs have, half precision and
-            float64 as well, to its rounding.
+            Attend from `query` to `key` and `value`; the mask applies to every head.
     PositionalEncoding(d_model, dropout, max_len=5000)
-        Add to each token a fingerprint of its position: sines and cosines of ever longer waves.
+        Add sines and cosines of the position, one wavelength for each pair of features.
         called with (x)
-            Add the first T positions to `(B, T, d_model)`, then drop.
+            Add the first T positions, then apply dropout.
     PositionwiseFeedForward(d_model, d_ff, dropout=0.1)
-        The same small two-layer network at every position: widen, cut off below 0, narrow again.
+        Apply the same two-layer feed-forward network at every position.
         called with (x)
-            From `(…, d_model)` to the same shape and dtype.
+            Transform each position on its own; positions do not see each other here.
 """
 
 from jaxtyping import Bool, Float, Int
@@ -61,14 +59,9 @@ from implementation import (
 
 
 class Generator(nn.Module):
-    """From the decoder's states to log-probabilities of the next token.
+    """Project the decoder's states to log-probabilities of the next token.
 
-    Args:
-        d_model: width of the states.
-        vocab: V, the number of target tokens.
-
-    Attributes:
-        proj: `nn.Linear(d_model, vocab)`.
+    `vocab` is V, the number of target tokens. `proj` is an `nn.Linear(d_model, vocab)`.
 
     Source: Vaswani et al. 2017, §3.4 and figure 1 (Linear, Softmax).
     """
@@ -79,27 +72,24 @@ class Generator(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """From `(…, d_model)` to log-probabilities `(…, vocab)`, whose exponentials sum to 1.
+        """Return log-probabilities, whose exponentials sum to 1.
 
-        They have the dtype of `x`, and are finite for scores of several hundred, too.
+        `(…, d_model)` becomes `(…, vocab)`, in the dtype of `x`. The log-probabilities are finite for scores
+        of several hundred, too.
         """
         # 1. Project, and take the logarithm of the softmax in one step.
         raise NotImplementedError
 
 
 class EncoderDecoder(nn.Module):
-    """The whole: read the source once, then predict each target token from those before it.
+    """Encode the source once, then predict each target token from the target tokens before it.
 
-    Args:
-        encoder: an `Encoder`.
-        decoder: a `Decoder`.
-        src_embed: from source tokens `(B, S)` to vectors `(B, S, d_model)`, positions added.
-        tgt_embed: the same for target tokens `(B, T)`.
-        generator: from states to log-probabilities. The caller applies it, so that decoding can ask
-            for the last position alone.
+    The caller applies the generator, so that decoding can compute it for the last position only.
 
-    Attributes:
-        encoder, decoder, src_embed, tgt_embed, generator: as given.
+    - `encoder` is an `Encoder`, and `decoder` a `Decoder`.
+    - `src_embed` maps source tokens `(B, S)` to vectors `(B, S, d_model)`, positions added; `tgt_embed`
+      does the same for target tokens `(B, T)`. `generator` maps states to log-probabilities.
+    - The attributes `encoder`, `decoder`, `src_embed`, `tgt_embed` and `generator` are the parts, as given.
 
     Source: Vaswani et al. 2017, §3.1 and figure 1.
     """
@@ -157,25 +147,19 @@ def make_model(
     norm: str = "post",
     tie: bool = False,
 ) -> EncoderDecoder:
-    """A Transformer, put together and initialised. The defaults are the paper's base model.
+    """Build and initialize a Transformer. The defaults are the paper's base model.
 
-    Args:
-        src_vocab: tokens in the source vocabulary.
-        tgt_vocab: tokens in the target vocabulary.
-        n: layers in each stack.
-        d_model: width of the tokens' vectors.
-        d_ff: width of the feed-forward networks' hidden layer.
-        h: heads; h divides d_model.
-        dropout: P_drop, everywhere.
-        norm: `"post"` as in the paper, or `"pre"`.
-        tie: one matrix for source embedding, target embedding and output projection, for a joint
-            vocabulary. It is one `nn.Parameter`, started as an embedding; the generator keeps its bias.
-
-    Returns:
-        An `EncoderDecoder` whose `src_embed` and `tgt_embed` are `nn.Sequential(Embeddings,
-        PositionalEncoding)`. Every weight matrix but the embedding tables starts Xavier uniform,
-        each drawn for itself; the tables stay as `Embeddings` starts them. No two of its
-        attentions, networks or layers share a parameter.
+    - `n` is the number of layers in each stack, and `h`, which divides `d_model`, the number of heads.
+      `d_ff` is the width of the feed-forward networks' hidden layer.
+    - `dropout` is P_drop, everywhere. `norm` is `"post"` as in the paper, or `"pre"`.
+    - `tie` shares one matrix between source embedding, target embedding and output projection, for a
+      joint vocabulary. It is one `nn.Parameter`, initialized as an embedding; the generator keeps its
+      bias.
+    - Return an `EncoderDecoder` whose `src_embed` and `tgt_embed` are each an
+      `nn.Sequential(Embeddings, PositionalEncoding)`.
+    - Every weight matrix but the embedding matrices is Xavier uniform, each drawn independently. The
+      embedding matrices stay as `Embeddings` initializes them.
+    - No two of the attentions, feed-forward networks or layers share a parameter.
 
     Raises:
         ValueError: h does not divide d_model, an unknown `norm`, or `tie` with two vocabularies.

@@ -10,8 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     subsequent_mask(size)
-        Which keys come no later than the query: no position may read what it is to predict.
-        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
+        Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 """
 
 from jaxtyping import Int
@@ -21,26 +20,24 @@ from implementation import subsequent_mask
 
 
 class Batch:
-    """Source and target sequences side by side, with what the model needs to train on them.
-
-    Args:
-        src: source tokens `(B, S)`, short sequences filled up with `pad`.
-        tgt: target tokens `(B, T)`, each from its start symbol to its end symbol; None to only read.
-        pad: the id of padding.
+    """Prepare source and target sequences for training: shifted targets and masks.
 
     Attributes:
-        src: as given.
         src_mask: `(B, 1, S)`, True at real tokens.
-        tgt: what the decoder is given, `(B, T − 1)`: all but the last token.
-        tgt_y: what it is to predict, `(B, T − 1)`: all but the first token.
+        tgt, tgt_y: the decoder's input and what it is to predict, both `(B, T − 1)`.
         tgt_mask: `(B, T − 1, T − 1)`, True at real keys that come no later than the query.
-        ntokens: the number of real tokens in `tgt_y`, a 0-d tensor (an int will do).
+        ntokens: the number of real tokens in `tgt_y`.
 
-        The last four are None where there is no target.
+    - `src` holds source tokens `(B, S)`, short sequences padded with `pad`. The attribute `src` is the
+      same tensor.
+    - `tgt` holds target tokens `(B, T)`, each from its start symbol to its end symbol; None where there
+      is only a source.
+    - The attribute `tgt` holds all but the last token, and `tgt_y` all but the first.
+    - `ntokens` is a 0-d tensor (an int will do).
+    - Without a target, `tgt`, `tgt_y`, `tgt_mask` and `ntokens` are None.
 
     Raises:
-        ValueError: a target without room for a start symbol and one token, or with other rows than
-            the source.
+        ValueError: a target of fewer than two tokens, or with other rows than the source.
 
     Source: Vaswani et al. 2017, §3.1 (outputs shifted right) and §5.1.
     """

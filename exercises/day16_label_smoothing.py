@@ -15,19 +15,16 @@ from torch import Tensor, nn
 
 
 class LabelSmoothing(nn.Module):
-    """The KL divergence from a softened target: 1 − ε on the right token, ε spread over the others.
+    """Compute the KL divergence from a smoothed target: 1 − ε on the right token, ε over the others.
 
         L = Σ over rows, Σ over classes  q · (log q − log p)
         q = 1 − ε at the target, ε / (size − 2) elsewhere, 0 at the padding
 
-    Args:
-        size: V, the number of classes.
-        padding_idx: the class of padding: never right, and never given a share.
-        smoothing: ε.
+    - `size` is V, the number of classes: at least 3, a target, the padding, and one more.
+    - `padding_idx` is the class of padding: never right, and never given a share. `smoothing` is ε.
 
     Raises:
-        ValueError: fewer than 3 classes (a target, the padding, and one more), an ε outside 0 to 1, or
-            a padding that is none of the classes.
+        ValueError: fewer than 3 classes, an ε outside 0 to 1, or a padding that is not a class.
 
     Source: Vaswani et al. 2017, §5.4 (ε_ls = 0.1); Szegedy et al. 2016, *Rethinking the Inception
     Architecture*, §7. With q constant the divergence is the cross-entropy less a constant, and its
@@ -42,19 +39,17 @@ class LabelSmoothing(nn.Module):
     def forward(
         self, log_probs: Float[Tensor, "N size"], target: Int[Tensor, "N"]
     ) -> Float[Tensor, ""]:
-        """The summed divergence.
+        """Return the summed divergence, computed in float32 or wider.
 
-        Args:
-            log_probs: finite log-probabilities, `(N, size)`.
-            target: the right class of each row, `(N,)`. Rows whose target is padding count nothing.
-
-        Returns:
-            A 0-d tensor of the inputs' dtype, the sum over all rows, also where nothing counts. It is
-            computed in that dtype, for half precision in float32: a share of ε may be too small for a
-            half. The inputs are as they were.
+        - `log_probs` are finite log-probabilities, `(N, size)`. `target` is the right class of each row,
+          `(N,)`; a row whose target is padding counts nothing.
+        - Return a 0-d tensor of the inputs' dtype, the sum over all rows, also where nothing counts. It is
+          computed in that dtype, for half precision in float32, because half precision cannot represent
+          a small share of ε.
+        - The inputs are not changed.
 
         Raises:
-            ValueError: other shapes, or a target outside 0 to size − 1 (asked on the CPU only).
+            ValueError: other shapes, or a target outside 0 to size − 1 (checked on the CPU only).
         """
         # 1. Every class its share of ε, the right one the rest. In float32 at least: shares of a
         #    large vocabulary are too small for halves.

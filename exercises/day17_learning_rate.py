@@ -10,25 +10,22 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 
 
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
-    """The learning rate of an optimiser step: up in a straight line, then down like 1/√step.
+    """Compute the learning rate of an optimizer step: linear warm-up, then decay like 1/√step.
 
-        lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5)
+        lrate ∝ step        up to the warm-up's end
+        lrate ∝ 1/√step     from there on
 
-    Args:
-        step: optimiser steps, counted from 1; 0 is taken as 1. torch's `LambdaLR` counts from 0, so
-            it is given `rate(step + 1, …)`.
-        model_size: d_model.
-        factor: 1 in the paper.
-        warmup: the step at which the rate is highest; 4000 in the paper.
-
-    Returns:
-        The rate, highest at `step = warmup`, where it is factor / √(model_size · warmup).
+    - `step` counts optimizer steps from 1; 0 is taken as 1. PyTorch's `LambdaLR` counts from 0, so it is
+      given `rate(step + 1, …)`.
+    - `model_size` is d_model. `factor` is 1 in the paper.
+    - `warmup` is the step at which the learning rate is highest, 4000 in the paper. There it is
+      factor / √(model_size · warmup).
 
     Raises:
-        ValueError: a warm-up of less than one step, a negative step, or a model without a size.
+        ValueError: a warm-up of less than one step, a negative step, or a `model_size` below 1.
 
     Source: Vaswani et al. 2017, §5.3, eq. 3.
     """
     # 1. Schedulers ask for the rate before the first step too.
-    # 2. The smaller of the two curves, which meet at the warm-up.
+    # 2. Compute the two curves, which meet at the end of the warm-up, and combine them.
     raise NotImplementedError

@@ -10,9 +10,9 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Batch(src, tgt=None, pad=0)
-        Source and target sequences side by side, with what the model needs to train on them.
+        Prepare source and target sequences for training: shifted targets and masks.
     EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
-        The whole: read the source once, then predict each target token from those before it.
+        Encode the source once, then predict each target token from the target tokens before it.
         .encode(src, src_mask)
             From source tokens `(B, S)` to the memory `(B, S, d_model)`.
         .decode(memory, src_mask, tgt, tgt_mask)
@@ -38,23 +38,25 @@ def run_epoch(
     scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     accumulate: int = 1,
 ) -> float:
-    """Go through the batches once: train where there is an optimiser, else only measure.
+    """Go through the batches once: train if there is an optimizer, otherwise only measure the loss.
 
-    Args:
-        batches: `Batch`es with targets, perhaps from a generator that can be read only once.
-        model: an `EncoderDecoder`. It is put into training mode where there is an optimiser, else
-            into evaluation mode, in which no gradient is computed.
-        loss: from log-probabilities `(B·T, V)` and targets `(B·T,)` to their summed loss.
-        optimizer: steps once after every `accumulate` batches, and once after those left at the end.
-            Gradients from before the call have no part in it.
-        scheduler: steps once after each step of the optimiser.
-        accumulate: batches whose gradients are added up for one step. A step's gradient is the
-            group's summed loss over the group's real tokens, so that k batches accumulated give the
-            step that one batch of all their sequences would; without a real token it is 0.
+    A step's gradient is the summed loss of `accumulate` batches over their real tokens.
 
     Returns:
-        The total loss over the total number of real target tokens, a float. Losses that come in half
-        precision are added up in a wider dtype, for their sum may be too large for a half.
+        The total loss over the total number of real target tokens.
+
+    - `batches` are `Batch`es with targets, perhaps from a generator that can be read only once.
+    - `model` is put into training mode if there is an optimizer, otherwise into evaluation mode, in
+      which no gradient is computed.
+    - `loss` maps log-probabilities `(B·T, V)` and targets `(B·T,)` to their summed loss.
+    - `optimizer` steps once after every `accumulate` batches, and once after those left at the end.
+      Gradients from before the call have no part in it. `scheduler` steps once after each step of the
+      optimizer.
+    - `accumulate` is the number of batches whose gradients are added up for one step. k batches
+      accumulated give the step that one batch of all their sequences would. Without a real token the
+      gradient is 0.
+    - Return a float. Losses in half precision are added up in a wider dtype, because half precision may
+      not be able to represent their sum.
 
     Raises:
         ValueError: `accumulate` below 1, or batches without a single token to predict.

@@ -10,7 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
-        The whole: read the source once, then predict each target token from those before it.
+        Encode the source once, then predict each target token from the target tokens before it.
         .encode(src, src_mask)
             From source tokens `(B, S)` to the memory `(B, S, d_model)`.
         .decode(memory, src_mask, tgt, tgt_mask)
@@ -18,8 +18,7 @@ What is imported from them below:
         called with (src, tgt, src_mask, tgt_mask)
             The decoder's states `(B, T, d_model)` for both sequences.
     subsequent_mask(size)
-        Which keys come no later than the query: no position may read what it is to predict.
-        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
+        Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 """
 
 import torch
@@ -38,21 +37,16 @@ def greedy_decode(
     start: int,
     end: int | None = None,
 ) -> Int[Tensor, "B t"]:
-    """Say the likeliest token, again and again, each row until its `end`.
+    """Generate the most likely token, again and again, each row until its `end`.
 
-    Args:
-        model: an `EncoderDecoder`, which its caller has put in evaluation mode. Its decoder is asked
-            with a causal mask, as in training.
-        src: source tokens `(B, S)`.
-        src_mask: `(B, 1, S)`, True at real tokens.
-        max_len: the most tokens of a row, the start symbol included.
-        start: the symbol that every target began with in training.
-        end: the symbol that ends a row; None to go on to `max_len`.
-
-    Returns:
-        int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the length
-        of the longest row. With `end=None` it is exactly `(B, max_len)`. Nothing on the way is
-        computed for a gradient.
+    - `model` is an `EncoderDecoder` that its caller has put in evaluation mode. Its decoder is called
+      with a causal mask, as in training.
+    - `src_mask` is True at real tokens. `start` is the symbol that every target began with in training.
+    - `max_len` is the maximum length of a row, the start symbol included.
+    - `end` is the symbol that ends a row; None to continue to `max_len`.
+    - Return int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the
+      length of the longest row. With `end=None` the shape is exactly `(B, max_len)`.
+    - No intermediate value is recorded for a gradient.
 
     Raises:
         ValueError: `max_len` below 1.

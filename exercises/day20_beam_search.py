@@ -10,7 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
-        The whole: read the source once, then predict each target token from those before it.
+        Encode the source once, then predict each target token from the target tokens before it.
         .encode(src, src_mask)
             From source tokens `(B, S)` to the memory `(B, S, d_model)`.
         .decode(memory, src_mask, tgt, tgt_mask)
@@ -18,8 +18,7 @@ What is imported from them below:
         called with (src, tgt, src_mask, tgt_mask)
             The decoder's states `(B, T, d_model)` for both sequences.
     subsequent_mask(size)
-        Which keys come no later than the query: no position may read what it is to predict.
-        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
+        Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 """
 
 import math
@@ -42,28 +41,24 @@ def beam_search(
     beam: int = 4,
     alpha: float = 0.6,
 ) -> Int[Tensor, "B t"]:
-    """Follow the `beam` likeliest beginnings side by side, and return the best that comes of them.
+    """Extend the `beam` most likely hypotheses side by side, and return the best that ended.
 
-    A hypothesis of n tokens after the start symbol, its `end` included, is worth
+    A hypothesis of n tokens after the start symbol, its `end` included, has the score
 
         log P(tokens | source) / ((5 + n) / 6)^alpha
 
-    Args:
-        model: an `EncoderDecoder`, which its caller has put in evaluation mode.
-        src: source tokens `(B, S)`.
-        src_mask: `(B, 1, S)`, True at real tokens.
-        max_len: the most tokens of a row, the start symbol included. A hypothesis that is cut off
-            there competes on equal terms with those that ended.
-        start: the symbol that every target began with in training.
-        end: the symbol that ends a hypothesis.
-        beam: how many beginnings to follow in each row, also more than there are tokens. 1 is greedy
-            decoding; so many that nothing is ever cut is exhaustive search.
-        alpha: the length penalty: 0 for none.
-
-    Returns:
-        The best hypothesis of each row, as `greedy_decode` would give it: int64 `(B, t)`, t ≤ max_len
-        the length of the longest, `end` kept, 0 after it. Nothing on the way is computed for a
-        gradient, and log-probabilities of half precision are added up in float32.
+    - `model` is an `EncoderDecoder` that its caller has put in evaluation mode.
+    - `src_mask` is True at real tokens. `start` is the symbol that every target began with in training,
+      and `end` the symbol that ends a hypothesis.
+    - `max_len` is the maximum length of a row, the start symbol included. A hypothesis that is cut off
+      there competes on equal terms with those that ended.
+    - `beam` is the number of hypotheses in each row. It may be greater than the number of tokens. 1 is
+      greedy decoding; a beam so wide that nothing is ever cut is exhaustive search.
+    - `alpha` is the length penalty: 0 for none.
+    - Return the best hypothesis of each row in the format of `greedy_decode`: int64 `(B, t)`,
+      t ≤ max_len the length of the longest, `end` kept, 0 after it.
+    - No intermediate value is recorded for a gradient. Log-probabilities of half precision are added up
+      in float32.
 
     Raises:
         ValueError: `max_len` or `beam` below 1, or a negative `alpha`.

@@ -14,16 +14,13 @@ from collections.abc import Iterable, Sequence
 
 
 def train_bpe(text: str, vocab_size: int) -> "BPE":
-    """Learn a vocabulary of frequent byte sequences: merge the commonest pair, again and again.
+    """Learn a vocabulary by merging the most frequent pair of adjacent ids, again and again.
 
-    Args:
-        text: what to learn from, as one sequence: nothing splits it into words first.
-        vocab_size: the number of ids wanted, the 256 bytes included.
-
-    Returns:
-        A `BPE` of vocab_size − 256 merges, or fewer where no pair is left. Every adjacent pair counts
-        (`aaa` has two), also one that occurs once; of equally common ones the pair that occurs first
-        in the sequence is merged.
+    - `text` is one sequence: nothing splits it into words first.
+    - `vocab_size` is the number of ids wanted, the 256 bytes included.
+    - Return a `BPE` of vocab_size − 256 merges, or fewer where no pair is left.
+    - Every adjacent pair counts (`aaa` has two), also one that occurs once. Of equally frequent pairs,
+      the one that occurs first in the sequence is merged.
 
     Raises:
         ValueError: a `vocab_size` below 256.
@@ -39,14 +36,12 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
 
 
 class BPE:
-    """Byte-pair encoding: text to ids and back, without loss, whatever the text.
+    """Encode text as ids and decode ids to text, without loss, for any text.
 
-    Args:
-        merges: pairs of ids in the order of their rank. Ids 0 to 255 are the bytes; 256 + r stands
-            for the pair of rank r.
+    Ids 0 to 255 are the bytes; 256 + r stands for the pair `merges[r]`, of rank r.
 
-    Attributes:
-        merges: as given, as a list of pairs.
+    `merges` are pairs of ids in the order of their rank. The attribute `merges` holds them as a list of
+    pairs.
 
     Raises:
         ValueError: a merge of ids that do not exist yet.

@@ -22,27 +22,25 @@ from implementation import tokenize_13a
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """How alike translations are to those of humans, from 0 to 100, over a whole corpus.
+    """Compute corpus BLEU, from 0 to 100: how similar translations are to human references.
 
         BLEU = 100 · BP · exp(¼ Σ log pₙ),  n = 1 … 4;   BP = min(1, exp(1 − r / c))
 
     pₙ is the share of the hypotheses' n-grams that a reference has too, each counted at most as often
-    as the one reference has it that has it most often; c is the length of all hypotheses, r of the
-    references closest in length, the shorter of two that are equally close.
+    as in the one reference that has it most often; c is the length of all hypotheses, r that of the
+    references closest in length, the shorter of two that are equally close. `references[k][i]` is the
+    k-th reference of sentence i.
 
-    Args:
-        hypotheses: one translation a sentence.
-        references: streams of references: `references[k][i]` is the k-th for sentence i.
-
-    Returns:
-        The score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as
-        `tokenize_13a` makes them, upper and lower case apart. Orders n without a match are smoothed:
-        the first counts 1/2 of a match, the second 1/4, the third 1/8, as "exp" smoothing does. The
-        score is 0 where nothing matches at all, or no hypothesis has 4 tokens.
+    - `hypotheses` holds one translation per sentence, and `references` streams of references.
+    - Return the score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as
+      `tokenize_13a` makes them, upper and lower case distinguished.
+    - Orders n without a match are smoothed: the first counts 1/2 of a match, the second 1/4, the third
+      1/8, as "exp" smoothing does.
+    - The score is 0 where nothing matches at all, or no hypothesis has 4 tokens.
 
     Raises:
-        ValueError: no references, a stream that has not one for every hypothesis, or a string in
-            place of a stream.
+        ValueError: no references, a stream of another length than `hypotheses`, or a string in place
+            of a stream.
 
     Source: Papineni et al. 2002, *BLEU*, §2.3; Post 2018, *A Call for Clarity in Reporting BLEU
     Scores*; smoothing: Chen & Cherry 2014, technique 3.
@@ -58,16 +56,13 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
 def token_batches(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], max_tokens: int
 ) -> Iterator[list[tuple[Sequence[int], Sequence[int]]]]:
-    """Group sentence pairs so that every batch is about equally large, and holds little padding.
+    """Group sentence pairs by length, so that batches are about equally large and have little padding.
 
-    Args:
-        pairs: `(source ids, target ids)`.
-        max_tokens: the most that a batch may take up once it is padded:
-            len(batch) × (longest source + longest target).
-
-    Yields:
-        Lists of pairs, none empty. Every pair is in exactly one, uncut. A pair that is too long for
-        any batch has one of its own.
+    - `pairs` are `(source ids, target ids)`.
+    - `max_tokens` is the maximum size of a padded batch:
+      len(batch) × (longest source + longest target).
+    - Yield lists of pairs, none empty. Every pair is in exactly one, uncut. A pair that is too long for
+      any batch has a batch of its own.
 
     Raises:
         ValueError: `max_tokens` below 1.

@@ -10,17 +10,14 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     LayerNorm(features, eps=1e-5)
-        Give every vector mean 0 and variance 1, then a learnt scale and shift.
+        Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Norm the last axis.
-            Returns: The shape and dtype of `x`.
+            Normalize the last axis; σ² is the biased variance (divisor n).
     attention(query, key, value, mask=None, dropout=None)
-        Scaled dot-product attention: every query takes a weighted mean of the values.
-        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
-        dtype; the weights are those that the values were mixed by, after dropout.
+        Compute scaled dot-product attention: every query takes a weighted mean of the values.
+        Returns: The output and the weights, after dropout.
     clones(module, n)
-        n copies of a module with parameters of their own, none of them the original.
-        Returns: An `nn.ModuleList`, so that the model finds the parameters.
+        Return n deep copies of a module, as an `nn.ModuleList`.
     Block(size, self_attn, feed_forward, dropout)
         One layer of GPT-2: an encoder layer in pre-norm, whose attention needs nothing but the tokens.
         called with (x)

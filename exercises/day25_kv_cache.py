@@ -10,9 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     attention(query, key, value, mask=None, dropout=None)
-        Scaled dot-product attention: every query takes a weighted mean of the values.
-        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
-        dtype; the weights are those that the values were mixed by, after dropout.
+        Compute scaled dot-product attention: every query takes a weighted mean of the values.
+        Returns: The output and the weights, after dropout.
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
         Multi-head attention of a sequence to itself, in which no token sees a later one.
         called with (x)

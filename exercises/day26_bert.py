@@ -10,20 +10,17 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Encoder(layer, n)
-        N layers, one after the other.
+        Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
         called with (x, mask=None)
-            From `(B, S, d_model)` to the same shape and dtype.
+            Return the encoded source; every layer gets the same `mask`.
     LayerNorm(features, eps=1e-5)
-        Give every vector mean 0 and variance 1, then a learnt scale and shift.
+        Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Norm the last axis.
-            Returns: The shape and dtype of `x`.
+            Normalize the last axis; σ² is the biased variance (divisor n).
     MultiHeadedAttention(h, d_model, dropout=0.1)
-        Attention in h subspaces at once, each with projections of its own.
+        Attend in h subspaces at once, each with its own projections; d_k = d_v = d_model / h.
         called with (query, key, value, mask=None)
-            Attend from `query` to `key` and `value`.
-            Returns: `(B, T_q, d_model)`, in the dtype that weights and inputs have, half precision and
-            float64 as well, to its rounding.
+            Attend from `query` to `key` and `value`; the mask applies to every head.
     BERTConfig(vocab=30522, context=512, n_layers=12, n_heads=12, d_model=768, d_ff=3072, dropout=0.1,
             eps=1e-12, segments=2)
         The sizes of a BERT.

@@ -10,24 +10,23 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Decoder(layer, n)
-        N layers, one after the other, each looking at the same memory.
+        Apply N decoder layers in turn; each attends to the same memory.
         called with (x, memory, src_mask=None, tgt_mask=None)
-            From `(B, T, d_model)` to the same shape and dtype; the rest as for a `DecoderLayer`.
+            Return the decoder's states.
     DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
-        One layer of the decoder: look at one's own past, look at the source, then think.
+        Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
         called with (x, memory, src_mask=None, tgt_mask=None)
-            From `(B, T, d_model)` to the same shape and dtype.
+            Return the layer's output; `memory` is the encoder's.
     Encoder(layer, n)
-        N layers, one after the other.
+        Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
         called with (x, mask=None)
-            From `(B, S, d_model)` to the same shape and dtype.
+            Return the encoded source; every layer gets the same `mask`.
     EncoderLayer(size, self_attn, feed_forward, dropout, norm="post")
-        One layer of the encoder: look around, then think, with a shortcut and a norm for each.
+        Apply self-attention, then the feed-forward network, each in a `SublayerConnection`.
         called with (x, mask=None)
-            From `(B, S, d_model)` to the same shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`.
+            Return the layer's output, of the same shape.
     subsequent_mask(size)
-        Which keys come no later than the query: no position may read what it is to predict.
-        Returns: `(1, size, size)`, True on the diagonal and below it: row i is query i.
+        Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
     BiasedAttention(config)
         Multi-head attention whose scores are not scaled; instead, something is added to them.
         called with (query, key, value, bias)

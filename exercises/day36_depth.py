@@ -10,10 +10,9 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     LayerNorm(features, eps=1e-5)
-        Give every vector mean 0 and variance 1, then a learnt scale and shift.
+        Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Norm the last axis.
-            Returns: The shape and dtype of `x`.
+            Normalize the last axis; σ² is the biased variance (divisor n).
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
         Multi-head attention of a sequence to itself, in which no token sees a later one.
         called with (x)

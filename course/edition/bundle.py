@@ -78,6 +78,8 @@ def _write_edition(
     for day in days:
         _copy(day.lesson, out)
         _copy(day.hints, out)
+        if day.contracts.exists():
+            _copy(day.contracts, out)
         _copy(day.checks, out)
         if day.number <= through:
             _copy(day.solution, out)

@@ -12,6 +12,7 @@ import tokenize
 from collections.abc import Iterator
 
 from course.curriculum import DAYS, RAISE, Day, module_of
+from course.references.contracts import Contract, read_contracts
 from course.references.text import (
     Definition,
     Reference,
@@ -41,7 +42,8 @@ def stub_text(day: Day) -> str:
         ''')
     parts = "\n".join(map(_folded, _earlier_parts(day)))
     head += f'{PARTS}\n{textwrap.indent(parts, "    ")}\n"""\n' if parts else '"""\n'
-    bodies = [_stub_of(definition_text(day, name)) for name in day.exercises]
+    contracts = read_contracts(day)
+    bodies = [_stub_of(definition_text(day, name), contracts) for name in day.exercises]
     imports = sorted_imports(import_lines(day, private=False))
     return "\n\n".join([f"{head}\n{imports}" if imports else head, *bodies])
 
@@ -132,9 +134,10 @@ def _arguments(function: ast.FunctionDef, source: Reference) -> str:
     return ast.unparse(arguments)
 
 
-def _stub_of(text: str) -> str:
-    """A definition without its code: signature, docstring, numbered steps and the raise stay."""
-    text = _without_private_methods(text)
+def _stub_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
+    """A definition without its code: signature, docstring with its contract, numbered steps and the raise
+    stay."""
+    text = _with_contracts(_without_private_methods(text), contracts or {})
     tree = ast.parse(text)
     lines = text.splitlines()
     comments = _comments(text)
@@ -152,6 +155,51 @@ def _stub_of(text: str) -> str:
         kept.append(indent + RAISE)
         position = function.end_lineno
     return "\n".join([*kept, *lines[position:]]) + "\n"
+
+
+def _with_contracts(text: str, contracts: dict[str, Contract]) -> str:
+    """A definition whose docstrings and steps are those of its contracts, too."""
+    lines = text.splitlines()
+    for name, node in reversed(list(_named(ast.parse(text)))):
+        contract = contracts.get(name)
+        if contract is None:
+            continue
+        first, last = node.lineno - 1, node.end_lineno
+        for number in range(first, last or first):
+            if step := re.match(r"( *# (\d+)\. )", lines[number]):
+                if (instead := contract.replaced.get(f"Step {step[2]}")) is None:
+                    continue
+                indent = re.sub(r"\d+\. $", "", step[1]) + " " * (len(step[2]) + 2)
+                end = number + 1
+                while lines[end].startswith(indent):
+                    end += 1
+                new = [
+                    step[1] + line if at == 0 else indent + line
+                    for at, line in enumerate(instead.splitlines())
+                ]
+                lines[number:end] = new + [""] * (end - number - len(new))
+        old = node.body[0]
+        has_docstring = ast.get_docstring(node) is not None
+        docstring = contract.joined(ast.get_docstring(node) or "").strip("\n")
+        if not has_docstring and not docstring:
+            continue
+        indent = " " * old.col_offset
+        closing = '"""' if "\n" not in docstring else f'\n{indent}"""'
+        body = textwrap.indent(docstring, indent).lstrip()
+        quote = 'r"""' if "\\" in docstring else '"""'
+        at = old.lineno - 1
+        until = (old.end_lineno or old.lineno) if has_docstring else at
+        lines[at:until] = f"{indent}{quote}{body}{closing}".splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def _named(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definition]]:
+    """The functions and classes of a definition in the order of the text, methods as `name.method`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield prefix + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from _named(node, f"{prefix}{node.name}.")
 
 
 def _without_private_methods(text: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 import nbformat
 
 from course.curriculum import ANSWER_TAG, DAYS, ROOT, Day
-from course.references.editions import stub_of
+from course.references.contracts import faults
+from course.references.editions import is_recorded, stub_of
 from course.references.text import definition_text, import_lines, sorted_imports
 from course.references.written import WRITTEN, digest, written
 
@@ -44,6 +45,8 @@ def sync(*, write: bool) -> list[Drift]:
     found: list[Drift] = []
     digests = written()
     for day in (day for day in DAYS if day.ready):
+        if not is_recorded(day):
+            found += [Drift(day.contracts, what, by_hand=True) for what in faults(day)]
         found += _sync_stub(day, digests, write)
         found += _sync_solution(day, write)
     if write:
