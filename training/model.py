@@ -21,6 +21,7 @@ from training.errors import Refused
 from training.parts import REFERENCES, Parts
 from training.settings import Settings
 from training.vocabulary import PAD, Languages
+from variants.gpt import GPTConfig
 from variants.rope_scaling import stretch
 from variants.shipping import quantize_model
 
@@ -142,7 +143,7 @@ def _of_variants(
 
 def _of_a_base(settings: Settings, parts: ModuleType, base: Base) -> Model:
     """GPT-2 or LLaMA of a published model's sizes, its head and angles."""
-    if base.kind == "gpt":
+    if isinstance(base.config, GPTConfig):
         return parts.GPT(replace(base.config, dropout=settings.dropout))
     model = parts.LLaMA(base.config)
     if base.tied:
