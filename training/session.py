@@ -162,7 +162,7 @@ def _loaded(
 ) -> Task:
     """The task, with vocabularies that are new, the run's, or those of a published model."""
     with _leading(place):
-        languages = run.languages() or (origin and origin.languages)
+        languages = run.languages() or (None if origin is None else origin.languages)
         task = tasks.load(settings, console, languages)
         if place.leads and run.languages() is None:
             run.keep_languages(task.languages)

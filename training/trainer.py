@@ -81,7 +81,7 @@ class Trainer:
     ):
         self.settings, self.task, self.run, self.place = settings, task, run, place
         self.parts = parts or REFERENCES[settings.model]
-        self.base = origin and origin.base
+        self.base = None if origin is None else origin.base
         seed_everything(settings.seed, "model")
         model = self.build()
         if origin is not None:
