@@ -40,7 +40,7 @@ class Origin:
         found = hashlib.sha256()
         for name, weight in sorted(self.weights.items()):
             found.update(name.encode())
-            found.update(weight.contiguous().numpy())
+            found.update(weight.contiguous().numpy().data)
         return found.hexdigest()
 
     def fitted(self, settings: Settings) -> Settings:
