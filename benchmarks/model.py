@@ -5,8 +5,8 @@ projection, loss, greedy decoding, Adam. They get the same batches and take turn
 round begins with another one. A ratio is the reference's time over the other's in the same round: below 1 the
 reference is faster.
 
-    ours                 `make_model`, post-norm, with `keep_weights` False: torch's fused attention
-    ours, weights kept   the same with `keep_weights` True: the explicit attention that is taught
+    ours                 `make_model`, post-norm, after `fuse`: torch's kernels for attention and norms
+    ours, weights kept   the same without: the explicit attention and norms that are taught
     nn.Transformer       with `batch_first`, and without its two final norms, which post-norm does not have.
                          It is asserted that with the reference's weights it has the reference's loss,
                          gradient and words. When decoding it may take its own fast path through the encoder
@@ -54,11 +54,11 @@ from implementation import (
     Batch,
     EncoderDecoder,
     LabelSmoothing,
-    MultiHeadedAttention,
     greedy_decode,
     make_model,
     subsequent_mask,
 )
+from variants.fused import fuse
 
 OURS = "ours"
 PACE = ["tokens/s", "ratio", "range"]
@@ -168,15 +168,7 @@ def hidden_keys(tgt_mask: Tensor) -> Tensor | None:
 def our_model(size: Size) -> EncoderDecoder:
     """The reference, with torch's fused attention."""
     model = make_model(size.vocab, size.vocab, size.n, size.d_model, size.d_ff, size.h)
-    return keep_weights(model, False)
-
-
-def keep_weights(model: EncoderDecoder, keep: bool) -> EncoderDecoder:
-    """Choose between explicit and fused attention."""
-    for module in model.modules():
-        if isinstance(module, MultiHeadedAttention):
-            module.keep_weights = keep
-    return model
+    return fuse(model)
 
 
 def torch_model(size: Size) -> EncoderDecoder:
@@ -220,7 +212,7 @@ def contenders(size: Size) -> dict[str, EncoderDecoder]:
     """Every model that can be made here, by name, the reference first."""
     models = {
         OURS: our_model(size),
-        "ours, weights kept": keep_weights(our_model(size), True),
+        "ours, weights kept": fuse(our_model(size), False),
         "nn.Transformer": torch_model(size),
     }
     try:
