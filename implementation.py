@@ -50,7 +50,8 @@ def attention(
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
     Returns:
-        The output and the weights, after dropout. A query that may attend to nothing gets exactly 0.
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout. A
+        query that may attend to nothing gets exactly 0.
 
     Raises:
         ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.
@@ -282,7 +283,7 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Normalize the last axis; σ² is the biased variance (divisor n).
+        """Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
 
         Raises:
             ValueError: vectors of a width other than `features`.
@@ -326,7 +327,7 @@ class SublayerConnection(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T size"]:
-        """Apply `sublayer` once, with the residual connection around it."""
+        """Apply `sublayer`, which keeps the shape `(B, T, size)`, inside the residual connection."""
         # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
         if self.pre:
             return x + self.dropout(sublayer(self.norm(x)))
