@@ -84,12 +84,10 @@ def attention(
 def _check_mask(mask: Tensor, shape: Sequence[int]) -> None:
     """Refuse a mask that would not hide what its maker meant: one that is wrong still trains, badly."""
     if mask.dtype != torch.bool:
-        raise ValueError(f"mask must be boolean (True = may be attended to), not {mask.dtype}")
+        raise ValueError(f"mask must be boolean (True = may be attended to), got {mask.dtype}")
     sizes = list(zip(reversed(mask.shape), reversed(shape), strict=False))
     if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in sizes):
-        raise ValueError(
-            f"mask must broadcast to (…, T_q, T_k) = {tuple(shape)}, and has shape {tuple(mask.shape)}"
-        )
+        raise ValueError(f"mask must broadcast to {tuple(shape)}, got {tuple(mask.shape)}")
 
 
 # --- Day 9 · Multi-head attention (§3.2.2) --------------------------------------------------------
@@ -112,7 +110,7 @@ class MultiHeadedAttention(nn.Module):
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
         super().__init__()
         if h < 1 or d_model % h != 0:
-            raise ValueError(f"h must divide d_model, and {h} does not divide {d_model}")
+            raise ValueError(f"h must divide d_model, got h={h}, d_model={d_model}")
         # 1. Keep the number of heads. One projection each for all heads of query, key and value,
         #    one for the output, and the dropout of the weights.
         self.h = h
@@ -140,10 +138,7 @@ class MultiHeadedAttention(nn.Module):
         if mask is not None:
             _check_mask(mask, (query.size(0), query.size(1), key.size(1)))
             if mask.dim() != 3 or mask.size(-1) != key.size(1):
-                raise ValueError(
-                    f"mask must be (1|B, 1|T_q, T_k) with T_k = {key.size(1)}, and has shape "
-                    f"{tuple(mask.shape)}"
-                )
+                raise ValueError(f"mask must be (1|B, 1|T_q, T_k), got {tuple(mask.shape)}")
             mask = mask.unsqueeze(1)  # (1|B, 1, 1|T_q, T_k)
         # 2. Project, and split the last axis into heads: (B, T, d_model) → (B, h, T, d_k).
         q = self.w_q(query).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_q, d_k)
@@ -637,13 +632,9 @@ class Batch:
         self.tgt = self.tgt_y = self.tgt_mask = self.ntokens = None
         if tgt is not None:
             if tgt.size(1) < 2:
-                raise ValueError(
-                    f"tgt needs a start symbol and a token at least, and has shape {tuple(tgt.shape)}"
-                )
+                raise ValueError(f"tgt must have at least 2 tokens, got shape {tuple(tgt.shape)}")
             if tgt.size(0) != src.size(0):
-                raise ValueError(
-                    f"src and tgt must have as many rows, not {src.size(0)} and {tgt.size(0)}"
-                )
+                raise ValueError(f"src and tgt must match in rows, got {len(src)} and {len(tgt)}")
             # 2. The target twice, shifted against itself by one.
             self.tgt = tgt[:, :-1]  # (B, T − 1)
             self.tgt_y = tgt[:, 1:]  # (B, T − 1)
@@ -697,9 +688,7 @@ class LabelSmoothing(nn.Module):
                 f"log_probs must be (N, size) with size = {self.size}, not {tuple(log_probs.shape)}"
             )
         if target.shape != log_probs.shape[:1]:
-            raise ValueError(
-                f"target must be (N,) with N = {len(log_probs)}, not {tuple(target.shape)}"
-            )
+            raise ValueError(f"target must be ({len(log_probs)},), got {tuple(target.shape)}")
         _check_tokens("target", target, self.size)
         # 1. Every class its share of ε, the right one the rest. In float32 at least: shares of a
         #    large vocabulary are too small for halves.
@@ -760,7 +749,7 @@ def run_epoch(
     Source: Vaswani et al. 2017, §5.
     """
     if accumulate < 1:
-        raise ValueError(f"accumulate must be at least 1, not {accumulate}")
+        raise ValueError(f"accumulate must be at least 1, got {accumulate}")
     training = optimizer is not None
     model.train(training)
     total_loss, total_tokens = 0.0, 0
@@ -814,7 +803,7 @@ def greedy_decode(
     Source: Vaswani et al. 2017, §3 (auto-regressive).
     """
     if max_len < 1:
-        raise ValueError(f"max_len counts the start symbol, so it is at least 1, not {max_len}")
+        raise ValueError(f"max_len must be at least 1, got {max_len}")
     # 1. Read the source once. Every row begins with the start symbol, and none is finished.
     memory = model.encode(src, src_mask)  # (B, S, d_model)
     tokens = torch.full((src.size(0), 1), start, dtype=torch.long, device=src.device)
@@ -916,9 +905,7 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
     Units*, §3.2; on bytes: Radford et al. 2019 (GPT-2), §2.2.
     """
     if vocab_size < 256:
-        raise ValueError(
-            f"vocab_size counts the 256 bytes, so it is at least 256, not {vocab_size}"
-        )
+        raise ValueError(f"vocab_size must be at least 256, got {vocab_size}")
     # 1. Start from the UTF-8 bytes.
     ids = list(text.encode("utf-8"))
     merges: list[tuple[int, int]] = []

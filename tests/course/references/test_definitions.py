@@ -93,7 +93,7 @@ def test_a_stub_says_how_what_it_imports_is_called():
             clones(module, n)
                 Return n deep copies of a module, as an `nn.ModuleList`.
         """
-        ''')  # noqa: E501
+        ''')
     )
     head = stub_text(find_day("32"))
     assert (
