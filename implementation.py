@@ -216,7 +216,7 @@ def _check_tokens(name: str, tokens: Tensor, vocab: int) -> None:
     lowest, highest = (int(end) for end in tokens.aminmax())
     if lowest < 0 or highest >= vocab:
         wrong = lowest if lowest < 0 else highest
-        raise ValueError(f"{name} must lie in 0 to {vocab - 1}, and one is {wrong}")
+        raise ValueError(f"{name} must lie in 0 to {vocab - 1}, got {wrong}")
 
 
 class PositionalEncoding(nn.Module):
@@ -313,7 +313,7 @@ class SublayerConnection(nn.Module):
     def __init__(self, size: int, dropout: float, norm: str = "post"):
         super().__init__()
         if norm not in ("post", "pre"):
-            raise ValueError(f'norm must be "post" or "pre", not {norm!r}')
+            raise ValueError(f'norm must be "post" or "pre", got {norm!r}')
         # 1. The norm, the dropout, and where the norm goes.
         self.norm = LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
@@ -567,9 +567,7 @@ def make_model(
     Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); Glorot & Bengio 2010, eq. 16.
     """
     if tie and src_vocab != tgt_vocab:
-        raise ValueError(
-            f"tie needs one joint vocabulary: src_vocab is {src_vocab}, tgt_vocab is {tgt_vocab}"
-        )
+        raise ValueError(f"tie must have {src_vocab=} equal to {tgt_vocab=}")
 
     # 1. The parts of a layer, each made anew wherever it is needed.
     def self_attention() -> MultiHeadedAttention:
@@ -666,10 +664,10 @@ class LabelSmoothing(nn.Module):
         super().__init__()
         if size < 3 or not 0 <= smoothing <= 1:
             raise ValueError(
-                f"size must be at least 3 and smoothing in 0 to 1, not {size} and {smoothing}"
+                f"size must be at least 3, smoothing 0 to 1, got {size} and {smoothing}"
             )
         if not 0 <= padding_idx < size:
-            raise ValueError(f"padding_idx must lie in 0 to {size - 1}, not {padding_idx}")
+            raise ValueError(f"padding_idx must lie in 0 to {size - 1}, got {padding_idx}")
         # 1. Keep what the target distribution is made from.
         self.size = size
         self.padding_idx = padding_idx
@@ -684,9 +682,7 @@ class LabelSmoothing(nn.Module):
             ValueError: other shapes, or a target outside 0 to size − 1 (checked on the CPU only).
         """
         if log_probs.dim() != 2 or log_probs.size(1) != self.size:
-            raise ValueError(
-                f"log_probs must be (N, size) with size = {self.size}, not {tuple(log_probs.shape)}"
-            )
+            raise ValueError(f"log_probs must be (N, {self.size}), got {tuple(log_probs.shape)}")
         if target.shape != log_probs.shape[:1]:
             raise ValueError(f"target must be ({len(log_probs)},), got {tuple(target.shape)}")
         _check_tokens("target", target, self.size)
@@ -716,9 +712,9 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
     Source: Vaswani et al. 2017, §5.3, eq. 3.
     """
     if warmup < 1 or step < 0:
-        raise ValueError(f"warmup must be at least 1 and step at least 0, not {warmup} and {step}")
+        raise ValueError(f"warmup must be at least 1 and step at least 0, got {warmup} and {step}")
     if model_size < 1:
-        raise ValueError(f"model_size must be at least 1, not {model_size}")
+        raise ValueError(f"model_size must be at least 1, got {model_size}")
     # 1. Schedulers ask for the rate before the first step too.
     step = max(step, 1)
     # 2. The smaller of the two curves, which meet at the warm-up.
@@ -848,9 +844,9 @@ def beam_search(
     Translation System*, §7, eq. 14.
     """
     if max_len < 1 or beam < 1:
-        raise ValueError(f"max_len and beam must be at least 1, not {max_len} and {beam}")
+        raise ValueError(f"max_len and beam must be at least 1, got {max_len} and {beam}")
     if not alpha >= 0:
-        raise ValueError(f"alpha must be at least 0, not {alpha}")
+        raise ValueError(f"alpha must be at least 0, got {alpha}")
     rows, device = src.size(0), src.device
     # 1. Read the source once, and give each row of the batch `beam` places. All hypotheses of a row
     #    are still one and the same, so all but one start at −∞.
@@ -975,7 +971,7 @@ class BPE:
         ids = list(ids)
         for number in ids:
             if not 0 <= number < len(self.spelling):
-                raise ValueError(f"ids must lie in 0 to {len(self.spelling) - 1}, not {number}")
+                raise ValueError(f"ids must lie in 0 to {len(self.spelling) - 1}, got {number}")
         return b"".join(self.spelling[number] for number in ids).decode("utf-8", errors="replace")
 
 
@@ -1003,10 +999,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
         raise ValueError("hypotheses and each stream of references must hold strings, not be one")
     if not references or any(len(stream) != len(hypotheses) for stream in references):
         lengths = [len(stream) for stream in references]
-        raise ValueError(
-            f"references must be streams of {len(hypotheses)}, one each for every hypothesis, and "
-            f"there are {lengths}"
-        )
+        raise ValueError(f"references must be streams of {len(hypotheses)}, got {lengths}")
 
     def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
         return Counter(zip(*(tokens[first:] for first in range(n)), strict=False))
@@ -1063,11 +1056,10 @@ def token_batches(
     Raises:
         ValueError: `max_tokens` below 1.
 
-    Source: Vaswani et al. 2017, §5.1 (sentence pairs were batched together by approximate sequence
-    length).
+    Source: Vaswani et al. 2017, §5.1.
     """
     if max_tokens < 1:
-        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+        raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
     batch: list[tuple[Sequence[int], Sequence[int]]] = []
     longest_source = longest_target = 0
     # 1. Neighbours in length make good company.
