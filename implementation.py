@@ -50,7 +50,8 @@ def attention(
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
     Returns:
-        The output and the weights, after dropout. A query that may attend to nothing gets exactly 0.
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout. A
+        query that may attend to nothing gets exactly 0.
 
     Raises:
         ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.
@@ -83,12 +84,10 @@ def attention(
 def _check_mask(mask: Tensor, shape: Sequence[int]) -> None:
     """Refuse a mask that would not hide what its maker meant: one that is wrong still trains, badly."""
     if mask.dtype != torch.bool:
-        raise ValueError(f"mask must be boolean (True = may be attended to), not {mask.dtype}")
+        raise ValueError(f"mask must be boolean (True = may be attended to), got {mask.dtype}")
     sizes = list(zip(reversed(mask.shape), reversed(shape), strict=False))
     if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in sizes):
-        raise ValueError(
-            f"mask must broadcast to (…, T_q, T_k) = {tuple(shape)}, and has shape {tuple(mask.shape)}"
-        )
+        raise ValueError(f"mask must broadcast to {tuple(shape)}, got {tuple(mask.shape)}")
 
 
 # --- Day 9 · Multi-head attention (§3.2.2) --------------------------------------------------------
@@ -111,7 +110,7 @@ class MultiHeadedAttention(nn.Module):
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
         super().__init__()
         if h < 1 or d_model % h != 0:
-            raise ValueError(f"h must divide d_model, and {h} does not divide {d_model}")
+            raise ValueError(f"h must divide d_model, got h={h}, d_model={d_model}")
         # 1. Keep the number of heads. One projection each for all heads of query, key and value,
         #    one for the output, and the dropout of the weights.
         self.h = h
@@ -139,10 +138,7 @@ class MultiHeadedAttention(nn.Module):
         if mask is not None:
             _check_mask(mask, (query.size(0), query.size(1), key.size(1)))
             if mask.dim() != 3 or mask.size(-1) != key.size(1):
-                raise ValueError(
-                    f"mask must be (1|B, 1|T_q, T_k) with T_k = {key.size(1)}, and has shape "
-                    f"{tuple(mask.shape)}"
-                )
+                raise ValueError(f"mask must be (1|B, 1|T_q, T_k), got {tuple(mask.shape)}")
             mask = mask.unsqueeze(1)  # (1|B, 1, 1|T_q, T_k)
         # 2. Project, and split the last axis into heads: (B, T, d_model) → (B, h, T, d_k).
         q = self.w_q(query).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_q, d_k)
@@ -220,7 +216,7 @@ def _check_tokens(name: str, tokens: Tensor, vocab: int) -> None:
     lowest, highest = (int(end) for end in tokens.aminmax())
     if lowest < 0 or highest >= vocab:
         wrong = lowest if lowest < 0 else highest
-        raise ValueError(f"{name} must lie in 0 to {vocab - 1}, and one is {wrong}")
+        raise ValueError(f"{name} must lie in 0 to {vocab - 1}, got {wrong}")
 
 
 class PositionalEncoding(nn.Module):
@@ -282,7 +278,7 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Normalize the last axis; σ² is the biased variance (divisor n).
+        """Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
 
         Raises:
             ValueError: vectors of a width other than `features`.
@@ -317,7 +313,7 @@ class SublayerConnection(nn.Module):
     def __init__(self, size: int, dropout: float, norm: str = "post"):
         super().__init__()
         if norm not in ("post", "pre"):
-            raise ValueError(f'norm must be "post" or "pre", not {norm!r}')
+            raise ValueError(f'norm must be "post" or "pre", got {norm!r}')
         # 1. The norm, the dropout, and where the norm goes.
         self.norm = LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
@@ -326,7 +322,7 @@ class SublayerConnection(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T size"]:
-        """Apply `sublayer` once, with the residual connection around it."""
+        """Apply `sublayer`, which keeps the shape `(B, T, size)`, inside the residual connection."""
         # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
         if self.pre:
             return x + self.dropout(sublayer(self.norm(x)))
@@ -571,9 +567,7 @@ def make_model(
     Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); Glorot & Bengio 2010, eq. 16.
     """
     if tie and src_vocab != tgt_vocab:
-        raise ValueError(
-            f"tie needs one joint vocabulary: src_vocab is {src_vocab}, tgt_vocab is {tgt_vocab}"
-        )
+        raise ValueError(f"tie must have {src_vocab=} equal to {tgt_vocab=}")
 
     # 1. The parts of a layer, each made anew wherever it is needed.
     def self_attention() -> MultiHeadedAttention:
@@ -636,13 +630,9 @@ class Batch:
         self.tgt = self.tgt_y = self.tgt_mask = self.ntokens = None
         if tgt is not None:
             if tgt.size(1) < 2:
-                raise ValueError(
-                    f"tgt needs a start symbol and a token at least, and has shape {tuple(tgt.shape)}"
-                )
+                raise ValueError(f"tgt must have at least 2 tokens, got shape {tuple(tgt.shape)}")
             if tgt.size(0) != src.size(0):
-                raise ValueError(
-                    f"src and tgt must have as many rows, not {src.size(0)} and {tgt.size(0)}"
-                )
+                raise ValueError(f"src and tgt must match in rows, got {len(src)} and {len(tgt)}")
             # 2. The target twice, shifted against itself by one.
             self.tgt = tgt[:, :-1]  # (B, T − 1)
             self.tgt_y = tgt[:, 1:]  # (B, T − 1)
@@ -674,10 +664,10 @@ class LabelSmoothing(nn.Module):
         super().__init__()
         if size < 3 or not 0 <= smoothing <= 1:
             raise ValueError(
-                f"size must be at least 3 and smoothing in 0 to 1, not {size} and {smoothing}"
+                f"size must be at least 3, smoothing 0 to 1, got {size} and {smoothing}"
             )
         if not 0 <= padding_idx < size:
-            raise ValueError(f"padding_idx must lie in 0 to {size - 1}, not {padding_idx}")
+            raise ValueError(f"padding_idx must lie in 0 to {size - 1}, got {padding_idx}")
         # 1. Keep what the target distribution is made from.
         self.size = size
         self.padding_idx = padding_idx
@@ -692,13 +682,9 @@ class LabelSmoothing(nn.Module):
             ValueError: other shapes, or a target outside 0 to size − 1 (checked on the CPU only).
         """
         if log_probs.dim() != 2 or log_probs.size(1) != self.size:
-            raise ValueError(
-                f"log_probs must be (N, size) with size = {self.size}, not {tuple(log_probs.shape)}"
-            )
+            raise ValueError(f"log_probs must be (N, {self.size}), got {tuple(log_probs.shape)}")
         if target.shape != log_probs.shape[:1]:
-            raise ValueError(
-                f"target must be (N,) with N = {len(log_probs)}, not {tuple(target.shape)}"
-            )
+            raise ValueError(f"target must be ({len(log_probs)},), got {tuple(target.shape)}")
         _check_tokens("target", target, self.size)
         # 1. Every class its share of ε, the right one the rest. In float32 at least: shares of a
         #    large vocabulary are too small for halves.
@@ -726,9 +712,9 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
     Source: Vaswani et al. 2017, §5.3, eq. 3.
     """
     if warmup < 1 or step < 0:
-        raise ValueError(f"warmup must be at least 1 and step at least 0, not {warmup} and {step}")
+        raise ValueError(f"warmup must be at least 1 and step at least 0, got {warmup} and {step}")
     if model_size < 1:
-        raise ValueError(f"model_size must be at least 1, not {model_size}")
+        raise ValueError(f"model_size must be at least 1, got {model_size}")
     # 1. Schedulers ask for the rate before the first step too.
     step = max(step, 1)
     # 2. The smaller of the two curves, which meet at the warm-up.
@@ -759,7 +745,7 @@ def run_epoch(
     Source: Vaswani et al. 2017, §5.
     """
     if accumulate < 1:
-        raise ValueError(f"accumulate must be at least 1, not {accumulate}")
+        raise ValueError(f"accumulate must be at least 1, got {accumulate}")
     training = optimizer is not None
     model.train(training)
     total_loss, total_tokens = 0.0, 0
@@ -813,7 +799,7 @@ def greedy_decode(
     Source: Vaswani et al. 2017, §3 (auto-regressive).
     """
     if max_len < 1:
-        raise ValueError(f"max_len counts the start symbol, so it is at least 1, not {max_len}")
+        raise ValueError(f"max_len must be at least 1, got {max_len}")
     # 1. Read the source once. Every row begins with the start symbol, and none is finished.
     memory = model.encode(src, src_mask)  # (B, S, d_model)
     tokens = torch.full((src.size(0), 1), start, dtype=torch.long, device=src.device)
@@ -858,9 +844,9 @@ def beam_search(
     Translation System*, §7, eq. 14.
     """
     if max_len < 1 or beam < 1:
-        raise ValueError(f"max_len and beam must be at least 1, not {max_len} and {beam}")
+        raise ValueError(f"max_len and beam must be at least 1, got {max_len} and {beam}")
     if not alpha >= 0:
-        raise ValueError(f"alpha must be at least 0, not {alpha}")
+        raise ValueError(f"alpha must be at least 0, got {alpha}")
     rows, device = src.size(0), src.device
     # 1. Read the source once, and give each row of the batch `beam` places. All hypotheses of a row
     #    are still one and the same, so all but one start at −∞.
@@ -915,9 +901,7 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
     Units*, §3.2; on bytes: Radford et al. 2019 (GPT-2), §2.2.
     """
     if vocab_size < 256:
-        raise ValueError(
-            f"vocab_size counts the 256 bytes, so it is at least 256, not {vocab_size}"
-        )
+        raise ValueError(f"vocab_size must be at least 256, got {vocab_size}")
     # 1. Start from the UTF-8 bytes.
     ids = list(text.encode("utf-8"))
     merges: list[tuple[int, int]] = []
@@ -987,7 +971,7 @@ class BPE:
         ids = list(ids)
         for number in ids:
             if not 0 <= number < len(self.spelling):
-                raise ValueError(f"ids must lie in 0 to {len(self.spelling) - 1}, not {number}")
+                raise ValueError(f"ids must lie in 0 to {len(self.spelling) - 1}, got {number}")
         return b"".join(self.spelling[number] for number in ids).decode("utf-8", errors="replace")
 
 
@@ -1015,10 +999,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
         raise ValueError("hypotheses and each stream of references must hold strings, not be one")
     if not references or any(len(stream) != len(hypotheses) for stream in references):
         lengths = [len(stream) for stream in references]
-        raise ValueError(
-            f"references must be streams of {len(hypotheses)}, one each for every hypothesis, and "
-            f"there are {lengths}"
-        )
+        raise ValueError(f"references must be streams of {len(hypotheses)}, got {lengths}")
 
     def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
         return Counter(zip(*(tokens[first:] for first in range(n)), strict=False))
@@ -1075,11 +1056,10 @@ def token_batches(
     Raises:
         ValueError: `max_tokens` below 1.
 
-    Source: Vaswani et al. 2017, §5.1 (sentence pairs were batched together by approximate sequence
-    length).
+    Source: Vaswani et al. 2017, §5.1.
     """
     if max_tokens < 1:
-        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+        raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
     batch: list[tuple[Sequence[int], Sequence[int]]] = []
     longest_source = longest_target = 0
     # 1. Neighbours in length make good company.

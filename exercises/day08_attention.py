@@ -28,7 +28,8 @@ def attention(
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
     Returns:
-        The output and the weights, after dropout. A query that may attend to nothing gets exactly 0.
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout. A
+        query that may attend to nothing gets exactly 0.
 
     - `query`, `key` and `value` have any leading batch dimensions; d_v may differ from d_k.
     - `mask` is True where a query may attend to a key; it broadcasts to `(…, T_q, T_k)`.

@@ -11,7 +11,7 @@ What is imported from them below:
 
     attention(query, key, value, mask=None, dropout=None)
         Compute scaled dot-product attention: every query takes a weighted mean of the values.
-        Returns: The output and the weights, after dropout.
+        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
 """
 
 import torch.nn.functional as F

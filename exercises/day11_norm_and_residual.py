@@ -33,7 +33,7 @@ class LayerNorm(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Normalize the last axis; σ² is the biased variance (divisor n).
+        """Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
 
         - μ and σ² are each vector's own.
         - The result has the shape and dtype of `x`.
@@ -75,7 +75,7 @@ class SublayerConnection(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T size"]:
-        """Apply `sublayer` once, with the residual connection around it.
+        """Apply `sublayer`, which keeps the shape `(B, T, size)`, inside the residual connection.
 
         - `sublayer` maps `(B, T, size)` to the same shape.
         - The result has the shape and dtype of `x`. Neither `x` nor the output of `sublayer` is changed in

@@ -12,11 +12,11 @@ What is imported from them below:
     LayerNorm(features, eps=1e-5)
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Normalize the last axis; σ² is the biased variance (divisor n).
+            Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
     SublayerConnection(size, dropout, norm="post")
         Add a residual connection and a LayerNorm around a sublayer.
         called with (x, sublayer)
-            Apply `sublayer` once, with the residual connection around it.
+            Apply `sublayer`, which keeps the shape `(B, T, size)`, inside the residual connection.
     clones(module, n)
         Return n deep copies of a module, as an `nn.ModuleList`.
 """

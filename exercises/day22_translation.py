@@ -67,8 +67,7 @@ def token_batches(
     Raises:
         ValueError: `max_tokens` below 1.
 
-    Source: Vaswani et al. 2017, §5.1 (sentence pairs were batched together by approximate sequence
-    length).
+    Source: Vaswani et al. 2017, §5.1.
     """
     # 1. Neighbours in length make good company.
     # 2. How large would the batch be with this pair? Where that is too much, begin another.

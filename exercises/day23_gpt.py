@@ -12,10 +12,10 @@ What is imported from them below:
     LayerNorm(features, eps=1e-5)
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Normalize the last axis; σ² is the biased variance (divisor n).
+            Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
     attention(query, key, value, mask=None, dropout=None)
         Compute scaled dot-product attention: every query takes a weighted mean of the values.
-        Returns: The output and the weights, after dropout.
+        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
     clones(module, n)
         Return n deep copies of a module, as an `nn.ModuleList`.
     Block(size, self_attn, feed_forward, dropout)

@@ -16,7 +16,7 @@ What is imported from them below:
     LayerNorm(features, eps=1e-5)
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Normalize the last axis; σ² is the biased variance (divisor n).
+            Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
     MultiHeadedAttention(h, d_model, dropout=0.1)
         Attend in h subspaces at once, each with its own projections; d_k = d_v = d_model / h.
         called with (query, key, value, mask=None)

@@ -11,6 +11,7 @@ from nbformat.v4 import new_markdown_cell
 
 from course.curriculum import Day
 from course.desk.hints import read_hints
+from course.references.contracts import read_contracts
 
 # What a drawing's code calls the texts that stand in it.
 TEXTS = ("title", "xlabel", "ylabel", "label")
@@ -19,12 +20,19 @@ TEXTS = ("title", "xlabel", "ylabel", "label")
 def lesson_page(day: Day) -> nbformat.NotebookNode:
     """The notebook that becomes the day's page."""
     page = nbformat.read(day.lesson, as_version=4)
-    page.cells += [*_hints(day), *_answer(day)]
+    page.cells += [*_contracts(day), *_hints(day), *_answer(day)]
     for number, cell in enumerate(page.cells):
         cell.id = f"{day.stem}-{number}"  # two notebooks in one
         if cell.cell_type == "code" and (alternative := alternative_text(cell)):
             cell.metadata["mystnb"] = {"image": {"alt": alternative}}
     return page
+
+
+def _contracts(day: Day) -> Iterator[nbformat.NotebookNode]:
+    texts = [f"**`{name}`**\n\n{one.text}" for name, one in read_contracts(day).items() if one.text]
+    if texts:
+        opening = "## What your answer has to do\n\nThe docstrings of the exercise say the same."
+        yield new_markdown_cell("\n\n".join([opening, *texts]))
 
 
 def _hints(day: Day) -> Iterator[nbformat.NotebookNode]:

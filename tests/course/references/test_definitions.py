@@ -83,20 +83,17 @@ def test_a_stub_says_how_what_it_imports_is_called():
         What is imported from them below:
 
             LayerNorm(features, eps=1e-5)
-                Give every vector mean 0 and variance 1, then a learnt scale and shift.
+                Normalize every vector to mean 0 and variance 1, then scale and shift it.
                 called with (x)
-                    Norm the last axis.
-                    Returns: The shape and dtype of `x`.
+                    Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
             SublayerConnection(size, dropout, norm="post")
-                A shortcut around a sublayer, and a norm.
+                Add a residual connection and a LayerNorm around a sublayer.
                 called with (x, sublayer)
-                    Ask `sublayer` once, which maps `(B, T, size)` to the same shape, with a shortcut around it.
-                    Returns: The shape and dtype of `x`; `x` itself, and what `sublayer` gave, stay as they are.
+                    Apply `sublayer`, which keeps the shape `(B, T, size)`, inside the residual connection.
             clones(module, n)
-                n copies of a module with parameters of their own, none of them the original.
-                Returns: An `nn.ModuleList`, so that the model finds the parameters.
+                Return n deep copies of a module, as an `nn.ModuleList`.
         """
-        ''')  # noqa: E501
+        ''')
     )
     head = stub_text(find_day("32"))
     assert (
