@@ -189,6 +189,33 @@ def gather(
     return torch.cat(pieces)[: math.prod(shape)].view(shape)
 
 
+def reduce_scatter(tensor: Shaped[Tensor, "*shape"], group: Group) -> Shaped[Tensor, " piece"]:
+    """Return this process's piece of the sum of all processes' tensors.
+
+        reduce_scatter(tensor, group) = shard(tensor₀ + tensor₁ + … + tensorₙ₋₁, group), up to rounding
+
+    Args:
+        tensor: this process's summand; the same shape and dtype in all processes.
+        group: as for `ring_all_reduce`.
+
+    Returns:
+        `(k,)`, k = ⌈N / n⌉, padded with zeros like the pieces of `shard`. A process sends to the next one
+        alone, (n − 1)·k elements: half of what an all-reduce sends.
+
+    Source: Rajbhandari et al. 2019, §7; the first half of the ring of Patarasuk & Yuan 2009.
+    """
+    size, rank = group.size, group.rank
+    flat = tensor.detach().flatten()  # (N,)
+    length = math.ceil(flat.numel() / size)
+    chunks = list(F.pad(flat, (0, length * size - flat.numel())).view(size, length))  # n × (k,)
+    # Begin one chunk earlier than `ring_all_reduce`, so that the sum of chunk r ends in process r.
+    for step in range(size - 1):
+        group.send(chunks[(rank - step - 1) % size], (rank + 1) % size)
+        arriving = (rank - step - 2) % size
+        chunks[arriving] = chunks[arriving] + group.receive((rank - 1) % size)  # (k,)
+    return chunks[rank].clone()
+
+
 # --- Groups: simulated in one process, or real ----------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from variants.parallelism import (
     DistributedGroup,
     average_gradients,
     gather,
+    reduce_scatter,
     ring_all_reduce,
     shard,
     simulate,
@@ -384,6 +385,17 @@ def test_gather_is_the_inverse(size, shape):
     for whole in simulate(size, work):
         assert whole.shape == shape and whole.dtype == torch.float32 and not whole.requires_grad
         assert torch.equal(whole, parameter)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5])
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (), (0,)])
+def test_reduce_scatter_leaves_each_process_its_piece_of_the_sum(size, shape):
+    def work(group):
+        mine = torch.arange(math.prod(shape), dtype=torch.float64).view(shape) + 10 * group.rank
+        return reduce_scatter(mine, group), shard(ring_all_reduce(mine, group), group)
+
+    for piece, expected in simulate(size, work):
+        torch.testing.assert_close(piece, expected)
 
 
 def test_a_piece_has_memory_of_its_own():
