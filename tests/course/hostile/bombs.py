@@ -165,7 +165,7 @@ KINDS = [
         "a-result-that-holds-itself",
         "Gives a list that is in itself, twice.",
         in_one_check(2, "ring = []; ring += [ring, ring]; return ring"),
-        {2: "error"},
+        {2: "failed"},
     ),
     Kind(
         "an-exception-too-long",
