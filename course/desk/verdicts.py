@@ -36,9 +36,7 @@ def verdict(
     day = result.day
     told_of = [check for check in result.checks if not check.repeats]
     again = _again(day, seed)
-    settled = [one for one in result.core if not one.repeats and one.status != RUNNING]
-    passed = sum(one.status == "passed" for one in settled)
-    asked = sum(one.status != "skipped" for one in settled)
+    passed, asked = _settled([check for check in result.core if not check.repeats])
     count = f"   {passed} of {asked} checks pass"
     head = Text.assemble(
         (f"Day {day.number} · {day.title}", "bold"), (count, _colour(result.status))
@@ -111,6 +109,12 @@ def _skipped(result: DayResult) -> list[RenderableType]:
     ]
 
 
+def _settled(checks: Sequence[CheckResult]) -> tuple[int, int]:
+    """How many of some checks pass, and how many there are but for those skipped or still to run."""
+    asked = [check for check in checks if check.status not in ("skipped", RUNNING)]
+    return sum(check.status == "passed" for check in asked), len(asked)
+
+
 def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[RenderableType]:
     """An exercise with its first failure: in full, with the command that draws its inputs, or only what it
     is, where another comes first.
@@ -119,8 +123,7 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
     """
     core = [check for check in checks if check.tier == CORE]
     wrong = [check for check in core if check.is_open]
-    passed = sum(check.status == "passed" for check in core)
-    asked = sum(check.status != "skipped" for check in core)
+    passed, asked = _settled(core)
     if wrong:
         status = wrong[0].status
     elif passed:
