@@ -504,5 +504,7 @@ def test_masks_of_another_shape_or_dtype_are_refused(mask):
 
 @pytest.mark.parametrize(("d_model", "n_heads"), [(10, 3), (10, 0), (4, 8)])
 def test_heads_that_do_not_divide_are_refused(d_model, n_heads):
-    with pytest.raises(ValueError, match=f"must divide d_model, got h={n_heads}, d_model={d_model}"):
+    with pytest.raises(
+        ValueError, match=f"must divide d_model, got h={n_heads}, d_model={d_model}"
+    ):
         BERT(BERTConfig(13, 8, 2, n_heads, d_model, 17))

@@ -24,8 +24,8 @@ MAKE = {
     "grouped llama": lambda: LLaMA(LLaMAConfig(**SIZES, n_kv_heads=2)),
 }
 CACHED = [name for name in MAKE if name != "gpt"]
-# Roundings that results may be apart: one for each of some dozens of sums, each up to its dtype's eps.
-ROUNDINGS = 64
+# Roundings that results may be apart, in their dtype's eps: sums are made in another order. Nine were seen.
+ROUNDINGS = 32
 
 
 def both(name, dtype=torch.float64):
@@ -160,8 +160,7 @@ def test_attention_of_the_encoder_decoder_keeps_no_weights():
     assert fuse(model, False).encoder.layers[0].self_attn.keep_weights is True
 
 
-@pytest.mark.parametrize("name", ["gpt", "grouped llama"])
-def test_dropout_is_only_for_training(name):
+def test_dropout_is_only_for_training():
     torch.manual_seed(0)
     config = GPTConfig(**SIZES, dropout=0.5)
     model = fuse(GPT(config))
