@@ -1,5 +1,5 @@
 """What training and inference hold in memory, by part: predicted by `variants.memory` and
-`training.peaks`, and measured.
+`training.models.peak_memory`, and measured.
 
 The paper's decoder, GPT-2 and LLaMA, at three sizes, float32, one thread. Each line of the tables is a
 process of its own, in which these are measured:
@@ -42,10 +42,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rounds import console, machine_with, show_machine, table, write
 
-from training.model import Objective, build, recompute_layers
-from training.peaks import inference_peak, sizes_of, training_peak
+from training.data.vocabulary import Languages, Symbols
+from training.models.architectures import Objective, build, recompute_layers
+from training.models.peak_memory import inference_peak, sizes_of, training_peak
 from training.settings import MODELS, Settings
-from training.vocabulary import Languages, Symbols
 from variants.kv_cache import CachedGPT, KVCache, new_cache
 from variants.memory import (
     Step,

@@ -42,9 +42,9 @@ import torch
 from memory import in_status, start_peak
 from rounds import console, in_turns, in_words, machine_with, ratios, show_machine, table, write
 
-from training.downloads import cache
-from training.pretrained import TOKENIZER, TOKENIZER_CONFIG, Pretrained
-from training.wheels import SMOLLM2
+from training.data.downloads import cache
+from training.data.wheels import SMOLLM2
+from training.models.pretrained import TOKENIZER, TOKENIZER_CONFIG, Pretrained
 from variants.hugging_face import llama_published
 
 OURS, THEIRS = "Pretrained.load", "transformers"
@@ -168,7 +168,7 @@ def loaded(program: str, path: Path) -> Figures:
 
 def ours() -> Any:
     """`course generate --pretrained` loads so."""
-    import training.gguf_file  # noqa: F401  which is imported when it is first used
+    import training.models.gguf_file  # noqa: F401  which is imported when it is first used
 
     return lambda path: Pretrained.load(path, "cpu").model
 

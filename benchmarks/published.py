@@ -28,7 +28,7 @@ import torch
 from rounds import console, in_turns, machine_with, ratios, show_machine, table, write
 from torch import Tensor, nn
 
-from training.pretrained import Pretrained
+from training.models.pretrained import Pretrained
 from variants.fused import fuse, last_alone
 from variants.gpt import GPT, GPTConfig
 from variants.hugging_face import llama_published

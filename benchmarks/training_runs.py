@@ -52,12 +52,12 @@ from rounds import (
 )
 
 from training import settings as settings_
-from training import tasks
-from training.devices import Place, pick
-from training.model import Model
-from training.run import Run
+from training.data import tasks
+from training.devices import ProcessContext, pick
+from training.loop.run_folder import Run
+from training.loop.trainer import Trainer, Window
+from training.models.architectures import Model
 from training.settings import CONFIGS, Settings
-from training.trainer import Trainer, Window
 
 OURS, PLAIN = "ours", "torch.nn"
 PACE = ["tokens/s", "range", "peak"]
@@ -130,7 +130,9 @@ def prepared(
     settings: Settings, task: tasks.Task, device: str, kind: type[Trainer] = Trainer
 ) -> Trainer:
     """A trainer with a folder that nothing is written to."""
-    return kind(settings, task, Run(Path(tempfile.gettempdir()) / "no run"), Place(pick(device)))
+    return kind(
+        settings, task, Run(Path(tempfile.gettempdir()) / "no run"), ProcessContext(pick(device))
+    )
 
 
 # --- Measuring ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from html import escape
 
-from training.inference import Attention
+from training.using.inference import Attention
 
 FAINTEST = 0.01  # weight that is drawn
 MOST_SAID = 3  # tokens looked at that a row names in words

@@ -21,7 +21,7 @@ with app.setup:
     from explorer.board import HeadBoard
     from explorer.drawing import cells, facts
     from explorer.trained import ENCODER, Head, Losses, Place, Trained
-    from training.inference import Attention
+    from training.using.inference import Attention
 
     SENTENCE = "The red car is old, but it is not clean."
     MOST = 24  # tokens of a sentence, and those of its translation that are drawn

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from implementation import Batch, MultiHeadedAttention
-from training.inference import Attention, Model
-from training.vocabulary import END, PAD, START
+from training.data.vocabulary import END, PAD, START
+from training.using.inference import Attention, Model
 
 FOLDER = Path(__file__).with_name("model")
 ENCODER, PAST, SOURCE = "encoder to itself", "decoder to its past", "decoder to the source"

@@ -54,13 +54,14 @@ def study(  # as its command is called
         if name is None:
             _list(jobs)
             return
-        from laboratory import results, running, study  # torch takes a second to import
-        from laboratory.report import write
+        from laboratory.report.document import write
+        from laboratory.running import runner  # torch takes a second to import
+        from laboratory.study import description, results  # torch takes a second to import
 
-        asked = study.read(name, full)
+        asked = description.read(name, full)
         if not report:
             where = device or ("auto" if full else "cpu")
-            found = running.run(asked, where, jobs, data_dir, display.console())
+            found = runner.run(asked, where, jobs, data_dir, display.console())
             results.write(found, asked.folder)
         written = write(asked, results.read(asked.folder))
         display.console().print(Text(f"The report is {written}"), soft_wrap=True)
@@ -68,15 +69,16 @@ def study(  # as its command is called
 
 def _list(jobs: int | None) -> None:
     """The studies: what each asks, and what it costs here."""
-    from laboratory import cost, results, running, study
+    from laboratory.running import cost, runner
+    from laboratory.study import description, results
 
-    processes = len(running.places_of("cpu", jobs))
+    processes = len(runner.places_of("cpu", jobs))
     step = cost.yardstick()
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("study", "question", "runs", "takes here"):
         table.add_column(column, overflow="fold")
-    for name in study.names():
-        one = study.read(name)
+    for name in description.names():
+        one = description.read(name)
         try:
             seconds = cost.seconds_here(results.read(one.folder), processes, step)
         except Refused:

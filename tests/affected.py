@@ -58,7 +58,7 @@ READ: dict[str, tuple[str, ...]] = {
     "course/workers/*": ("tests/course/workers",),
     "course/references/*": ("tests/course/references",),
     "course/checks/*": ("tests/course/checks",),
-    "training/rendering.py": ("training/templates.py",),
+    "training/generation/template_process.py": ("training/generation/chat_templates.py",),
     "course/cli.py": ("tests/course/desk/test_command.py",),
     "explorer/*": ("tests/explorer/test_pages.py", "tests/explorer/test_command.py"),
     "explorer/*.js": ("tests/explorer",),

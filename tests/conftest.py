@@ -31,7 +31,7 @@ LONGEST = (
     "tests/training/test_commands.py",
     "tests/training/test_processes.py",
     "tests/training/test_kill.py",
-    "tests/training/test_shipping.py",
+    "tests/training/test_export.py",
     "tests/variants/test_onnx_export.py",
 )
 

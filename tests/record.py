@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from course.judging.kept import cache_folder
-from laboratory.machine import kind_of
+from laboratory.running.machine import kind_of
 from training.checkpoints import write_whole
 
 

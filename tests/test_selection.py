@@ -100,8 +100,10 @@ def test_imports_are_followed_through_others_and_through_strings():
     def needs(name):
         return {compare.name_of(file) for file in needed_by(ROOT / name)}
 
-    assert "laboratory/frames.py" in needs("tests/laboratory/test_report.py")
-    assert "training/trainer.py" in needs("tests/training/test_processes.py")  # `-m`, in a string
+    assert "laboratory/report/axes.py" in needs("tests/laboratory/test_report.py")
+    assert "training/loop/trainer.py" in needs(
+        "tests/training/test_processes.py"
+    )  # `-m`, in a string
     assert "variants/rope.py" in needs("lessons/day32_llama.ipynb")  # through variants/llama.py
     assert "course/judging/judge.py" not in needs("lessons/day32_llama.ipynb")
 
@@ -127,8 +129,8 @@ def test_a_days_files_affect_that_day(path):
 @pytest.mark.parametrize(
     ("path", "test"),
     [
-        ("laboratory/statistics.py", "tests/laboratory/test_statistics.py"),
-        ("laboratory/statistics.py", "tests/laboratory/test_report.py"),
+        ("laboratory/report/statistics.py", "tests/laboratory/test_statistics.py"),
+        ("laboratory/report/statistics.py", "tests/laboratory/test_report.py"),
         ("explorer/page.css", "tests/explorer/test_pages.py"),
         ("explorer/softmax.py", "tests/explorer/test_pages.py"),
         ("course/judging/known_messages.txt", "tests/course/grading/test_feedback.py"),
@@ -172,7 +174,7 @@ def test_a_changed_exercise_affects_its_day_alone():
 
 
 def test_what_is_slow_is_left_and_named():
-    made = plan(["training/trainer.py"])
+    made = plan(["training/loop/trainer.py"])
     assert "tests/training/test_kill.py" in made.left
     assert "tests/training/test_trainer.py" in made.tests
     assert "tests/training/test_kill.py" in plan(["tests/training/test_kill.py"]).tests

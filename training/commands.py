@@ -134,9 +134,9 @@ def train(
     """
     program: Program = context.obj
     with program.refusals(quiet=follows()):
-        from training import asking, running  # torch takes a second to import
+        from training.runs import options, train  # torch takes a second to import
 
-        asked = asking.asked(
+        asked = options.asked(
             task,
             changes or [],
             {
@@ -156,7 +156,7 @@ def train(
             data_dir=data_dir,
             workshop=program.workshop,
         )
-        raise typer.Exit(running.run(program, asked, devices))
+        raise typer.Exit(train.run(program, asked, devices))
 
 
 def translate(
@@ -171,9 +171,9 @@ def translate(
     """Run a trained encoder-decoder on a text: translate, add or sort it."""
     program: Program = context.obj
     with program.refusals():
-        from training import using  # torch takes a second to import
+        from training.using import answering  # torch takes a second to import
 
-        using.translate(program, run, text, beam, device)
+        answering.translate(program, run, text, beam, device)
 
 
 def generate(
@@ -225,8 +225,8 @@ def generate(
     """Continue a text with a language model that you trained or a published one."""
     program: Program = context.obj
     with program.refusals():
-        from training import using  # torch takes a second to import
-        from training.generating import Drawing
+        from training.generation.generate import Drawing
+        from training.using import answering  # torch takes a second to import
 
         drawing = Drawing(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         if stop and not all(stop):
@@ -234,9 +234,9 @@ def generate(
         if answers and not pretrained:
             raise Refused("--answers is for --pretrained: a run was trained on its own parts")
         if run and not pretrained:
-            using.generate(program, run, prompt, tokens, drawing, device, stop or ())
+            answering.generate(program, run, prompt, tokens, drawing, device, stop or ())
         elif pretrained and not run:
-            using.generate_pretrained(
+            answering.generate_pretrained(
                 program, pretrained, prompt, tokens, drawing, device, data_dir, answers, stop or ()
             )
         else:
@@ -275,11 +275,11 @@ def chat(
     """Talk with a published model. Ctrl-C stops a reply, Ctrl-D ends."""
     program: Program = context.obj
     with program.refusals():
-        from training import using  # torch takes a second to import
-        from training.generating import Drawing
+        from training.generation.generate import Drawing
+        from training.using import answering  # torch takes a second to import
 
         drawing = Drawing(temperature, top_k, top_p, seed, min_p, repetition_penalty)
-        using.chat(program, pretrained, tokens, drawing, device, data_dir, answers, system)
+        answering.chat(program, pretrained, tokens, drawing, device, data_dir, answers, system)
 
 
 def evaluate(
@@ -301,9 +301,9 @@ def evaluate(
     """Measure a trained model on an entire held-out split."""
     program: Program = context.obj
     with program.refusals():
-        from training import using  # torch takes a second to import
+        from training.using import answering  # torch takes a second to import
 
-        using.evaluate(program, run, split, beam, as_json, device, data_dir)
+        answering.evaluate(program, run, split, beam, as_json, device, data_dir)
 
 
 def attention(
@@ -322,9 +322,9 @@ def attention(
     """Draw what every layer and head of a trained model attends to."""
     program: Program = context.obj
     with program.refusals():
-        from training import using  # torch takes a second to import
+        from training.using import answering  # torch takes a second to import
 
-        using.attention(program, run, text, out, device)
+        answering.attention(program, run, text, out, device)
 
 
 def compare(
@@ -346,9 +346,9 @@ def compare(
     """Compare runs: curves, settings that differ, losses at equal steps, tokens and time."""
     program: Program = context.obj
     with program.refusals():
-        from training import comparing  # Matplotlib takes a second to import
+        from training.using import compare  # Matplotlib takes a second to import
 
-        comparing.compare(program, runs, out, as_json)
+        compare.compare(program, runs, out, as_json)
 
 
 def quantize(
@@ -364,9 +364,9 @@ def quantize(
     """Quantize a trained model to int8, and measure what that changes."""
     program: Program = context.obj
     with program.refusals():
-        from training import shipping  # torch takes a second to import
+        from training.using import export  # torch takes a second to import
 
-        shipping.quantize(program, run, out, device, data_dir)
+        export.quantize(program, run, out, device, data_dir)
 
 
 def export(
@@ -386,11 +386,11 @@ def export(
     """Export a trained language model to ONNX, with a measurement, or to a folder for transformers."""
     program: Program = context.obj
     with program.refusals():
-        from training import shipping  # torch takes a second to import
+        from training.using import export  # torch takes a second to import
 
         if (onnx is None) == (hugging_face is None):
             raise Refused("course export takes exactly one of --onnx FILE and --hugging-face DIR")
         if onnx is not None:
-            shipping.export(program, run, onnx, data_dir)
+            export.export(program, run, onnx, data_dir)
         elif hugging_face is not None:
-            shipping.export_folder(program, run, hugging_face)
+            export.export_folder(program, run, hugging_face)

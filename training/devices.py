@@ -1,29 +1,19 @@
-"""Where a run computes: the CPU, a GPU, or one of many processes that `torchrun` has started."""
+"""Devices, and the processes that `torchrun` has started: which of them this is, and what it computes on."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import os
-import random
 import re
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
-from torch.nn.parallel import DistributedDataParallel
 
-from training.batches import seed_of
 from training.errors import Refused
-from training.model import Objective, layers
-from training.settings import Settings
 
 # The most that a GPU computes in a second in bfloat16, dense, by words of its name: from NVIDIA's data
 # sheets of each.
@@ -45,27 +35,27 @@ PEAK_FLOPS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessContext:
     """The device of this process, and which of how many processes it is."""
 
     device: torch.device
     rank: int = 0
-    world: int = 1
+    world_size: int = 1
 
     @property
-    def leads(self) -> bool:
-        """Whether this process writes and speaks for all."""
+    def is_main(self) -> bool:
+        """Whether this process writes files and prints for all."""
         return self.rank == 0
 
     def total(self, *numbers: float) -> list[float]:
         """Sums over all processes, on the CPU."""
         summed = torch.tensor(numbers, dtype=torch.float64)
-        if self.world > 1:
+        if self.world_size > 1:
             dist.all_reduce(summed)
         return [float(number) for number in summed]
 
-    def wait(self) -> None:
-        """Until all processes are here."""
+    def barrier(self) -> None:
+        """Wait until all processes are here."""
         self.total(0)
 
     @property
@@ -76,7 +66,7 @@ class Place:
         return peak_flops_of(torch.cuda.get_device_name(self.device))
 
     @property
-    def memory(self) -> float | None:
+    def peak_memory(self) -> float | None:
         """The most memory of a GPU that has been in use, in bytes."""
         if self.device.type != "cuda":
             return None
@@ -143,11 +133,11 @@ def restarts() -> int:
 
 
 @contextlib.contextmanager
-def taken(asked: str) -> Iterator[Place]:
-    """This process's place among all, for as long as it is needed."""
+def process_context(asked: str) -> Iterator[ProcessContext]:
+    """This process's context; the process group lives as long as it."""
     device = pick(asked)
     if not under_torchrun():
-        yield Place(device)
+        yield ProcessContext(device)
         return
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
@@ -159,111 +149,10 @@ def taken(asked: str) -> Iterator[Place]:
     store, rank, world = next(rendezvous("env://"))
     own = dist.PrefixStore(f"attempt {restarts()}", store)  # type: ignore[attr-defined]
     dist.init_process_group(backend, store=own, rank=rank, world_size=world)
-    place = Place(device, rank, world)
-    yield place
+    context = ProcessContext(device, rank, world)
+    yield context
     # Only after a good end: a process that fails must not wait for the others. What shared gradients has to
     # be gone by then; freed after the group it shared them in, it may wait for ever.
     gc.collect()
-    place.wait()
+    context.barrier()
     dist.destroy_process_group()
-
-
-def seed_everything(*names: object) -> None:
-    """Make all that is drawn from here on depend on nothing but these names.
-
-    Every step begins with it: a run that goes on from a checkpoint draws what it would have drawn, with
-    no generator's state to keep.
-    """
-    number = seed_of(*names)
-    random.seed(number)
-    np.random.seed(number % 2**32)  # a learner's own parts may draw from it
-    torch.manual_seed(number)
-
-
-def autocast_to(settings: Settings, device: torch.device) -> torch.dtype | None:
-    """The half precision that a run computes in; None is float32."""
-    wanted = settings.precision
-    if wanted == "auto":
-        if device.type != "cuda":
-            return None
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(False) else torch.float16
-    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
-
-
-class Wrapped:
-    """The objective on its device, its gradients shared among all processes by DDP or FSDP2."""
-
-    def __init__(self, objective: Objective, settings: Settings, place: Place):
-        self._objective = objective.to(place.device)
-        self._sharded = settings.shard and place.world > 1
-        if self._sharded:  # FSDP and its tensors take a second to import
-            from torch.distributed.device_mesh import init_device_mesh
-            from torch.distributed.fsdp import fully_shard
-
-            mesh = init_device_mesh(place.device.type, (place.world,))
-            for layer in layers(objective.model):
-                fully_shard(layer, mesh=mesh)
-            fully_shard(objective, mesh=mesh)
-        named = dict(objective.model.named_parameters())
-        self.parameters = {name: one for name, one in named.items() if one.requires_grad}
-        self.frozen = {name: one for name, one in named.items() if not one.requires_grad}
-        if settings.compile:
-            objective.compile(dynamic=settings.task == "translation" or None)
-        self._call: nn.Module = objective
-        if place.world > 1 and not self._sharded:
-            devices = [place.device.index] if place.device.type == "cuda" else None
-            with warnings.catch_warnings():  # of torch 2.13, about a name that 2.11 does not know
-                warnings.simplefilter("ignore", FutureWarning)
-                self._call = DistributedDataParallel(
-                    objective, device_ids=devices, broadcast_buffers=False
-                )
-
-    def __call__(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
-        summed, plain = self._call(source, target)
-        return summed, plain
-
-    def train(self, training: bool) -> None:
-        """As of a module."""
-        self._call.train(training)
-
-    def syncing(self, last: bool) -> AbstractContextManager[Any]:
-        """Gradients are shared after the last backward of a step alone."""
-        if self._sharded:
-            self._objective.set_requires_gradient_sync(last)  # type: ignore[operator]
-        elif isinstance(self._call, DistributedDataParallel) and not last:
-            return self._call.no_sync()
-        return contextlib.nullcontext()
-
-
-def whole(tensor: Tensor) -> Tensor:
-    """Return a tensor with the parts of all processes, on the CPU. Every process has to call it."""
-    return _gathered(tensor).detach().cpu()
-
-
-def fill(tensor: Tensor, values: Tensor) -> None:
-    """Copy values into a tensor, of which this process may hold a part."""
-    with torch.no_grad():
-        if _is_sharded(tensor):
-            from torch.distributed.tensor import distribute_tensor
-
-            values = distribute_tensor(
-                values.to(tensor.device),
-                tensor.device_mesh,  # type: ignore[attr-defined]
-                tensor.placements,  # type: ignore[attr-defined]
-            )
-        tensor.copy_(values)
-
-
-def length(gradients: Sequence[Tensor]) -> Tensor:
-    """Return the norm of a gradient over all its parts: a 0-d tensor on the device."""
-    return _gathered(nn.utils.get_total_norm(gradients))
-
-
-def _gathered(tensor: Tensor) -> Tensor:
-    full: Tensor = tensor.full_tensor() if _is_sharded(tensor) else tensor  # type: ignore[attr-defined]
-    return full
-
-
-def _is_sharded(tensor: Tensor) -> bool:
-    """Return whether it is a DTensor. The class is not asked for: importing it takes a second."""
-    return hasattr(tensor, "full_tensor")

@@ -21,7 +21,7 @@ from rich.text import Text
 from training.errors import Refused, Told
 
 if TYPE_CHECKING:
-    from training.parts import Workshop
+    from training.models.parts import Workshop
 
 REFUSED, INTERRUPTED = 2, 130  # exit statuses
 

@@ -6,7 +6,7 @@
 It holds for three language models: the paper's decoder alone, GPT-2 (`gpt.py`) and LLaMA (`llama.py`).
 Activations are what autograd keeps of *these* references, operation by operation. They spell out norms and
 attention, and so keep more than fused kernels do. Lessons 25, 31, 33 and 38 draw from it.
-`training.peaks` adds the parts up; `benchmarks/memory.py` measures them.
+`training.models.peak_memory` adds the parts up; `benchmarks/memory.py` measures them.
 
 From symbols to names
     B, T            batch, tokens: of a step

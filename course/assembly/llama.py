@@ -48,16 +48,17 @@ def assemble_llama(
     if wrong:
         console.print(graduation.warning(wrong))
     with program.refusals():
-        from training import asking, running, shipping, using  # torch takes a second to import
-        from training.exported import MISSING, installed
-        from training.generating import Drawing
+        from training.generation.generate import Drawing
+        from training.models.onnx_models import MISSING, installed
+        from training.runs import options, train  # torch takes a second to import
         from training.settings import CONFIGS
+        from training.using import answering, export  # torch takes a second to import
 
         def begin(what: str) -> None:
             console.print(Rule(Text(what, "bold"), align="left", style="quiet"))
 
         folder = Path("runs") / f"llama-{datetime.now():%Y%m%d-%H%M%S}"
-        asked = asking.asked(
+        asked = options.asked(
             "shakespeare",
             [],
             {"steps": steps, "answers": str(answers)},
@@ -70,17 +71,17 @@ def assemble_llama(
             workshop=program.workshop,
         )
         begin("Your LLaMA reads Shakespeare")
-        if status := running.run(program, asked, devices=1):
+        if status := train.run(program, asked, devices=1):
             raise typer.Exit(status)
         begin("Its weights, a byte each")
-        small = shipping.quantize(program, folder, None, "cpu", data_dir)
+        small = export.quantize(program, folder, None, "cpu", data_dir)
         begin("Without PyTorch: ONNX")
         if installed():
-            shipping.export(program, folder, folder / "llama.onnx", data_dir)
+            export.export(program, folder, folder / "llama.onnx", data_dir)
         else:
             console.print(Text(MISSING, "quiet"), soft_wrap=True)
         begin("It speaks")
-        using.generate(program, small, PROMPT, TOKENS, Drawing(TEMPERATURE), "cpu")
+        answering.generate(program, small, PROMPT, TOKENS, Drawing(TEMPERATURE), "cpu")
         chat = ["course", "chat", "--pretrained", "smollm2-135m", "--answers", str(answers)]
         told = f"The same parts compute a published model (93 MB, fetched once): {shlex.join(chat)}"
         console.print(Text(told, "quiet"), soft_wrap=True)

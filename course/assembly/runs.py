@@ -23,9 +23,9 @@ from course.references.text import home_of, made_of
 from training.errors import Refused
 
 if TYPE_CHECKING:
-    from training.parts import Parts
+    from training.generation.speaker import Speaker
+    from training.models.parts import Parts
     from training.settings import Settings
-    from training.speaking import Speaker
 
 PAPERS_OWN = (PAPER, "make_model")
 LANGUAGE_MODELS = {
@@ -85,7 +85,7 @@ def load(settings: Settings, folder: Path) -> Parts:
     Raises:
         Refused: the files are gone, one cannot be loaded, or none of them is used.
     """
-    from training.parts import Parts  # torch takes a second to import
+    from training.models.parts import Parts  # torch takes a second to import
 
     if not folder.is_dir():
         raise Refused(f"This run has parts of a learner's, and the folder {folder} is gone")
@@ -138,7 +138,7 @@ def put_in(definitions: list[tuple[str, str]], folder: Path, answers: str) -> Pu
     if broken:
         raise Refused("\n".join([*broken, _more(answers)]))
     if not own:
-        from training.parts import whose  # torch takes a second to import
+        from training.models.parts import whose  # torch takes a second to import
 
         told = "\n".join(["No part of this model is yours:", *whose(own, filled)])
         days = ", ".join(str(day.number) for day in used)

@@ -14,8 +14,8 @@ from course.workers.worker import NotStarted, Worker, WorkerStopped
 from training.errors import Refused, TooLong
 
 if TYPE_CHECKING:
-    from training.generating import Drawing
-    from training.templates import Message
+    from training.generation.chat_templates import Message
+    from training.generation.generate import Drawing
 
 LOADING = 300.0  # seconds of the CPU: a model of some billion weights
 READING = 120.0  # the same, for a prompt, or a token without a cache

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import training.gguf_file  # noqa: F401  ahead of the request: our folder is cut from the path then
+import training.models.gguf_file  # noqa: F401  ahead of the request: our folder is cut from the path then
 from course.assembly.runs import PUBLISHED, described, put_in
 from training.errors import Refused, TooLong
-from training.generating import Drawing
-from training.parts import whose
-from training.pretrained import Classes, Pretrained, kind_of
+from training.generation.generate import Drawing
+from training.models.parts import whose
+from training.models.pretrained import Classes, Pretrained, kind_of
 
 Send = Callable[..., None]
 

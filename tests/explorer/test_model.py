@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from explorer.trained import ENCODER, FOLDER, PAST, SOURCE, Head, Place, Trained
-from training.inference import Model
 from training.settings import CONFIGS, load
+from training.using.inference import Model
 
 MOST_BYTES = 2_000_000
 DIGEST = "b4cee3f6accd5ec9417136f3ee8b9831968a307159ad742430bf8650545175e2"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from course.cli import app
 from course.curriculum import ROOT
-from laboratory import study
+from laboratory.study import description
 
 
 def course(*words: str) -> subprocess.CompletedProcess[str]:
@@ -28,7 +28,7 @@ def refused(*words: str) -> Result:
 def test_the_list_says_what_each_asks_and_takes() -> None:
     done = course("study")
     assert done.returncode == 0, done.stderr
-    for name in study.names():
+    for name in description.names():
         assert name in done.stdout
     assert " min" in done.stdout
 
@@ -46,7 +46,7 @@ def test_a_report_needs_results() -> None:
 
 
 def test_a_report_is_written_again_as_it_was() -> None:
-    shipped = study.STUDIES / "positions" / "report.md"
+    shipped = description.STUDIES / "positions" / "report.md"
     before = shipped.read_bytes()
     done = course("study", "positions", "--report")
     assert done.returncode == 0, done.stderr

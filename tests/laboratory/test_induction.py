@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from implementation import attention, subsequent_mask
-from laboratory import headmaps, heads, induction
-from laboratory.cell import Experiment
-from laboratory.induction import (
+from laboratory.report import headmaps, heads
+from laboratory.running.cell import Experiment
+from laboratory.study import induction
+from laboratory.study.description import REPEATS, Cell
+from laboratory.study.induction import (
     attention_weights,
     attentions,
     figures,
@@ -23,14 +25,13 @@ from laboratory.induction import (
     said_again,
     without,
 )
-from laboratory.model import Composed, Recipe, build
-from laboratory.repeats import SYMBOLS, Repeated, Repeats, repeated
-from laboratory.results import Results, Seen
-from laboratory.study import REPEATS, Cell
-from training.batches import Rows, draws
-from training.devices import Place
+from laboratory.study.model import Composed, Recipe, build
+from laboratory.study.repeats import SYMBOLS, Repeated, Repeats, repeated
+from laboratory.study.results import Results, Seen
+from training.data.batches import Rows, draws
+from training.devices import ProcessContext
 from training.errors import Refused
-from training.run import Run
+from training.loop.run_folder import Run
 from training.settings import Settings
 
 CPU = torch.device("cpu")
@@ -115,7 +116,7 @@ def test_who_draws_otherwise_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> N
     task = Repeats(settings())
     assert task.fingerprint == Repeats(settings(seed=4)).fingerprint
     assert task.fingerprint != Repeats(settings(context=25)).fingerprint
-    monkeypatch.setattr("laboratory.repeats.SYMBOLS", 33)
+    monkeypatch.setattr("laboratory.study.repeats.SYMBOLS", 33)
     assert task.fingerprint != Repeats(settings()).fingerprint
 
 
@@ -285,7 +286,7 @@ def test_other_attention_is_refused(recipe: Recipe) -> None:
 def trained(folder: Path, watched: bool, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     chosen = settings()
     cell = Cell("v", (), 3, REPEATS, chosen, Recipe(positions="rope"), ())
-    experiment = Experiment(cell, Repeats(chosen), Run.begin(folder, chosen), Place(CPU))
+    experiment = Experiment(cell, Repeats(chosen), Run.begin(folder, chosen), ProcessContext(CPU))
     with monkeypatch.context() as patch:
         if not watched:
             patch.setattr(induction, "look", lambda *_: {})

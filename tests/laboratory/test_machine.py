@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from laboratory import machine
+from laboratory.running import machine
 
 CPU = torch.device("cpu")
 INTEL = """processor\t: 0

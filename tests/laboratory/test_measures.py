@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from laboratory import timed
-from laboratory.measures import LENGTHS, MEASURES, TIMED, predictions
-from laboratory.model import Recipe, build
-from laboratory.timed import Held
+from laboratory.study import timed
+from laboratory.study.measures import LENGTHS, MEASURES, TIMED, predictions
+from laboratory.study.model import Recipe, build
+from laboratory.study.timed import Held
 from tests.training.conftest import CPU, POETRY, QUIET, small
-from training import tasks
-from training.model import Objective
-from training.model import build as build_known
+from training.data import tasks
+from training.models.architectures import Objective
+from training.models.architectures import build as build_known
 from variants.kv_cache import KVCache, new_cache
 from variants.llama import LLaMAConfig
 from variants.mamba import Mamba, MambaState

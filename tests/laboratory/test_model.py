@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from laboratory.layers import Depths, Windowed
-from laboratory.model import Recipe, build, gated_width
+from laboratory.study.layers import Depths, Windowed
+from laboratory.study.model import Recipe, build, gated_width
 from tests.training.conftest import small
+from training.data.vocabulary import Languages, Symbols
 from training.errors import Refused
-from training.model import Objective, count, recompute_layers
-from training.model import build as build_known
+from training.models.architectures import Objective, count, recompute_layers
+from training.models.architectures import build as build_known
 from training.settings import Settings
-from training.vocabulary import Languages, Symbols
 from variants.activations import SwiGLU
 from variants.llama import LLaMA, LLaMAConfig
 from variants.mamba import Mamba

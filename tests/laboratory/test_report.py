@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from laboratory import drawing, report, study
-from laboratory.answers import headline
-from laboratory.comparing import Compared
-from laboratory.digits import number, places, signed, significant
-from laboratory.results import Results, Seen, read, write
-from laboratory.study import Study
+from laboratory.report import document, drawing
+from laboratory.report.answers import headline
+from laboratory.report.comparison import Compared
+from laboratory.report.digits import number, places, signed, significant
+from laboratory.study import description
+from laboratory.study.description import Study
+from laboratory.study.results import Results, Seen, read, write
 from training.errors import Refused
 
 NAN = math.nan
@@ -56,7 +57,7 @@ SHIFT = {"narrow": 0.0, "wide": -0.1, "deep": 0.0}
 
 
 def asked(**changes: Any) -> Study:
-    return study.of({**ASKED, **changes}, "width", Path("study.yaml"))
+    return description.of({**ASKED, **changes}, "width", Path("study.yaml"))
 
 
 def simple(**changes: Any) -> Study:
@@ -97,7 +98,7 @@ def diverge(name: str, seeds: int) -> Change:
 
 def test_a_difference_is_claimed_with_its_size_and_interval() -> None:
     one = simple()
-    told = report.report(one, results(one))
+    told = document.report(one, results(one))
     assert "better than `narrow`: `wide` by 0.100 (0.098 to 0.102)" in told
     assert "- `wide`: better by 0.100 (0.098 to 0.102)." in told
     assert "**−0.100 (−0.102 to −0.098)**" in told
@@ -105,14 +106,14 @@ def test_a_difference_is_claimed_with_its_size_and_interval() -> None:
 
 def test_higher_is_better_where_it_is_said_to_be() -> None:
     one = simple()
-    told = report.report(one, results(one))
+    told = document.report(one, results(one))
     paragraph = told[told.index("**Accuracy** (higher is better)") :]
     assert "- `wide`: better by 0.025 " in paragraph
 
 
 def test_no_difference_seen_is_said_with_its_interval() -> None:
     one = simple()
-    told = report.report(one, results(one))
+    told = document.report(one, results(one))
     assert "no difference seen: `deep`" in told
     assert "- `deep`: no difference seen: 0.00 (−0.05 to +0.05)." in told
     row = next(line for line in told.splitlines() if line.startswith("| `deep` | 2.00"))
@@ -125,7 +126,7 @@ def test_what_is_the_same_to_the_last_digit_is_more_than_no_difference_seen() ->
             figures["loss"] = 2 + SHARED[seed]
 
     one = simple()
-    told = report.report(one, results(one, change))
+    told = document.report(one, results(one, change))
     assert "`wide` by 0.100 (0.098 to 0.102); the same in every seed: `deep`." in told
     assert "- `deep`: the same in every seed." in told
     assert "no difference seen: `deep`" not in told
@@ -137,14 +138,14 @@ def test_an_interval_that_is_claimed_does_not_seem_to_hold_0() -> None:
             figures["loss"] = 2 + SHARED[seed] + 0.001 + 0.0003 * seed
 
     one = simple()
-    told = report.report(one, results(one, change))
+    told = document.report(one, results(one, change))
     assert "- `wide`: worse by 0.0013 (0.0006 to 0.0020)." in told
     assert "**+0.0013 (+0.0006 to +0.0020)**" in told
 
 
 def test_chance_is_counted() -> None:
     one = simple()
-    told = report.report(one, results(one))
+    told = document.report(one, results(one))
     # Two variants and two figures that seeds change; the bytes kept are no matter of chance.
     assert "Comparisons that depend on the seeds: 4. Claimed among them: 2." in told
     assert "at most 5% look different: 0.2." in told
@@ -156,7 +157,7 @@ def test_points_are_told_apart() -> None:
     for seen in mixed.cells:
         if seen.variant == "wide" and seen.point["warmup"] == 50:
             seen.figures["loss"] += 0.1  # then there is nothing between the two
-    told = report.report(one, mixed)
+    told = document.report(one, mixed)
     assert "`wide` (at 1 of 2 points)" in headline(Compared(one, mixed))
     assert "better at warmup 10 by 0.100" in told
     assert "no difference seen at warmup 50" in told
@@ -164,14 +165,14 @@ def test_points_are_told_apart() -> None:
 
 def test_what_no_seed_changes_is_told_as_a_multiple() -> None:
     one = simple()
-    told = report.report(one, results(one))
+    told = document.report(one, results(one))
     assert "in multiples of `narrow`: `wide` 2.0, `deep` 4.0." in told
     assert "| `deep` | 4,096 |" in told
 
 
 def test_timed_figures_stand_apart_and_claim_nothing() -> None:
     one = simple()
-    told = report.report(one, results(one))
+    told = document.report(one, results(one))
     before, _, after = told.partition("## Measured by the clock")
     assert "tokens a second" not in before
     assert "**These vary**" in after
@@ -180,7 +181,7 @@ def test_timed_figures_stand_apart_and_claim_nothing() -> None:
 
 def test_it_can_be_repeated() -> None:
     one = simple()
-    told = report.report(one, results(one))
+    told = document.report(one, results(one))
     assert told.startswith("# Does width help?\n")
     assert "Held equal: tokens. All read the same batches." in told
     for value in ("torch 2.13.0", "x86_64 AVX2", "threads 1", "commit 0123456789ab", "data fedcba"):
@@ -191,12 +192,12 @@ def test_it_can_be_repeated() -> None:
 
 def test_runs_are_counted_with_their_seeds() -> None:
     one = simple()
-    assert "9 runs: 3 variants (`narrow`, `wide`, `deep`), with 3 seeds." in report.report(
+    assert "9 runs: 3 variants (`narrow`, `wide`, `deep`), with 3 seeds." in document.report(
         one, results(one)
     )
     dear = simple(leave_out=[{"variant": "deep", "seed": 2}])
-    assert "8 runs: 3 variants" in report.report(dear, results(dear))
-    assert "with 2 to 3 seeds." in report.report(dear, results(dear))
+    assert "8 runs: 3 variants" in document.report(dear, results(dear))
+    assert "with 2 to 3 seeds." in document.report(dear, results(dear))
 
 
 # --- What went wrong ------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def test_runs_are_counted_with_their_seeds() -> None:
 @pytest.mark.parametrize("seeds", [1, 2, 3])
 def test_what_diverged_is_told_and_not_averaged_away(seeds: int) -> None:
     one = simple()
-    told = report.report(one, results(one, diverge("wide", seeds)))
+    told = document.report(one, results(one, diverge("wide", seeds)))
     assert f"- `wide`: diverged in {seeds} of 3 seeds." in told
     assert f"| `wide` | diverged in {seeds} of 3 |" in told
     assert "diverged in some runs: `wide`" in told
@@ -215,7 +216,7 @@ def test_what_diverged_is_told_and_not_averaged_away(seeds: int) -> None:
 
 def test_with_a_baseline_that_diverged_nothing_is_compared() -> None:
     one = simple()
-    told = report.report(one, results(one, diverge("narrow", 1)))
+    told = document.report(one, results(one, diverge("narrow", 1)))
     assert "- `narrow`: diverged in 1 of 3 seeds." in told
     assert "Claimed" not in told and "better by" not in told
 
@@ -226,25 +227,25 @@ def test_a_figure_that_a_variant_lacks_is_a_dash_with_its_reason() -> None:
             del figures["accuracy"]
 
     one = simple()
-    told = report.report(one, results(one, change))
+    told = document.report(one, results(one, change))
     assert "| `deep` | — |" in told
     assert "- `deep`: not compared: nobody counted." in told
     assert "— stands where there is no such figure. Accuracy: Nobody counted." in told
-    assert "Nobody counted" not in report.report(one, results(one))
+    assert "Nobody counted" not in document.report(one, results(one))
 
 
 def test_missing_runs_are_named() -> None:
     one = simple()
     whole = results(one)
-    told = report.report(one, dataclasses.replace(whole, cells=whole.cells[:-1]))
+    told = document.report(one, dataclasses.replace(whole, cells=whole.cells[:-1]))
     assert "**This is of a part of the study.** Of 9 runs 1 are missing: `deep,seed=2`." in told
-    assert "part of the study" not in report.report(one, whole)
+    assert "part of the study" not in document.report(one, whole)
 
 
 def test_nothing_is_claimed_of_two_seeds() -> None:
     one = simple()
     whole = results(one)
-    told = report.report(
+    told = document.report(
         one, dataclasses.replace(whole, cells=[seen for seen in whole.cells if seen.seed < 2])
     )
     assert "better by" not in told and "Claimed" not in told
@@ -254,7 +255,7 @@ def test_a_variant_that_was_not_run_is_said_to_be_missing() -> None:
     one = simple()
     whole = results(one)
     some = [seen for seen in whole.cells if seen.variant != "deep"]
-    told = report.report(one, dataclasses.replace(whole, cells=some))
+    told = document.report(one, dataclasses.replace(whole, cells=some))
     assert "| `deep` | not run |" in told
 
 
@@ -262,11 +263,11 @@ def test_results_of_something_else_are_refused() -> None:
     one = simple()
     whole = results(one)
     with pytest.raises(Refused, match="results of depth, not of width"):
-        report.report(one, dataclasses.replace(whole, study="depth"))
+        document.report(one, dataclasses.replace(whole, study="depth"))
     with pytest.raises(Refused, match="results of width --full, not of width"):
-        report.report(one, dataclasses.replace(whole, full=True))
+        document.report(one, dataclasses.replace(whole, full=True))
     with pytest.raises(Refused, match=r"wide.*does not ask for any more"):
-        report.report(simple(variants={"narrow": {}, "deep": {}}), whole)
+        document.report(simple(variants={"narrow": {}, "deep": {}}), whole)
 
 
 # --- Pictures -------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ def test_all_that_the_report_shows_is_drawn(tmp_path: Path) -> None:
     one = asked()
     files = drawn(one, results(one), tmp_path)
     assert sorted(files) == sorted(picture.file for picture in drawing.pictures(one))
-    told = report.report(one, results(one))
+    told = document.report(one, results(one))
     assert all(f"]({name})" in told for name in files)
 
 
@@ -334,23 +335,23 @@ def test_a_part_of_the_study_can_be_drawn(tmp_path: Path) -> None:
 @pytest.fixture
 def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of studies with one in it."""
-    monkeypatch.setattr(study, "STUDIES", tmp_path)
-    monkeypatch.setattr(report, "STUDIES", tmp_path)
+    monkeypatch.setattr(description, "STUDIES", tmp_path)
+    monkeypatch.setattr(document, "STUDIES", tmp_path)
     folder = tmp_path / "width"
     folder.mkdir()
     (folder / "study.yaml").write_text(yaml.safe_dump(ASKED))
-    write(results(study.read("width")), folder)
+    write(results(description.read("width")), folder)
     return tmp_path
 
 
 def test_report_pictures_and_the_page_of_all_are_written(studies: Path) -> None:
-    one = study.read("width")
-    path = report.write(one, read(one.folder))
-    assert path.read_text(encoding="utf-8") == report.report(one, results(one))
+    one = description.read("width")
+    path = document.write(one, read(one.folder))
+    assert path.read_text(encoding="utf-8") == document.report(one, results(one))
     page = (studies / "README.md").read_text(encoding="utf-8")
-    assert page == report.index()
+    assert page == document.index()
     assert "## Does width help?" in page
-    assert report.answer(one, results(one)) in page
+    assert document.answer(one, results(one)) in page
     assert "](width/loss_against_warmup.svg)](width/report.md)" in page
     assert (studies / "width" / "loss_against_warmup.svg").exists()
 
@@ -361,12 +362,12 @@ def test_results_that_no_longer_fit_are_told_on_the_page_and_do_not_stop_the_oth
     changed = {**ASKED, "question": "And with other seeds?", "seeds": [0, 1, 3]}
     (studies / "again").mkdir()
     (studies / "again" / "study.yaml").write_text(yaml.safe_dump(changed))
-    mixed = dataclasses.replace(results(study.read("width")), study="again")
+    mixed = dataclasses.replace(results(description.read("width")), study="again")
     write(mixed, studies / "again")
-    one = study.read("width")
-    report.write(one, read(one.folder))
+    one = description.read("width")
+    document.write(one, read(one.folder))
     page = (studies / "README.md").read_text(encoding="utf-8")
-    assert report.answer(one, results(one)) in page
+    assert document.answer(one, results(one)) in page
     assert (
         "## And with other seeds?\n\nThere is no answer just now. The results of again have" in page
     )
@@ -375,7 +376,7 @@ def test_results_that_no_longer_fit_are_told_on_the_page_and_do_not_stop_the_oth
 
 def test_a_study_without_results_is_not_on_the_page(studies: Path) -> None:
     (studies / "width" / "results.json").unlink()
-    assert "Does width help?" not in report.index()
+    assert "Does width help?" not in document.index()
 
 
 # --- Digits ---------------------------------------------------------------------------------------

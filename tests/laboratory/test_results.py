@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from laboratory.results import FILE, Results, Seen, read, write
+from laboratory.study.results import FILE, Results, Seen, read, write
 from training.errors import Refused
 
 MADE: dict[str, str | int | float] = {

@@ -20,12 +20,13 @@ from filelock import FileLock
 from rich.console import Console
 
 from course.curriculum import ROOT
-from laboratory import digests, running, study
-from laboratory.cell import perform
-from laboratory.results import Results
-from laboratory.study import Study
+from laboratory.running import digests, runner
+from laboratory.running.cell import perform
+from laboratory.study import description
+from laboratory.study.description import Study
+from laboratory.study.results import Results
 from training.errors import Refused
-from training.run import Run
+from training.loop.run_folder import Run
 
 SILENT = Console(quiet=True)
 STUDY = {
@@ -53,11 +54,11 @@ STUDY = {
 
 @pytest.fixture
 def small(tmp_path: Path) -> Study:
-    return study.of(STUDY, "width", tmp_path / "study.yaml")
+    return description.of(STUDY, "width", tmp_path / "study.yaml")
 
 
 def run(small: Study, tmp_path: Path, runs: str = "runs") -> Results:
-    return running.run(small, "cpu", 2, None, SILENT, tmp_path / runs)
+    return runner.run(small, "cpu", 2, None, SILENT, tmp_path / runs)
 
 
 def seen(results: Results) -> list[object]:
@@ -91,8 +92,8 @@ def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "if __name__ == '__main__':\n"
         "    path = Path(sys.argv[1])\n"
-        "    one = study.of(yaml.safe_load(path.read_text()), 'width', path)\n"
-        "    running.run(one, 'cpu', 1, None, Console(), path.parent / 'runs')\n"
+        "    one = description.of(yaml.safe_load(path.read_text()), 'width', path)\n"
+        "    runner.run(one, 'cpu', 1, None, Console(), path.parent / 'runs')\n"
     )
     program = tmp_path / "program.py"
     program.write_text(script)
@@ -139,7 +140,7 @@ def test_two_at_once_are_one_too_many(small: Study, tmp_path: Path) -> None:
 def test_a_cell_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     variants = {"narrow": {}, "odd": {"d_model": 6, "normalised_by": "group"}}
     settings = {**STUDY["settings"], "steps": 2}
-    broken = study.of(
+    broken = description.of(
         {**STUDY, "settings": settings, "variants": variants}, "width", tmp_path / "study.yaml"
     )
     with pytest.raises(Refused, match="3 of 6 cells failed; the others are kept") as refused:
@@ -174,7 +175,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
         shutil.copytree(ROOT / name, root / name)
     shutil.copy(ROOT / "implementation.py", root)
     monkeypatch.setattr(digests, "ROOT", root)
-    monkeypatch.setattr(digests, "CELL", root / "laboratory" / "cell.py")
+    monkeypatch.setattr(digests, "CELL", root / "laboratory" / "running" / "cell.py")
 
     def changed(file: str = "implementation.py", *edit: str) -> str:
         text = (root / file).read_text(encoding="utf-8")
@@ -188,10 +189,10 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 def test_words_may_change_without_a_new_run(code: Callable[..., str]) -> None:
     same = code()
     for edit in (
-        ("training/monitor.py", "could not be written", "were not written"),
-        ("training/downloads.py", "import hashlib", "import hashlib, math"),
+        ("training/loop/monitor.py", "could not be written", "were not written"),
+        ("training/data/downloads.py", "import hashlib", "import hashlib, math"),
         ("training/settings.py", "There is no setting", "No setting is called"),
-        ("training/tasks.py", "The text is too short", "This text is too short"),
+        ("training/data/tasks.py", "The text is too short", "This text is too short"),
         ("variants/llama.py", "does not divide", "is no divisor of"),
         ("variants/llama.py", "# 1. Keep the config", "# 1. Note the config"),
     ):
@@ -202,10 +203,10 @@ def test_words_may_change_without_a_new_run(code: Callable[..., str]) -> None:
     "edit",
     [
         ("implementation.py", "math.sqrt(query.size(-1))", "query.size(-1)"),
-        ("training/trainer.py", "share = world / max(tokens, 1)", "share = world / tokens"),
-        ("training/optimiser.py", "eps=1e-9", "eps=1e-8"),
-        ("training/tasks.py", "(len(tokens) - 1) // context", "len(tokens) // context"),
-        ("laboratory/measures.py", "return {", "return {} or {"),
+        ("training/loop/trainer.py", "share = world / max(tokens, 1)", "share = world / tokens"),
+        ("training/loop/optimizer.py", "eps=1e-9", "eps=1e-8"),
+        ("training/data/tasks.py", "(len(tokens) - 1) // context", "len(tokens) // context"),
+        ("laboratory/study/measures.py", "return {", "return {} or {"),
         ("variants/llama.py", "std=0.02", "std=0.01"),
     ],
     ids=lambda edit: edit[0],
@@ -238,7 +239,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("code.py", "studies/width/study.yaml", "studies/depth/study.yaml"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("old")
-    monkeypatch.setattr(running, "ROOT", root)
+    monkeypatch.setattr(runner, "ROOT", root)
     git(root, "init", "--quiet")
     git(root, "add", ".")
     save(root)
@@ -257,27 +258,27 @@ def save(root: Path) -> None:
 
 def test_a_changed_study_is_no_clean_commit(clone: Path) -> None:
     head = git(clone, "rev-parse", "--short=12", "HEAD").strip()
-    assert running.commit("width") == head
+    assert runner.commit("width") == head
     (clone / "studies" / "depth" / "study.yaml").write_text("new")
-    assert running.commit("width") == head
+    assert runner.commit("width") == head
     (clone / "studies" / "width" / "study.yaml").write_text("new")
-    assert running.commit("width") == f"{head}, changed since"
+    assert runner.commit("width") == f"{head}, changed since"
     save(clone)
     (clone / "code.py").write_text("new")
-    assert running.commit("width").endswith(", changed since")
+    assert runner.commit("width").endswith(", changed since")
 
 
 def test_the_commit_is_that_of_the_beginning(
     clone: Path, small: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A study may run for hours, in which others commit."""
-    before = running.commit("width")
+    before = runner.commit("width")
 
     def performed(*_: object) -> list[object]:
         save(clone)
         return []
 
-    monkeypatch.setattr(running, "_planned", lambda *_: ([], "data"))
-    monkeypatch.setattr(running, "_performed", performed)
+    monkeypatch.setattr(runner, "_planned", lambda *_: ([], "data"))
+    monkeypatch.setattr(runner, "_performed", performed)
     made = run(small, tmp_path).made
-    assert made["commit"] == before != running.commit("width")
+    assert made["commit"] == before != runner.commit("width")

@@ -11,10 +11,11 @@ import pytest
 from jaxtyping import Float
 from numpy import ndarray
 
-from laboratory import isoflop, laws, scaling, study
-from laboratory.isoflop import Cellwise, Spending, spend
-from laboratory.laws import Law
-from laboratory.results import Results, Seen
+from laboratory.report import isoflop, laws, scaling
+from laboratory.report.isoflop import Cellwise, Spending, spend
+from laboratory.report.laws import Law
+from laboratory.study import description
+from laboratory.study.results import Results, Seen
 from training.errors import Refused
 
 ONE = Law(1.2, (60.0,), (0.4,))
@@ -210,11 +211,11 @@ def test_single_seeds_have_no_noise_to_draw_from() -> None:
 
 
 @pytest.fixture(scope="module")
-def shipped() -> study.Study:
-    return study.read("scaling")
+def shipped() -> description.Study:
+    return description.read("scaling")
 
 
-def seen(asked: study.Study, losses: Losses) -> Results:
+def seen(asked: description.Study, losses: Losses) -> Results:
     draw = np.random.default_rng(0)
     cells = []
     for cell in asked.cells:
@@ -229,13 +230,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laws, "RESAMPLED", 20)
 
 
-def said(asked: study.Study, results: Results) -> list[str]:
+def said(asked: description.Study, results: Results) -> list[str]:
     """The answer, and what it stands on."""
     return [scaling.answer(asked, results), *scaling.paragraphs(asked, results)]
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_study_that_ships_can_say_what_it_asks(shipped: study.Study) -> None:
+def test_the_study_that_ships_can_say_what_it_asks(shipped: description.Study) -> None:
     told = said(shipped, seen(shipped, by_both))
     assert "α = 0.4" in told[0] and "outside that interval" in told[0]
     whole = "\n".join(told)
@@ -255,14 +256,14 @@ def test_published_exponents_are_inside_or_outside(low: float, high: float, expe
 
 
 @pytest.mark.usefixtures("quick")
-def test_no_minimum_inside_is_said(shipped: study.Study) -> None:
+def test_no_minimum_inside_is_said(shipped: description.Study) -> None:
     told = "\n".join(said(shipped, seen(shipped, lambda n, d: 1 + (1e4 / n) ** 0.3)))
     assert "not inside the sizes that were tried: the loss is least at the largest" in told
     assert "too few" in told
 
 
 @pytest.mark.usefixtures("quick")
-def test_what_diverged_is_left_out_and_counted(shipped: study.Study) -> None:
+def test_what_diverged_is_left_out_and_counted(shipped: description.Study) -> None:
     whole = seen(shipped, by_both)
     wild = whole.cells[0]
     wild = dataclasses.replace(wild, figures={"loss": math.nan, "parameters": 1.0})
@@ -272,14 +273,14 @@ def test_what_diverged_is_left_out_and_counted(shipped: study.Study) -> None:
     assert "nan" not in "\n".join(told)
 
 
-def test_a_part_of_the_study_is_no_law_yet(shipped: study.Study) -> None:
+def test_a_part_of_the_study_is_no_law_yet(shipped: description.Study) -> None:
     whole = seen(shipped, by_both)
     told = said(shipped, dataclasses.replace(whole, cells=whole.cells[:4]))
     assert told[0].startswith("No law of loss can be fitted yet.")
     assert "No budget of compute" in "\n".join(told)
 
 
-def test_sizes_are_counted_without_embeddings(shipped: study.Study) -> None:
+def test_sizes_are_counted_without_embeddings(shipped: description.Study) -> None:
     found = {cell.variant: isoflop.parameters(cell) for cell in shipped.cells}
     assert found["10k"] == 2 * 12 * 20**2  # Kaplan et al. 2020, eq. 2.1: 12 · layers · d_model²
     assert len(set(found.values())) == 8

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from laboratory.statistics import chance, compare, mean_interval, spread
+from laboratory.report.statistics import chance, compare, mean_interval, spread
 
 NAN = math.nan
 

@@ -14,9 +14,11 @@ import pytest
 import yaml
 
 from course.curriculum import ROOT
-from laboratory import cell, report, study, timed
-from laboratory.results import FILE, Results, Seen, read
-from laboratory.study import Study
+from laboratory.report import document
+from laboratory.running import cell
+from laboratory.study import description, timed
+from laboratory.study.description import Study
+from laboratory.study.results import FILE, Results, Seen, read
 from training.settings import OF_LANGUAGE
 
 SMALL = {
@@ -31,14 +33,14 @@ MADE: dict[str, str | int | float] = {
     **{"data": "a file", "yardstick": 0.01},
 }
 
-each_study = pytest.mark.parametrize("name", study.names())
+each_study = pytest.mark.parametrize("name", description.names())
 each_shipped = pytest.mark.parametrize(
     ("name", "full"),
     [
         (name, full)
-        for name in study.names()
+        for name in description.names()
         for full in (False, True)
-        if (study.STUDIES / name / ("full" if full else "") / FILE).exists()
+        if (description.STUDIES / name / ("full" if full else "") / FILE).exists()
     ],
 )
 
@@ -61,7 +63,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small(name: str, text: Path) -> Study:
     """The study with models of a few numbers, at the first of its points."""
-    found: dict[str, Any] = yaml.safe_load((study.STUDIES / name / "study.yaml").read_text())
+    found: dict[str, Any] = yaml.safe_load((description.STUDIES / name / "study.yaml").read_text())
     found["settings"] |= SMALL | {
         "accumulate": min(2, found["settings"].get("accumulate", 1)),
     }
@@ -76,7 +78,7 @@ def small(name: str, text: Path) -> Study:
         for key in SIZES:
             if key in (changes or {}):
                 changes[key] = SMALL[key]
-    return study.of(found, name, Path("study.yaml"))
+    return description.of(found, name, Path("study.yaml"))
 
 
 @each_study
@@ -89,7 +91,7 @@ def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path
     there = {key for cell_seen in seen for key in {**cell_seen.figures, **cell_seen.timed}}
     sized = {figure for figure in wanted if figure.rpartition("_")[2].isdigit()}
     assert wanted - sized - set(one.why) <= there
-    told = report.report(one, Results(name, False, MADE, seen))
+    told = document.report(one, Results(name, False, MADE, seen))
     assert one.question in told
     assert all(variant in told for variant in one.variants)
 
@@ -105,14 +107,14 @@ def test_a_cell_repeats_bit_for_bit(name: str, text: Path, tmp_path: Path) -> No
 def test_the_shipped_report_is_what_the_results_give(
     name: str, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = study.read(name, full)
+    one = description.read(name, full)
     results = read(one.folder)
     assert {(seen.variant, tuple(seen.point.items()), seen.seed) for seen in results.cells} == {
         (which.variant, which.point, which.seed) for which in one.cells
     }
     shipped = one.folder
     monkeypatch.setattr(Study, "folder", tmp_path)
-    told = report.write(one, results).read_text(encoding="utf-8")
+    told = document.write(one, results).read_text(encoding="utf-8")
     assert told == (shipped / "report.md").read_text(encoding="utf-8")
     drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
     assert drawn
@@ -150,5 +152,5 @@ def test_pictures_are_held_to_their_words_and_lines(line: str, alike: bool, tmp_
 
 
 def test_the_page_of_all_is_what_the_results_give() -> None:
-    page = (study.STUDIES / "README.md").read_text(encoding="utf-8")
-    assert page == report.index()
+    page = (description.STUDIES / "README.md").read_text(encoding="utf-8")
+    assert page == document.index()

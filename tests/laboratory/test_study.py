@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from laboratory import study
+from laboratory.study import description
 from training.errors import Refused
 
 SMALL = {
@@ -29,8 +29,8 @@ def changed(**changes: object) -> dict[str, object]:
     return {**copy.deepcopy(SMALL), **changes}
 
 
-def of(found: object, full: bool = False) -> study.Study:
-    return study.of(found, "width", PATH, full)
+def of(found: object, full: bool = False) -> description.Study:
+    return description.of(found, "width", PATH, full)
 
 
 def test_every_variant_at_every_point_with_every_seed() -> None:
@@ -46,7 +46,7 @@ def test_full_replaces_what_it_names() -> None:
     found = of(SMALL, full=True)
     assert found.seeds == (0, 1, 2, 3)
     assert {(cell.settings.d_model, cell.settings.steps) for cell in found.cells} == {(64, 3)}
-    assert found.folder == study.STUDIES / "width" / "full"
+    assert found.folder == description.STUDIES / "width" / "full"
 
 
 def test_what_is_left_out() -> None:
@@ -91,13 +91,13 @@ def test_what_is_wrong_is_named(found: object, told: str) -> None:
 
 def test_a_name_that_is_nearly_right() -> None:
     with pytest.raises(Refused, match="did you mean 'norms'"):
-        study.read("norm")
+        description.read("norm")
 
 
-@pytest.mark.parametrize("name", study.names())
+@pytest.mark.parametrize("name", description.names())
 @pytest.mark.parametrize("full", [False, True])
 def test_shipped_studies_can_be_read(name: str, full: bool) -> None:
-    found = study.read(name, full)
+    found = description.read(name, full)
     assert found.question.endswith("?")
     assert found.held.endswith(".")
     assert any(cell.variant == found.baseline for cell in found.cells)

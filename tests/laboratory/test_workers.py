@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from laboratory import workers
-from laboratory.study import Cell
-from laboratory.workers import Job, perform_all
+from laboratory.running import workers
+from laboratory.running.workers import Job, perform_all
+from laboratory.study.description import Cell
 
 
 def jobs(number: int) -> list[Job]:

@@ -11,13 +11,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from course.cli import app
-from training import tasks
-from training.devices import Place
-from training.run import Run
+from training.data import tasks
+from training.devices import ProcessContext
+from training.loop.run_folder import Run
+from training.loop.trainer import Trainer
 from training.settings import Settings
-from training.trainer import Trainer
 
-CPU = Place(torch.device("cpu"))
+CPU = ProcessContext(torch.device("cpu"))
 QUIET = Console(quiet=True)
 SMALL = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 32}
 POETRY = "\n".join(f"{n} green bottles hanging on the wall, said Zoë {n * n}." for n in range(200))

@@ -14,12 +14,13 @@ import torch
 from rich.console import Console
 
 from tests.training.conftest import small
-from training import devices, tasks
+from training import devices
 from training.checkpoints import write_weights
-from training.devices import Place
-from training.run import Run
+from training.data import tasks
+from training.devices import ProcessContext
+from training.loop.run_folder import Run
+from training.loop.trainer import Trainer, Window
 from training.settings import Settings, parse_changes
-from training.trainer import Trainer, Window
 
 torch.set_default_dtype(torch.float64)
 
@@ -28,16 +29,16 @@ def main(folder: Path, *changes: str) -> None:
     changed = parse_changes(changes)
     task = "text" if "model" in changed else "copy"
     settings = small(task, dropout=0.0, steps=50, batch=7).but(changed)
-    with devices.taken("cpu") as place:
+    with devices.process_context("cpu") as context:
         run = Run(folder)
-        if place.leads and not run.config.exists():
+        if context.is_main and not run.config.exists():
             Run.begin(folder, settings)
-        place.wait()
-        train(settings, run, place)
+        context.barrier()
+        train(settings, run, context)
 
 
-def train(settings: Settings, run: Run, place: Place) -> None:
-    trainer = Trainer(settings, tasks.load(settings, Console(quiet=True)), run, place)
+def train(settings: Settings, run: Run, context: ProcessContext) -> None:
+    trainer = Trainer(settings, tasks.load(settings, Console(quiet=True)), run, context)
     losses = []
     for group in trainer._groups():
         window = Window()
@@ -47,18 +48,18 @@ def train(settings: Settings, run: Run, place: Place) -> None:
         if trainer.progress.step % 10 == 0:
             trainer.keeper.save(trainer.progress, None)
         if "DIE" in os.environ and trainer.progress.step == 23:
-            die_once(run.folder / "died", place)
+            die_once(run.folder / "died", context)
     weights, validated = trainer.optimiser.weights(), trainer.validate()
-    if place.leads:
+    if context.is_main:
         write_weights(run.folder / "weights", weights)
         (run.folder / "losses.json").write_text(json.dumps([*losses, validated]))
 
 
-def die_once(mark: Path, place: Place) -> None:
+def die_once(mark: Path, context: ProcessContext) -> None:
     """The second process ends as if somebody had pulled the plug."""
     died = mark.exists()
-    place.wait()
-    if place.rank == 1 and not died:
+    context.barrier()
+    if context.rank == 1 and not died:
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from course.cli import app
 from tests.training.conftest import POETRY
-from training import tasks
-from training.downloads import File
-from training.run import Run
+from training.data import tasks
+from training.data.downloads import File
+from training.loop.run_folder import Run
 
 TINY = [
     "layers=1",

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from course.grading import pools
-from laboratory import running
+from laboratory.running import runner
 from training import cores as module
-from training import launching
 from training.cores import cores
+from training.runs import torchrun
 
 LAUNCHED = "OMP_NUM_THREADS"
 
@@ -40,7 +40,7 @@ def test_without_affinity_all_there_are(monkeypatch):
 
 def test_a_study_a_launch_and_a_class_take_no_more(machine, monkeypatch, tmp_path):
     machine.write_text("400000 100000\n")
-    assert running.places_of("cpu", None) == ["cpu"] * 4
+    assert runner.places_of("cpu", None) == ["cpu"] * 4
     assert pools.processes_that_fit() <= 4
     started = {}
 
@@ -57,7 +57,7 @@ def test_a_study_a_launch_and_a_class_take_no_more(machine, monkeypatch, tmp_pat
         def wait(self):
             return 0
 
-    monkeypatch.setattr(launching.subprocess, "Popen", Popen)
+    monkeypatch.setattr(torchrun.subprocess, "Popen", Popen)
     monkeypatch.delenv(LAUNCHED, raising=False)
-    assert launching.launch("module", [], 2, {}, tmp_path / "began") == 0
+    assert torchrun.launch("module", [], 2, {}, tmp_path / "began") == 0
     assert started[LAUNCHED] == "2"

@@ -24,8 +24,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from training import downloads
-from training.downloads import File, find
+from training.data import downloads
+from training.data.downloads import File, find
 from training.errors import Refused
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ LONG = 300.0  # seconds after which a test that waits has failed
 PROGRAM = """
 import signal, sys
 from rich.console import Console
-from training.downloads import File, find
+from training.data.downloads import File, find
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may start with Ctrl-C ignored
 find(File("data/file.bin", sys.argv[1], sys.argv[2]), None, Console(stderr=True))
 """

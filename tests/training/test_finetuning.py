@@ -13,20 +13,21 @@ from tests.training.test_gguf_file import TEMPLATE, converted, llama, logits_in_
 from tests.training.test_gguf_file import written as written_gguf
 from tests.training.test_pretrained import LLAMA3, tokenizer, written
 from tests.training.test_pretrained import published as published_model
-from training import published, session
-from training.asking import Asked
 from training.checkpoints import read_state, read_weights
+from training.data.vocabulary import Published, from_json
 from training.errors import Refused
-from training.finetuning import PROJECTIONS
-from training.generating import Drawing
-from training.gguf_file import FACTORS
-from training.inference import Model
-from training.measuring import evaluate
-from training.pretrained import Pretrained
-from training.run import Run
+from training.generation.generate import Drawing
+from training.loop.run_folder import Run
+from training.loop.trainer import Interrupted, Trainer
+from training.models.finetuning import PROJECTIONS
+from training.models.gguf_file import FACTORS
+from training.models.pretrained import Pretrained
+from training.runs import session
+from training.runs.options import Asked
 from training.settings import CONFIGS, load
-from training.trainer import Interrupted, Trainer
-from training.vocabulary import Published, from_json
+from training.using import hugging_face_folder
+from training.using.evaluation import evaluate
+from training.using.inference import Model
 
 COLD = Drawing(temperature=0.0)
 PROMPT = "7 green bottles"
@@ -217,7 +218,7 @@ def test_it_is_exported_as_a_folder(asked, source, tmp_path, monkeypatch):
     transformers = pytest.importorskip("transformers")
     run = trained(asked(source, lora=4, steps=20))
     ours = Model.load(run.folder, "cpu")
-    published.write(tmp_path / "folder", ours)
+    hugging_face_folder.write(tmp_path / "folder", ours)
     ids = torch.tensor([ours.languages.target.encode(POETRY[:60])])
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "folder")
     wanted = logits_in_double(theirs, ids, monkeypatch)
@@ -237,7 +238,7 @@ def test_angles_that_transformers_has_no_name_for_are_not_exported(asked, source
     run = trained(asked(file, lora=4))
     assert "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))
     with pytest.raises(Refused, match="a configuration of transformers cannot say"):
-        published.write(tmp_path / "folder", Model.load(run.folder, "cpu"))
+        hugging_face_folder.write(tmp_path / "folder", Model.load(run.folder, "cpu"))
 
 
 OWN_NORM = """

@@ -11,10 +11,10 @@ import torch
 
 from tests.training.conftest import QUIET
 from tests.training.test_pretrained import LIKELIEST, PROMPT, tokenizer
-from training import gguf_file
 from training.errors import Refused
-from training.gguf_tokenizer import SPACE, tokenizer_of
-from training.pretrained import Pretrained, folder_of
+from training.models import gguf_file
+from training.models.gguf_tokenizer import SPACE, tokenizer_of
+from training.models.pretrained import Pretrained, folder_of
 
 BLOCK = 32  # weights that share a scale in most types
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from training import grammar
-from training.grammar import (
+from training.data import grammar
+from training.data.grammar import (
     ADJECTIVES,
     ELLE,
     IL,

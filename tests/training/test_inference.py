@@ -10,17 +10,18 @@ import torch
 
 from implementation import Batch, beam_search, greedy_decode
 from tests.training.conftest import POETRY, QUIET, small
-from training import generating, tasks
-from training.asking import Asked
+from training.data import tasks
+from training.data.tasks import Translation
+from training.data.vocabulary import END, START
 from training.errors import Refused
-from training.generating import Drawing
-from training.inference import Model
-from training.measuring import evaluate
-from training.model import Objective
-from training.monitor import Monitor
-from training.pictures import draw_attention, draw_curves
-from training.tasks import Translation
-from training.vocabulary import END, START
+from training.generation import generate
+from training.generation.generate import Drawing
+from training.loop.monitor import Monitor
+from training.models.architectures import Objective
+from training.runs.options import Asked
+from training.using.evaluation import evaluate
+from training.using.inference import Model
+from training.using.plots import draw_attention, draw_curves
 
 COLD = Drawing(temperature=0)
 
@@ -28,9 +29,9 @@ COLD = Drawing(temperature=0)
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """A short run of each kind, trained once."""
-    from training.devices import Place
-    from training.run import Run
-    from training.trainer import Trainer
+    from training.devices import ProcessContext
+    from training.loop.run_folder import Run
+    from training.loop.trainer import Trainer
 
     folder = tmp_path_factory.mktemp("runs")
     (folder / "poem.txt").write_text(POETRY, encoding="utf-8")
@@ -54,7 +55,7 @@ def runs(tmp_path_factory):
         else:
             task = tasks.load(settings, QUIET)
         run.keep_languages(task.languages)
-        trainer = Trainer(settings, task, run, Place(torch.device("cpu")))
+        trainer = Trainer(settings, task, run, ProcessContext(torch.device("cpu")))
         monitor = Monitor(run, settings.steps, 0, QUIET)
         with monitor.showing():
             trainer.train(monitor)
@@ -134,7 +135,7 @@ def test_pieces_are_whole_characters(runs, monkeypatch):
     model = model_of(runs, "text")
     ids = iter(model.languages.target.encode("🙂 é"))
     scripted = {"sampler": lambda *how: torch.tensor([next(ids)])}
-    monkeypatch.setattr(generating.choosing, "__kwdefaults__", scripted)
+    monkeypatch.setattr(generate.choosing, "__kwdefaults__", scripted)
     count = len(model.languages.target.encode("🙂 é"))
     pieces = list(model.generate("a", count))
     assert "".join(pieces) == "🙂 é" and "🙂" in pieces and count > len(pieces)
@@ -241,7 +242,7 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
 
     from rich.console import Console
 
-    from training import session
+    from training.runs import session
 
     def full(*which):
         raise OSError(28, "No space left on device")

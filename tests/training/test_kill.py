@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from training.run import Run
+from training.loop.run_folder import Run
 
 LONG = ["--set", "save_every=3", "--set", "validate_every=20", "--set", "batch=16", "--steps", "90"]
 KILLS = 4

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from tests.training.conftest import QUIET
 from training import checkpoints
-from training import monitor as monitor_
-from training.monitor import Monitor, Row, read_metrics, short
-from training.run import Run
-from training.waiting import waiting
+from training.loop import monitor as monitor_
+from training.loop.monitor import Monitor, Row, read_metrics, short
+from training.loop.run_folder import Run
+from training.progress import waiting
 
 
 def row(step, validated=None):

@@ -11,15 +11,15 @@ import torch
 import implementation
 from course.assembly import runs
 from tests.training.conftest import CPU, QUIET, small
-from training import tasks
+from training.data import tasks
+from training.data.vocabulary import Languages, Symbols
 from training.errors import Refused
-from training.inference import Model
-from training.measuring import evaluate
-from training.model import build, put_weights, weights_of
-from training.parts import REFERENCES, parts_of
-from training.run import Run
-from training.trainer import Trainer
-from training.vocabulary import Languages, Symbols
+from training.loop.run_folder import Run
+from training.loop.trainer import Trainer
+from training.models.architectures import build, put_weights, weights_of
+from training.models.parts import REFERENCES, parts_of
+from training.using.evaluation import evaluate
+from training.using.inference import Model
 
 LOUD = """
 import math
@@ -150,7 +150,7 @@ def test_what_is_trained_is_what_is_measured_and_used(answers, tmp_path):
 
 def implementation_model(model):
     """The reference's model with the same weights."""
-    from training.model import build, put_weights, weights_of
+    from training.models.architectures import build, put_weights, weights_of
 
     other = build(model.settings, model.languages)
     put_weights(other, weights_of(model.model))

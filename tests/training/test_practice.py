@@ -7,16 +7,17 @@ from course.checks import practice
 from implementation import Batch, beam_search, greedy_decode
 from tests.training.conftest import QUIET, small
 from tests.training.test_decoding import LONGEST, MODELS, WORDS, encoder_decoder, made, sources
-from training import devices, tasks
-from training.decoding import CachedEncoderDecoder, reader
-from training.devices import Place
-from training.generating import Drawing
-from training.inference import Model
-from training.monitor import Monitor
-from training.parts import REFERENCES
-from training.run import Run
-from training.trainer import Trainer
-from training.vocabulary import Languages
+from training import devices
+from training.data import tasks
+from training.data.vocabulary import Languages
+from training.devices import ProcessContext
+from training.generation.generate import Drawing
+from training.loop.monitor import Monitor
+from training.loop.run_folder import Run
+from training.loop.trainer import Trainer
+from training.models.cached_decoding import CachedEncoderDecoder, reader
+from training.models.parts import REFERENCES
+from training.using.inference import Model
 from variants.shipping import quantize_model
 
 pytestmark = pytest.mark.skipif(
@@ -52,7 +53,7 @@ def trained(tmp_path, poem):
         run = Run.begin(tmp_path / device, settings)
         loaded = tasks.load(settings, QUIET, run.languages())
         run.keep_languages(loaded.languages)
-        trainer = Trainer(settings, loaded, run, Place(torch.device(device)))
+        trainer = Trainer(settings, loaded, run, ProcessContext(torch.device(device)))
         monitor = Monitor(run, settings.steps, 0, QUIET)
         with monitor.showing():
             trainer.train(monitor)

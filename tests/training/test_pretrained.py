@@ -13,10 +13,10 @@ from rich.console import Console
 
 from tests.reference.oracles import randomised
 from tests.training.conftest import POETRY, QUIET
-from training import pretrained
 from training.errors import Refused
-from training.generating import Drawing
-from training.pretrained import Pretrained, folder_of
+from training.generation.generate import Drawing
+from training.models import pretrained
+from training.models.pretrained import Pretrained, folder_of
 from variants.rope import rope_angles
 
 PROMPT = "7 green bottles"

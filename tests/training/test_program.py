@@ -7,7 +7,7 @@ from pathlib import Path
 import training
 from course import cli
 from course.assembly import runs
-from training.parts import Workshop
+from training.models.parts import Workshop
 from training.program import Program
 
 NAMED = re.compile(r"\bcourse (?!training\b)([a-z]+)")  # as in `course train`
@@ -16,7 +16,7 @@ HERE = Path(training.__file__).parent
 
 def words():
     """All strings of `training` but its docstrings, and the lists that are joined to a command."""
-    for path in sorted(HERE.glob("*.py")):
+    for path in sorted(HERE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value

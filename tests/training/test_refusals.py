@@ -5,9 +5,9 @@ from typer.testing import CliRunner
 
 from course.cli import app
 from tests.training.conftest import CPU, QUIET, small
-from training import tasks
-from training.run import Run
-from training.trainer import Trainer
+from training.data import tasks
+from training.loop.run_folder import Run
+from training.loop.trainer import Trainer
 
 
 @pytest.fixture(autouse=True)

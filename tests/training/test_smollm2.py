@@ -9,11 +9,11 @@ import torch
 
 from tests.training.conftest import QUIET
 from tests.training.test_gguf_file import OTHERS, PARTS
-from training.chatting import Chat
-from training.downloads import cache
-from training.generating import Drawing
-from training.pretrained import Pretrained
-from training.wheels import SMOLLM2
+from training.data.downloads import cache
+from training.data.wheels import SMOLLM2
+from training.generation.generate import Drawing
+from training.models.pretrained import Pretrained
+from training.using.chat import Chat
 from variants.kv_cache import generate_cached
 from variants.sampling import generate
 

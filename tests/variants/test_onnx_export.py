@@ -14,7 +14,7 @@ from torch import nn
 
 import implementation
 from tests.reference.oracles import randomised
-from training.model import LanguageModel
+from training.models.architectures import LanguageModel
 from variants.gpt import GPT, GPTConfig
 from variants.kv_cache import CachedGPT, generate_cached
 from variants.llama import LLaMA, LLaMAConfig

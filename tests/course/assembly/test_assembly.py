@@ -17,8 +17,9 @@ from course.assembly.parts import part_days, put_together
 from course.cli import app
 from course.curriculum import ROOT
 from tests.training.conftest import POETRY
-from training import exported, tasks
-from training.downloads import File
+from training.data import tasks
+from training.data.downloads import File
+from training.models import onnx_models
 
 LAYER_NORM = """
 import torch
@@ -198,7 +199,7 @@ def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
 
 
 def test_a_llama_goes_without_onnx_where_it_is_not_installed(answers, shakespeare, monkeypatch):
-    monkeypatch.setattr(exported, "installed", lambda: False)
+    monkeypatch.setattr(onnx_models, "installed", lambda: False)
     done = assembled("llama", "--answers", answers(RIGHT), "--data-dir", shakespeare, "--steps", 2)
     assert done.exit_code == 0, done.output
     assert "pip install onnx onnxscript onnxruntime" in done.output.replace("\n", " ")

@@ -15,8 +15,8 @@ from tests.training.test_gguf_file import written
 from tests.training.test_pretrained import PROMPT
 from tests.training.test_pretrained import written as folder_written
 from training.errors import Refused, TooLong
-from training.generating import Drawing
-from training.pretrained import Pretrained
+from training.generation.generate import Drawing
+from training.models.pretrained import Pretrained
 
 LIKELIEST = Drawing(temperature=0.0)
 FIVE = "import torch\ndef sample(logits, *how):\n    return torch.full(logits.shape[:-1], 5)\n"

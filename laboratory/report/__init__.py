@@ -1,0 +1,1 @@
+"""A study's report: statistics, sentences, tables and pictures."""

@@ -1,0 +1,134 @@
+"""A study's results by variant and point: each figure's spread, and its comparison with the baseline's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from laboratory.report.statistics import Comparison, Spread, compare, spread
+from laboratory.study.description import Figure, Point, Study
+from laboratory.study.results import Results, Seen
+from training.errors import Refused
+
+
+@dataclass(frozen=True)
+class Side:
+    """A figure of one variant at one point."""
+
+    variant: str
+    point: Point
+    spread: Spread | None
+    """None where no run has it."""
+    against: Comparison | None
+    """None for the baseline, and where it cannot be compared."""
+    diverged: int
+    """Of the runs, those whose loss is no number."""
+    runs: int
+
+
+class Compared:
+    """Results looked at as a study asks.
+
+    Args:
+        study: what was asked.
+        results: what was seen, perhaps of some cells only.
+
+    Raises:
+        Refused: results of another study, or of cells that it does not have.
+    """
+
+    def __init__(self, study: Study, results: Results):
+        if (results.study, results.full) != (study.name, study.full):
+            sizes = {False: "", True: " --full"}
+            raise Refused(
+                f"These are results of {results.study}{sizes[results.full]}, "
+                f"not of {study.name}{sizes[study.full]}"
+            )
+        self.study, self.results = study, results
+        self._seen = {_key(one.variant, one.point, one.seed): one for one in results.cells}
+        asked = {_key(one.variant, dict(one.point), one.seed): one.name for one in study.cells}
+        if foreign := self._seen.keys() - asked.keys():
+            variant, point, seed = min(foreign, key=str)
+            raise Refused(
+                f"The results of {study.name} have {variant} at {dict(point)} with seed {seed}, which "
+                "the study does not ask for any more: run it again"
+            )
+        self.missing = [name for key, name in asked.items() if key not in self._seen]
+        self._asked = {(variant, point) for variant, point, _ in asked}
+
+    @property
+    def compares(self) -> bool:
+        """Whether variants are held against the baseline; sizes are not."""
+        return self.study.analysis != "scaling" and len(self.study.variants) > 1
+
+    def runs(self, variant: str, point: Point) -> list[Seen]:
+        """The finished runs, in the order of the seeds."""
+        keys = (_key(variant, point, seed) for seed in self.study.seeds)
+        return [self._seen[key] for key in keys if key in self._seen]
+
+    def values(self, figure: str, variant: str, point: Point) -> dict[int, float]:
+        """A figure by seed, of all runs: NaN where a run diverged or does not have it."""
+        return {
+            one.seed: {**one.timed, **one.figures}.get(figure, math.nan)
+            for one in self.runs(variant, point)
+        }
+
+    def side(self, figure: str, variant: str, point: Point) -> Side:
+        """One figure of one variant at one point."""
+        runs = self.runs(variant, point)
+        values = self.values(figure, variant, point)
+        against = None
+        if variant != self.study.baseline:
+            against = compare(values, self.values(figure, self.study.baseline, point))
+        diverged = sum(one.diverged for one in runs)
+        there = any(math.isfinite(value) for value in values.values())
+        return Side(
+            variant=variant,
+            point=point,
+            spread=spread(list(values.values())) if there else None,
+            against=against if there else None,
+            diverged=diverged,
+            runs=len(runs),
+        )
+
+    def sides(self, figure: str) -> Iterator[Side]:
+        """Of each point, all variants that the study has there."""
+        for point in self.study.points:
+            for variant in self.study.variants:
+                if (variant, tuple(sorted(point.items()))) in self._asked:
+                    yield self.side(figure, variant, point)
+
+    @cached_property
+    def exact(self) -> list[Figure]:
+        """The figures that no seed changes, such as bytes by formula."""
+        return [one for one in self._untimed if self._is_exact(one.name)]
+
+    @property
+    def noisy(self) -> list[Figure]:
+        """The figures that seeds change, and about which something may be claimed."""
+        return [one for one in self._untimed if one not in self.exact]
+
+    @property
+    def timed(self) -> list[Figure]:
+        """The figures that the clock or the device gives, another one each time."""
+        return [one for one in self.study.figures if one.timed]
+
+    @property
+    def _untimed(self) -> list[Figure]:
+        return [one for one in self.study.figures if not one.timed]
+
+    def _is_exact(self, figure: str) -> bool:
+        spreads = [side.spread for side in self.sides(figure)]
+        known = [one for one in spreads if one is not None and not one.diverged]
+        return bool(known) and all(one.seeds > 1 and one.low == one.high for one in known)
+
+
+def _key(variant: str, point: Point, seed: int) -> tuple[str, tuple[tuple[str, object], ...], int]:
+    return variant, tuple(sorted(point.items())), seed
+
+
+def where(point: Point) -> str:
+    """A point in words: "layers 2, warmup 50"."""
+    return ", ".join(f"{key} {value}" for key, value in point.items())

@@ -1,0 +1,191 @@
+"""The report of a study, from its results alone: `report.md`, its pictures, and `studies/README.md`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from laboratory.report import drawing, heads, scaling, tables
+from laboratory.report.answers import answers, headline
+from laboratory.report.comparison import Compared
+from laboratory.study import description
+from laboratory.study.description import STUDIES, Study
+from laboratory.study.results import FILE, Results, read
+from training.checkpoints import write_whole
+from training.errors import Refused
+
+NAME = "report.md"
+MOST_MISSING = 8  # runs that are named
+
+
+def write(asked: Study, results: Results) -> Path:
+    """Write the report and its pictures into the study's folder, and the page of all studies.
+
+    Returns:
+        The report's file.
+
+    Raises:
+        Refused: results of another study.
+        OSError: something could not be written.
+    """
+    told = report(asked, results)
+    folder = asked.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    drawing.draw(asked, results, folder)
+    write_whole(folder / NAME, told.encode())
+    if STUDIES in folder.parents:
+        write_whole(STUDIES / "README.md", index().encode())
+    return folder / NAME
+
+
+def report(asked: Study, results: Results) -> str:
+    """What was asked, what was run, what may be said of it, and the numbers; in Markdown.
+
+    Raises:
+        Refused: results of another study.
+    """
+    compared = Compared(asked, results)
+    return "\n\n".join(_paragraphs(compared)) + "\n"
+
+
+def answer(asked: Study, results: Results) -> str:
+    """The answer in a sentence.
+
+    Raises:
+        Refused: results of another study.
+    """
+    if asked.analysis == "scaling":
+        return scaling.answer(asked, results)
+    return headline(Compared(asked, results))
+
+
+def index() -> str:
+    """The page of all studies that have results: question, answer, picture."""
+    return "\n\n".join(_index()) + "\n"
+
+
+# --- The report -----------------------------------------------------------------------------------
+
+
+def _paragraphs(compared: Compared) -> Iterator[str]:
+    asked, results = compared.study, compared.results
+    yield f"# {asked.question}"
+    yield _run(compared)
+    if compared.missing:
+        named = ", ".join(f"`{one}`" for one in compared.missing[:MOST_MISSING])
+        more = len(compared.missing) - MOST_MISSING
+        rest = f" and {more} more" if more > 0 else ""
+        yield (
+            f"**This is of a part of the study.** Of {len(asked.cells)} runs {len(compared.missing)} are "
+            f"missing: {named}{rest}."
+        )
+    yield "## The answer"
+    yield answer(asked, results)
+    if asked.analysis == "scaling":
+        yield from scaling.paragraphs(asked, results)
+    else:
+        yield from heads.paragraphs(results) if asked.analysis == "induction" else ()
+        yield from answers(compared)
+    for picture in drawing.pictures(asked):
+        yield f"![{picture.words}]({picture.file})"
+    reading = "../reading.md" if asked.full else "reading.md"
+    yield f"What was expected, and why it is so: [the page to read with it]({reading})."
+    yield from _numbers(compared)
+    yield from _made(compared)
+
+
+def _run(compared: Compared) -> str:
+    asked = compared.study
+    variants = (
+        f"{len(asked.variants)} variants (" + ", ".join(f"`{v}`" for v in asked.variants) + ")"
+    )
+    points = f" at {len(asked.points)} points" if len(asked.points) > 1 else ""
+    counts = Counter((cell.variant, cell.point) for cell in asked.cells).values()
+    seeds = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{max(counts)}"
+    return (
+        f"{len(compared.results.cells)} runs: {variants}{points}, with {seeds} seeds. "
+        f"Held equal: {asked.equal}. {asked.held}"
+    )
+
+
+def _numbers(compared: Compared) -> Iterator[str]:
+    asked = compared.study
+    yield "## Numbers"
+    yield (
+        "Mean ± standard deviation over the seeds. Differences are taken seed by seed, with the 95% t "
+        "interval of their mean; **bold** is what may be claimed: at least three seeds, all differences of "
+        "one sign, and an interval without 0."
+        if compared.compares
+        else "Mean ± standard deviation over the seeds."
+    )
+    for figure in compared.noisy:
+        yield "\n".join(tables.noisy(compared, figure))
+    if compared.exact:
+        yield "No seed changes these:"
+        yield "\n".join(tables.exact(compared, compared.exact))
+    if compared.timed:
+        yield "## Measured by the clock"
+        yield (
+            "Smallest to largest over the seeds. **These vary** from machine to machine and from run to run, "
+            "and nothing is claimed of them."
+        )
+        yield "\n".join(tables.timed(compared, compared.timed))
+    lacking = {
+        figure.name: figure.words
+        for figure in asked.figures
+        if any(side.runs and side.spread is None for side in compared.sides(figure.name))
+    }
+    reasons = [f"{lacking[name]}: {why}" for name, why in asked.why.items() if name in lacking]
+    if reasons:
+        yield "— stands where there is no such figure. " + " ".join(map(_sentence, reasons))
+
+
+def _made(compared: Compared) -> Iterator[str]:
+    asked, made = compared.study, compared.results.made
+    yield "## Made"
+    told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key != "yardstick")
+    yield (
+        f"With {told}. On a processor of the same model the command below gives the same numbers. Another "
+        "model sums in a different order. Mostly that changes the last digits; where training is unstable, "
+        "it changes the result."
+    )
+    yield f"```\ncourse study {asked.name}{' --full' if asked.full else ''}\n```"
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+# --- The page of all ------------------------------------------------------------------------------
+
+
+def _index() -> Iterator[str]:
+    yield "# Studies"
+    yield (
+        "Questions about Transformers, answered by models that two cores train in minutes. Each has a "
+        "report, with spread and intervals, and a page that says what papers had led to expect. A difference "
+        "is claimed only where at least three seeds separate it; else it says that none was seen. These are "
+        "small models: what is true of them need not be of large ones."
+    )
+    yield "`course study` lists them, `course study norms` runs one again."
+    for name in description.names():
+        sizes = (description.read(name), description.read(name, full=True))
+        found = [asked for asked in sizes if (asked.folder / FILE).exists()]
+        for asked in found:
+            yield from _entry(asked, first=asked is found[0])
+
+
+def _entry(asked: Study, first: bool) -> Iterator[str]:
+    folder = asked.folder.relative_to(STUDIES).as_posix()
+    if first:
+        yield f"## {asked.question}"
+    size = "On a GPU, at full size: " if asked.full else ""
+    try:
+        yield f"{size}{answer(asked, read(asked.folder))}"
+    except Refused as error:  # somebody is at work on this study, and the others need not wait
+        yield f"{size}There is no answer just now. {error}."
+        return
+    for picture in drawing.pictures(asked)[:1]:
+        yield f"[![{picture.words}]({folder}/{picture.file})]({folder}/{NAME})"
+    yield f"[The report]({folder}/{NAME}) · [what was expected, and why]({asked.name}/reading.md)"

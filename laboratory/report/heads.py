@@ -1,0 +1,116 @@
+"""What may be said of induction heads: when they formed, what changed then, what the model does without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from laboratory.report.digits import signed
+from laboratory.report.statistics import compare, mean_interval, spread
+from laboratory.study.induction import FORMED
+from laboratory.study.repeats import SYMBOLS
+from laboratory.study.results import Results, Seen
+
+
+def paragraphs(results: Results) -> list[str]:
+    """What the numbers allow to say of each variant, and nothing else.
+
+    Args:
+        results: of a study with `analysis: induction`.
+    """
+    return [sentence for cells in by_variant(results) for sentence in _told(cells)]
+
+
+def _told(cells: Sequence[Seen]) -> Iterable[str]:
+    seeds, name = len(cells), f"`{cells[0].variant}`"
+    formed = [cell for cell in cells if "formed_at" in cell.figures]
+    if formed:
+        yield (
+            f"{name}: a head formed in {len(formed)} of {seeds} seeds, {_steps('formed_at', formed)}: by "
+            f"then its prefix-matching score had passed {FORMED}. At the end the best head's score is "
+            f"{_values('prefix_matching', formed)}."
+        )
+        yield _beside(name, formed)
+    if len(formed) < seeds:
+        without = [cell for cell in cells if cell not in formed]
+        yield (
+            f"{name}: no head formed in {len(without)} of {seeds} seeds; the largest score at the end is "
+            f"{_values('prefix_matching', without)}."
+        )
+    yield (
+        f"{name}: at the end the loss per symbol of a segment is {_values('first', cells)} where it comes "
+        f"first, and {_values('again', cells)} where it repeats (chance: {math.log(SYMBOLS):.2f})."
+    )
+    _, low, high = mean_interval([cell.figures["in_context"] for cell in cells])
+    if not formed and seeds > 1 and high < 0:
+        yield (
+            f"{name}: so the context helps without an induction head as well, by {-high:.2f} to {-low:.2f} "
+            f"per symbol (95% interval)."
+        )
+    if formed:
+        yield _switched_off(name, formed)
+
+
+def _beside(name: str, formed: Sequence[Seen]) -> str:
+    """How far the jump of the loss lies from the head's."""
+    fell = [cell for cell in formed if "fell_at" in cell.figures]
+    if not fell:
+        return (
+            f"{name}: the loss on repeated symbols did not fall to half of chance in any of them."
+        )
+    apart = [cell.figures["fell_at"] - cell.figures["formed_at"] for cell in fell]
+    looks = fell[0].extra["looks"]
+    every = looks[1]["step"] - looks[0]["step"] if len(looks) > 1 else looks[0]["step"]
+    where = ", ".join(signed(gap, 0) for gap in apart)
+    return (
+        f"{name}: in {len(fell)} of these {len(formed)} seeds the loss on repeated symbols fell to half of "
+        f"chance. Counted from the step at which the head formed, that was at {where} steps (the model was "
+        f"looked at every {every} steps)."
+    )
+
+
+def _switched_off(name: str, cells: Sequence[Seen]) -> str:
+    told = (
+        f"{name}: switching off its best head adds {_values('best_off', cells)} to the loss on repeated "
+        "symbols"
+    )
+    if all("previous_off" in cell.figures for cell in cells):
+        told += (
+            ", switching off the head below it that looks most at the previous token adds "
+            f"{_values('previous_off', cells)}"
+        )
+    if not all("others_off" in cell.figures for cell in cells):
+        return f"{told}."
+    told += f", and switching off one of the others {_values('others_off', cells)}, on average over these"
+    by_seed = (
+        {cell.seed: cell.figures[key] for cell in cells} for key in ("best_off", "others_off")
+    )
+    compared = compare(*by_seed)
+    if compared is None or not compared.claimed:
+        return f"{told}. Between the best head and the others no difference is seen."
+    which = "more" if compared.mean > 0 else "less"
+    return (
+        f"{told}. The best head matters {which} than the others, in every seed: by {compared.mean:.2f} "
+        f"(95% interval {compared.low:.2f} to {compared.high:.2f})."
+    )
+
+
+def _values(key: str, cells: Sequence[Seen]) -> str:
+    """Mean and standard deviation over the seeds."""
+    over = spread([cell.figures[key] for cell in cells])
+    return f"{over.mean:.2f}" + (f" ± {over.deviation:.2f}" if len(cells) > 1 else "")
+
+
+def _steps(key: str, cells: Sequence[Seen]) -> str:
+    steps = sorted(cell.figures[key] for cell in cells)
+    several = steps[0] != steps[-1]
+    return f"at steps {steps[0]:.0f} to {steps[-1]:.0f}" if several else f"at step {steps[0]:.0f}"
+
+
+def by_variant(results: Results) -> list[list[Seen]]:
+    """The cells of each variant at each point, by seed; those that diverged have no heads to look at."""
+    found: dict[tuple[str, str], list[Seen]] = {}
+    for cell in sorted(results.cells, key=lambda cell: cell.seed):
+        if not cell.diverged:
+            found.setdefault((cell.variant, str(cell.point)), []).append(cell)
+    return [found[key] for key in sorted(found)]

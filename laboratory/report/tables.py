@@ -1,0 +1,150 @@
+"""A report's tables: what was seen of each variant at each point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from laboratory.report.answers import difference
+from laboratory.report.comparison import Compared, Side
+from laboratory.report.digits import number, places
+from laboratory.report.statistics import Spread
+from laboratory.study.description import Figure, Study
+
+
+def noisy(compared: Compared, figure: Figure) -> Iterator[str]:
+    """A figure that seeds change: mean ± standard deviation, range, and difference from the baseline."""
+    baseline = compared.study.baseline
+    heads = [f"{figure.words}", "smallest to largest"]
+    if compared.compares and figure.better:
+        heads.append(f"against `{baseline}` (95% interval)")
+    rows = []
+    for side in compared.sides(figure.name):
+        cells = [_mean(figure, side), _range(figure, side)]
+        if len(heads) == 3:
+            cells.append(_against(figure, side, baseline))
+        rows.append((side, cells))
+    yield from _table(compared.study, heads, rows)
+
+
+def exact(compared: Compared, figures: Sequence[Figure]) -> Iterator[str]:
+    """Figures that no seed changes, a column each, without the parts of the point that change none."""
+    yield from _side_by_side(compared, figures, _alike)
+
+
+def timed(compared: Compared, figures: Sequence[Figure]) -> Iterator[str]:
+    """Figures that the clock gives, a column each, from the smallest to the largest seed."""
+    yield from _side_by_side(compared, figures, _wide)
+
+
+def _side_by_side(
+    compared: Compared, figures: Sequence[Figure], tell: Callable[[Figure, Side], str]
+) -> Iterator[str]:
+    columns = [list(compared.sides(figure.name)) for figure in figures]
+    rows = [
+        (row[0], [tell(figure, side) for figure, side in zip(figures, row, strict=True)])
+        for row in zip(*columns, strict=True)
+    ]
+    yield from _table(compared.study, [figure.words for figure in figures], rows)
+
+
+def _table(study: Study, heads: list[str], rows: list[tuple[Side, list[str]]]) -> Iterator[str]:
+    keys = list(study.points[0])
+    for key in list(keys):
+        kept = [one for one in keys if one != key]
+        if len(_told_apart(rows, keys)) > len(_told_apart(rows, kept)) == _sets(rows, kept):
+            keys = kept
+    told = _told_apart(rows, keys)
+    yield from lines(
+        [*keys, "variant", *heads], ([*where, *cells] for where, cells in told), len(keys) + 1
+    )
+
+
+def _told_apart(
+    rows: list[tuple[Side, list[str]]], keys: list[str]
+) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The rows, with equal ones once."""
+    told = (
+        ((*(str(side.point[key]) for key in keys), f"`{side.variant}`"), tuple(cells))
+        for side, cells in rows
+    )
+    return list(dict.fromkeys(told))
+
+
+def _sets(rows: list[tuple[Side, list[str]]], keys: list[str]) -> int:
+    """How many rows there can be, if nothing but these keys and the variant matters."""
+    return len({where for where, _ in _told_apart(rows, keys)})
+
+
+def lines(heads: list[str], rows: Iterable[list[str]], names: int = 1) -> Iterator[str]:
+    """A table in Markdown.
+
+    Args:
+        heads: of the columns.
+        rows: as many cells each.
+        names: columns at the left that are no numbers of a run.
+    """
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * names}{'---:|' * (len(heads) - names)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
+
+# --- Cells ----------------------------------------------------------------------------------------
+
+
+def _mean(figure: Figure, side: Side) -> str:
+    spread = side.spread
+    if (missing := _without(side)) or spread is None:
+        return missing or "—"
+    decimals = places(spread.deviation, figure.digits)
+    if not spread.deviation or math.isnan(spread.deviation):
+        alone = " (1 seed)" if spread.seeds == 1 else ""
+        return number(spread.mean, decimals) + alone
+    return f"{number(spread.mean, decimals)} ± {number(spread.deviation, decimals)}"
+
+
+def _alike(figure: Figure, side: Side) -> str:
+    """A number that all seeds have; a run that diverged has it as well, if it needs no run."""
+    known = side.spread is not None and not side.spread.diverged
+    return (
+        number(side.spread.mean, figure.digits) if known and side.spread else _without(side) or "—"
+    )
+
+
+def _without(side: Side) -> str:
+    """What is told in place of a number."""
+    if not side.runs:
+        return "not run"
+    if side.diverged:
+        return f"diverged in {side.diverged} of {side.runs}"
+    if side.spread is None:
+        return "—"
+    return f"— in {side.spread.diverged} of {side.runs}" if side.spread.diverged else ""
+
+
+def _range(figure: Figure, side: Side) -> str:
+    if _without(side) or side.spread is None:
+        return ""
+    return _low_to_high(figure, side.spread)
+
+
+def _low_to_high(figure: Figure, spread: Spread) -> str:
+    decimals = places(spread.deviation, figure.digits)
+    low, high = number(spread.low, decimals), number(spread.high, decimals)
+    return low if low == high else f"{low} to {high}"
+
+
+def _wide(figure: Figure, side: Side) -> str:
+    if (missing := _without(side)) or side.spread is None:
+        return missing or "—"
+    return _low_to_high(figure, side.spread)
+
+
+def _against(figure: Figure, side: Side, baseline: str) -> str:
+    """The difference, bold where it is claimed."""
+    if side.variant == baseline:
+        return ""
+    if side.against is None or side.against.diverged:
+        return "—"
+    told = difference(figure, side.against)
+    return f"**{told}**" if side.against.claimed else told

@@ -1,0 +1,1 @@
+"""Running a study: its cells in worker processes, resumed where they were stopped."""

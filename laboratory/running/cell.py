@@ -1,0 +1,158 @@
+"""One cell of a study: a model of its recipe, trained by the trainer that is there, and then measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from laboratory.study import induction
+from laboratory.study.description import REPEATS, Cell
+from laboratory.study.measures import MEASURES, TIMED
+from laboratory.study.model import build
+from laboratory.study.results import Seen
+from training import devices
+from training.checkpoints import write_whole
+from training.data import tasks
+from training.data.tasks import Task
+from training.devices import ProcessContext
+from training.loop.monitor import Monitor, read_metrics
+from training.loop.run_folder import Run
+from training.loop.trainer import Diverged, Trainer
+from training.models.architectures import Model, Objective
+
+SILENT = Console(quiet=True)
+LOOKS = "looks.json"
+
+
+class Joined(Objective):
+    """The loss of a composed model, and for each token what its experts or its routers learn from besides."""
+
+    def forward(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
+        """From target `(B, T)` to two 0-d tensors: what is differentiated, and what is reported."""
+        summed, plain = super().forward(source, target)
+        return summed + self.model.auxiliary() * target[:, 1:].numel(), plain
+
+
+class Experiment(Trainer):
+    """A cell's training. What is looked at on the way is kept beside the checkpoints.
+
+    Args:
+        cell: which.
+        task: what it learns.
+        run: where it is kept.
+        context: on which device.
+    """
+
+    def __init__(self, cell: Cell, task: Task, run: Run, context: ProcessContext):
+        self.cell = cell
+        self._file = run.folder / LOOKS
+        super().__init__(cell.settings, task, run, context)
+        kept = json.loads(self._file.read_text()) if self._file.exists() else []
+        self.looks: list[dict[str, Any]] = [
+            look for look in kept if look["step"] <= self.progress.step
+        ]
+
+    def build(self) -> Model:
+        """The model of the recipe; where a source is read, the paper's."""
+        languages = self.task.languages
+        self.model = (
+            super().build()
+            if languages.source
+            else build(self.cell.recipe, self.settings, languages)
+        )
+        return self.model
+
+    def aim(self, model: Model) -> Objective:
+        """The loss, and what a recipe's parts learn from besides."""
+        return (Objective if self.task.languages.source else Joined)(model, self.settings.smoothing)
+
+    def validate(self) -> float:
+        """The loss as ever; where heads are studied, they are looked at as well."""
+        loss = super().validate()
+        if self.cell.task == REPEATS:
+            look = induction.look(self.model, self.task, self.context.device)
+            self.looks.append({"step": self.progress.step, **look})
+            write_whole(self._file, json.dumps(self.looks).encode())
+        return loss
+
+
+def load(cell: Cell) -> Task:
+    """What a cell learns.
+
+    Raises:
+        Refused: data that cannot be had.
+    """
+    if cell.task == REPEATS:
+        return induction.Repeats(cell.settings)
+    return tasks.load(cell.settings, SILENT)
+
+
+def perform(cell: Cell, folder: Path, device: str) -> Seen:
+    """Train and measure a cell, or go on where it was interrupted.
+
+    Args:
+        cell: which.
+        folder: its own.
+        device: where it is computed.
+
+    Raises:
+        Refused: data that cannot be had, or a folder that cannot be written.
+    """
+    began = time.process_time()
+    context = ProcessContext(devices.pick(device))
+    run = Run(folder) if Run(folder).config.exists() else Run.begin(folder, cell.settings)
+    experiment = Experiment(cell, load(cell), run, context)
+    before = experiment.progress.seconds  # by the clock, where it was interrupted
+    monitor = Monitor(run, cell.settings.steps, experiment.progress.step, SILENT)
+    try:
+        with monitor.showing():
+            experiment.train(monitor)
+        figures, timed = _measured(experiment)
+    except Diverged:
+        figures, timed = {"loss": math.nan}, {}
+    timed["core_seconds"] = before + time.process_time() - began
+    return _seen(experiment, figures, timed)
+
+
+def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float]]:
+    """What the finished model does: figures, and what was measured by the clock."""
+    figures: dict[str, float] = {}
+    timed: dict[str, float] = {}
+    model, task, settings = experiment.model, experiment.task, experiment.settings
+    device = experiment.context.device
+    model.eval()
+    for name in dict.fromkeys(("loss", *experiment.cell.measures)):
+        into = timed if name in TIMED else figures
+        measure = (TIMED if name in TIMED else MEASURES)[name]
+        with torch.random.fork_rng(devices=[]):
+            into |= measure(model, task, settings, device)
+    if experiment.cell.task == REPEATS:
+        figures |= induction.figures(model, task, experiment.looks, device)
+    return figures, timed
+
+
+def _seen(experiment: Experiment, figures: dict[str, float], timed: dict[str, float]) -> Seen:
+    rows = read_metrics(experiment.run)
+    paces = [row["tokens_per_second"] or 0.0 for row in rows]
+    clock = {"seconds": experiment.progress.seconds, "tokens_per_second": median(paces or [0.0])}
+    return Seen(
+        variant=experiment.cell.variant,
+        point=dict(experiment.cell.point),
+        seed=experiment.cell.seed,
+        figures={"parameters": float(experiment.size), **figures},
+        timed={**clock, **timed},
+        curve=[
+            (int(row["step"] or 0), row["validation_loss"])
+            for row in rows
+            if row["validation_loss"] is not None
+        ],
+        extra={"looks": experiment.looks} if experiment.looks else {},
+    )

@@ -1,0 +1,110 @@
+"""What a finished cell is known by: a digest of all that its figures depend on."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from laboratory.study.description import Cell
+
+ROOT = Path(__file__).resolve().parents[2]
+CELL = ROOT / "laboratory" / "cell.py"
+WHERE = ("data_dir",)  # settings that say where something lies
+COMPUTES_NOTHING = (
+    # What they read is part of the digest: the settings, and a fingerprint of the data.
+    *("laboratory/study/description.py", "training/settings.py"),
+    *("training/data/corpora.py", "training/data/downloads.py", "training/data/grammar.py"),
+    # What they write and print has been computed before.
+    *("laboratory/study/results.py", "training/checkpoints.py", "training/loop/run_folder.py"),
+    *("training/errors.py", "training/loop/monitor.py", "training/loop/signals.py"),
+)
+"""Files that a cell imports, and that no figure depends on: they may change without a new run."""
+
+
+def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
+    """A cell's.
+
+    Args:
+        cell: which.
+        data: fingerprint of what it learns from.
+        device: on which kind of device.
+        machine: its kind, on which the last digits depend.
+    """
+    settings = {key: value for key, value in asdict(cell.settings).items() if key not in WHERE}
+    whole = {
+        "task": cell.task,
+        "settings": settings,
+        "recipe": asdict(cell.recipe),
+        "measures": cell.measures,
+        "data": data,
+        "device": device.type,
+        "machine": machine,
+        "torch": torch.__version__,
+        "code": _code(),
+    }
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def _code() -> str:
+    """Of what the code does that a cell is computed by: comments, docstrings and the words of an
+    exception may change."""
+    texts = []
+    for tree in _needed(CELL).values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                node.value.value = ""
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                node.exc.args, node.exc.keywords = [], []
+            if isinstance(node, ast.ImportFrom):
+                node.module = None  # what is imported counts; where it is stored may change
+        texts.append(_dumped(tree))
+    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()
+
+
+def _dumped(node: object) -> str:
+    """Syntax as text. Versions of Python add fields, which are empty in older code: those are left out."""
+    if isinstance(node, ast.AST):
+        given = [
+            (name, one) for name, one in ast.iter_fields(node) if one is not None and one != []
+        ]
+        return (
+            f"{type(node).__name__}({', '.join(f'{name}={_dumped(one)}' for name, one in given)})"
+        )
+    if isinstance(node, list):
+        return f"[{', '.join(map(_dumped, node))}]"
+    return repr(node)
+
+
+def _needed(start: Path) -> dict[Path, ast.Module]:
+    """A file of ours, and all that it imports by whatever detour, but what computes nothing."""
+    found: dict[Path, ast.Module] = {}
+    passed_over = {ROOT / name for name in COMPUTES_NOTHING}
+    left = [start]
+    while left:
+        file = left.pop()
+        if file not in found and file not in passed_over:
+            found[file] = ast.parse(file.read_bytes())
+            left += _imported(found[file])
+    return found
+
+
+def _imported(tree: ast.Module) -> Iterator[Path]:
+    """The files of ours that a file imports."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+        for name in names:
+            file = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+            if file.is_file():
+                yield file

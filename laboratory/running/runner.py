@@ -1,0 +1,209 @@
+"""A study from its first cell to its report: what is finished is kept, and never run twice."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from filelock import FileLock, Timeout
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from laboratory.running.cell import load
+from laboratory.running.cost import weight, yardstick
+from laboratory.running.digests import ROOT, digest_of
+from laboratory.running.machine import kind_of
+from laboratory.running.workers import Done, Job, perform_all
+from laboratory.study.description import Cell, Study
+from laboratory.study.results import Results, Seen
+from training import devices
+from training.cores import cores
+from training.errors import Refused
+
+RUNS = Path("runs") / "studies"
+THREADS = 1  # of a cell: with more, sums come in another order on another machine
+PLAIN_EVERY = 15.0  # seconds between two lines where there is no terminal
+
+
+def run(
+    study: Study,
+    device: str,
+    jobs: int | None,
+    data_dir: Path | None,
+    console: Console,
+    runs: Path = RUNS,
+) -> Results:
+    """Run what is not finished yet.
+
+    Args:
+        study: which.
+        device: auto, cpu, cuda or mps.
+        jobs: cells side by side; as many as it may use cores, or there are GPUs, if left out.
+        data_dir: where the data's files lie.
+        console: where it is shown.
+        runs: where the cells are kept.
+
+    Raises:
+        Refused: data that cannot be had, a folder that cannot be written or is in use, or cells that failed.
+    """
+    begun = commit(study.name)  # now: until the last cell has ended much may be committed
+    places = places_of(device, jobs)
+    folder = runs / study.name
+    with _alone(folder, study.name):
+        step = yardstick()
+        planned, fingerprint = _planned(study, places[0], data_dir, folder)
+        seen = _performed(planned, places, console)
+    return Results(study.name, study.full, _made(places[0], begun, fingerprint, step), seen)
+
+
+@contextmanager
+def _alone(folder: Path, name: str) -> Iterator[None]:
+    """Within it nobody else writes into the folder."""
+    lock = FileLock(
+        folder / ".lock", timeout=0
+    )  # the system takes it back, however its holder ends
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout as error:
+        raise Refused(f"Another `course study {name}` is writing into {folder}") from error
+    except OSError as error:
+        raise Refused(f"{folder} cannot be written: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def places_of(device: str, jobs: int | None) -> list[str]:
+    """The device of each process."""
+    found = devices.pick(device)
+    if found.type != "cuda" or found.index is not None:
+        return [str(found)] * (jobs or (cores() if found.type == "cpu" else 1))
+    count = torch.cuda.device_count()
+    return [f"cuda:{number % count}" for number in range(jobs or count)]
+
+
+def _planned(
+    study: Study, place: str, data_dir: Path | None, folder: Path
+) -> tuple[list[Job], str]:
+    """Each cell with its folder, the dearest of a seed first, so that none is left over at the end."""
+    cells: Iterable[Cell] = study.cells
+    if data_dir is not None:
+        changes = {"data_dir": str(data_dir.resolve())}
+        cells = [replace(cell, settings=cell.settings.but(changes)) for cell in cells]
+    order = sorted(cells, key=lambda cell: (study.seeds.index(cell.seed), -weight(cell)))
+    device = torch.device(place)
+    machine = kind_of(device)
+    fingerprints: dict[tuple[str, str], str] = {}
+    jobs = []
+    for cell in order:
+        data = (cell.task, cell.settings.data)
+        if data not in fingerprints:
+            fingerprints[data] = load(cell).fingerprint
+        digest = digest_of(cell, fingerprints[data], device, machine)
+        jobs.append(Job(cell, folder / f"{cell.name}-{digest[:12]}"))
+    return jobs, " ".join(sorted(one[:12] for one in fingerprints.values()))
+
+
+def _performed(planned: list[Job], places: Sequence[str], console: Console) -> list[Seen]:
+    """All cells in the order of the study, those that were finished before among them."""
+    finished = [job for job in planned if job.finished]
+    left = [job for job in planned if not job.finished]
+    if finished:
+        console.print(f"{len(finished)} of {len(planned)} cells are finished already")
+    seen = {job.cell.name: job.read() for job in finished}
+    failed: list[Done] = []
+    showing = Showing([job.cell for job in left], len(places), console)
+    with showing:
+        for done in perform_all(left, places, THREADS):
+            showing.ended(done)
+            if done.seen is None:
+                failed.append(done)
+            else:
+                seen[done.job.cell.name] = done.seen
+    if failed:
+        told = "\n".join(f"{done.job.cell.name}: {done.error}" for done in failed)
+        raise Refused(f"{len(failed)} of {len(planned)} cells failed; the others are kept.\n{told}")
+    return [seen[name] for name in sorted(seen)]
+
+
+class Showing:
+    """How far a study is, and how long it will take.
+
+    Args:
+        cells: that are to be run.
+        processes: side by side.
+        console: where it is shown: a bar in a terminal, else a line now and then.
+    """
+
+    def __init__(self, cells: list[Cell], processes: int, console: Console):
+        self._cells, self._console = cells, console
+        self._done, self._weight = 0, 0.0
+        self._total = sum(map(weight, cells))
+        self._began = self._told = time.monotonic()
+        columns = TextColumn("{task.description}"), BarColumn()
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._task = self._bar.add_task(f"{len(cells)} cells", total=self._total)
+
+    def __enter__(self) -> None:
+        if self._console.is_terminal and self._cells:
+            self._bar.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar.live.is_started:  # else it would print an empty line
+            self._bar.stop()
+
+    def ended(self, done: Done) -> None:
+        """One more is."""
+        self._done += 1
+        self._weight += weight(done.job.cell)
+        now = time.monotonic()
+        left = (now - self._began) * (self._total / self._weight - 1)
+        words = (
+            f"{self._done} of {len(self._cells)} cells, about {timedelta(seconds=round(left))} left"
+        )
+        self._bar.update(self._task, completed=self._weight, description=words)
+        last = self._done == len(self._cells)
+        if not self._console.is_terminal and (last or now - self._told > PLAIN_EVERY):
+            self._told = now
+            self._console.print(words)
+
+
+# --- Where they come from -------------------------------------------------------------------------
+
+
+def _made(place: str, begun: str, fingerprint: str, step: float) -> dict[str, str | int | float]:
+    device = torch.device(place)
+    return {
+        "torch": torch.__version__,
+        "machine": kind_of(device),
+        "device": device.type,
+        "threads": THREADS,
+        "commit": begun,
+        "data": fingerprint,
+        "yardstick": round(step, 6),
+    }
+
+
+def commit(study: str) -> str:
+    """Of git, and whether the code or the study has changed since; unknown outside a clone."""
+    try:
+        head, changed = (
+            subprocess.run(
+                ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for words in (
+                ("rev-parse", "--short=12", "HEAD"),
+                ("status", "--porcelain", "--", "*.py", f"studies/{study}/study.yaml"),
+            )
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{head}, changed since" if changed else head

@@ -1,0 +1,180 @@
+"""Cells in processes side by side, each of which takes one cell after the other.
+
+A process ends with the one that started it, however that ends: its pipe closes, and nobody trains on
+for a study that is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from laboratory.study.description import Cell
+from laboratory.study.results import Seen
+from training.checkpoints import previous, write_whole
+from training.errors import Refused
+from training.loop.run_folder import Run
+
+SEEN = "seen.json"
+SPAWN = multiprocessing.get_context("spawn")  # no fork after torch has run
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell that is to be run, and where it is kept."""
+
+    cell: Cell
+    folder: Path
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was run before, to its end."""
+        return (self.folder / SEEN).exists()
+
+    def read(self) -> Seen:
+        """What was seen then."""
+        found = json.loads((self.folder / SEEN).read_text(encoding="utf-8"))
+        return Seen(**{**found, "curve": [(step, loss) for step, loss in found["curve"]]})
+
+    def keep(self, seen: Seen) -> None:
+        """Write down what was seen. What only going on needs goes: it is most of a run's bytes."""
+        write_whole(self.folder / SEEN, json.dumps(vars(seen)).encode())
+        run = Run(self.folder)
+        for path in (run.state, previous(run.state), run.best):
+            path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a job ended: what was seen, or why nothing was."""
+
+    job: Job
+    seen: Seen | None
+    error: str = ""
+
+
+def perform_all(jobs: Sequence[Job], devices: Sequence[str], threads: int) -> Iterator[Done]:
+    """Run cells, as many side by side as there are devices, and give each as it is done.
+
+    Args:
+        jobs: in the order in which they are begun.
+        devices: one for each process; a device may be named more than once.
+        threads: of each process, on the CPU.
+    """
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[Done] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    workers = [_Worker(device, threads) for device in devices[: len(jobs)]]
+    for worker in workers:
+        threading.Thread(target=_keep_busy, args=(worker, waiting, ended), daemon=True).start()
+    try:
+        for _ in jobs:
+            yield ended.get()
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _keep_busy(
+    worker: _Worker, waiting: queue.SimpleQueue[Job], ended: queue.SimpleQueue[Done]
+) -> None:
+    while not worker.ended:
+        try:
+            job = waiting.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            done = worker.perform(job)
+        except Exception as error:  # whatever it is: somebody waits for every job
+            done = Done(job, None, f"{type(error).__name__}: {error}")
+        ended.put(done)
+
+
+class _Worker:
+    """A process, started again where it has died.
+
+    Attributes:
+        ended: whether nothing more is wanted of it.
+    """
+
+    def __init__(self, device: str, threads: int):
+        self._device, self._threads = device, threads
+        self.ended = False
+        self._process: BaseProcess | None = None
+        self._pipe: Connection | None = None
+
+    def perform(self, job: Job) -> Done:
+        if self._process is None or self._pipe is None:
+            try:
+                self._process, self._pipe = self._started()
+            except OSError as error:
+                return Done(
+                    job,
+                    None,
+                    f"its process could not be started ({error.strerror}): try fewer --jobs",
+                )
+        try:
+            self._pipe.send(job)
+            return self._pipe.recv()  # type: ignore[no-any-return]
+        except (EOFError, OSError):
+            self._process.join()
+            how = self._process.exitcode
+            self._process = self._pipe = None
+            return Done(job, None, f"its process ended with {how}: perhaps memory ran out")
+
+    def _started(self) -> tuple[BaseProcess, Connection]:
+        """A new process, and our end of its pipe."""
+        ours, theirs = SPAWN.Pipe()
+        with theirs:
+            arguments = (theirs, self._device, self._threads)
+            process = SPAWN.Process(target=_serve, args=arguments, daemon=True)
+            process.start()
+        return process, ours
+
+    def end(self) -> None:
+        """Whatever it is doing. A cell goes on later from its last checkpoint."""
+        self.ended = True
+        if self._process is not None:
+            self._process.kill()
+
+
+def _serve(pipe: Connection, device: str, threads: int) -> None:
+    """Take one cell after the other until nobody asks for any."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is told to the one who started this
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch  # here: the process that starts others needs none
+
+    from laboratory.running.cell import perform
+
+    torch.set_num_threads(threads)
+    while True:
+        try:
+            job: Job = pipe.recv()
+        except EOFError:
+            return
+        try:
+            seen = perform(job.cell, job.folder, device)
+            job.keep(seen)
+            done = Done(job, seen)
+        except Refused as error:
+            done = Done(job, None, str(error))
+        except Exception as error:  # of a recipe, or of a machine: the other cells go on
+            done = Done(job, None, f"{type(error).__name__}: {error}")
+        pipe.send(done)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

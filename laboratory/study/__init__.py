@@ -1,0 +1,1 @@
+"""A study's question: its variants, their models, and what is measured of each."""

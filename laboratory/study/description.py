@@ -1,0 +1,323 @@
+"""A study: a question, and the runs that answer it, as `studies/NAME/study.yaml` has them.
+
+question: Where should the norm be?
+task: shakespeare
+settings: {layers: 2, d_model: 64, steps: 400}      # of training.settings, and what all variants share
+recipe: {positions: rope}                           # of laboratory.study.model, likewise
+baseline: pre
+variants:                                           # each changes some settings, or some of the recipe
+  pre: {arrangement: pre}
+  post: {arrangement: post}
+grid: {layers: [2, 6]}                              # every variant at every point
+leave_out: [{variant: post, layers: 6}]             # but for these
+seeds: [0, 1, 2]
+equal: parameters                                   # what is held equal, and in a sentence how
+held: Every model reads the same 400 batches.
+measures: [loss]
+figures: {loss: {words: loss per character, better: lower, digits: 3}}
+pictures: [{kind: against, x: layers, y: loss}]
+why: {loss_4x: Learned positions end at the trained length.}
+full: {settings: {d_model: 512}, seeds: [0, 1, 2]}  # what `--full` has in their place
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from laboratory.study.measures import MEASURES, TIMED
+from laboratory.study.model import Recipe
+from training.errors import Refused
+from training.settings import TASKS, Settings, from_yaml
+
+STUDIES = Path(__file__).resolve().parents[2] / "studies"
+REPEATS = "repeats"
+EQUAL = ("parameters", "tokens", "compute", "time")
+KINDS = ("against", "dots", "curves", "scatter")
+ANALYSES = ("", "scaling", "induction")
+BETTER = ("lower", "higher", "")
+LEAST_SEEDS = 3  # fewer cannot separate anything
+KEYS = {
+    *(
+        "question",
+        "task",
+        "settings",
+        "recipe",
+        "baseline",
+        "variants",
+        "grid",
+        "leave_out",
+        "seeds",
+    ),
+    *("equal", "held", "measures", "figures", "pictures", "analysis", "why", "full"),
+}
+
+Value = int | float | str | bool
+Point = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number that is looked at, and how it is told."""
+
+    name: str
+    words: str
+    better: str = "lower"
+    digits: int = 3
+    timed: bool = False
+    """Whether it is measured by the clock, and so another one each time."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn over what."""
+
+    kind: str
+    y: str
+    x: str = ""
+    logx: bool = False
+    logy: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study."""
+
+    variant: str
+    point: tuple[tuple[str, Value], ...]
+    seed: int
+    task: str
+    settings: Settings
+    recipe: Recipe
+    measures: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """For people, and for a folder."""
+        where = [f"{key}={value}" for key, value in self.point]
+        return ",".join([self.variant, *where, f"seed={self.seed}"])
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question, and the cells that answer it."""
+
+    name: str
+    full: bool
+    question: str
+    baseline: str
+    equal: str
+    held: str
+    variants: tuple[str, ...]
+    points: tuple[Point, ...]
+    seeds: tuple[int, ...]
+    figures: tuple[Figure, ...]
+    pictures: tuple[Picture, ...]
+    analysis: str
+    why: dict[str, str]
+    """Why some variant lacks a figure, by the figure's name."""
+    cells: tuple[Cell, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where its results are written."""
+        return STUDIES / self.name / "full" if self.full else STUDIES / self.name
+
+
+def names() -> list[str]:
+    """The studies that there are."""
+    return sorted(path.parent.name for path in STUDIES.glob("*/study.yaml"))
+
+
+def read(name: str, full: bool = False) -> Study:
+    """A study by its name.
+
+    Args:
+        name: of its folder in `studies/`.
+        full: the size for a GPU.
+
+    Raises:
+        Refused: no such study, or something in it that is not allowed.
+    """
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), n=1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
+        raise Refused(f"There is no study {name!r}{meant}: {', '.join(names())}")
+    path = STUDIES / name / "study.yaml"
+    try:
+        found = yaml.safe_load(path.read_bytes())
+    except (OSError, yaml.YAMLError) as error:
+        raise Refused(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    return of(found, name, path, full)
+
+
+def of(found: Any, name: str, path: Path, full: bool = False) -> Study:
+    """A study from what its file holds.
+
+    Args:
+        found: the mapping in it.
+        name: the study's.
+        path: of the file, which is named where something is wrong.
+        full: the size for a GPU.
+
+    Raises:
+        Refused: something that is not allowed.
+    """
+    try:
+        return _of(found, name, full)
+    except Refused as error:
+        raise Refused(f"{path}: {error}") from error
+
+
+def _of(found: Any, name: str, full: bool) -> Study:
+    _mapping(found, "A study", KEYS)
+    if full:
+        bigger = _mapping(found.get("full", {}), "full", KEYS)
+        settings = {**found.get("settings", {}), **bigger.get("settings", {})}
+        found = {**found, **bigger, "settings": settings}
+    missing = {"question", "task", "baseline", "variants", "seeds", "equal", "held"} - set(found)
+    if missing:
+        raise Refused(f"it lacks {', '.join(sorted(missing))}")
+    variants: dict[str, Any] = _mapping(found["variants"], "variants")
+    _among(found["baseline"], "baseline", variants)
+    _among(found["equal"], "equal", EQUAL)
+    _among(found.get("analysis", ""), "analysis", ANALYSES)
+    _among(found["task"], "task", (*TASKS, REPEATS))
+    figures = tuple(_figures(found.get("figures", {})))
+    seeds = _seeds(found["seeds"])
+    points = list(_points(_mapping(found.get("grid", {}), "grid")))
+    cells = tuple(_cells(found, variants, points, seeds))
+    return Study(
+        name=name,
+        full=full,
+        question=str(found["question"]),
+        baseline=str(found["baseline"]),
+        equal=str(found["equal"]),
+        held=str(found["held"]),
+        variants=tuple(variants),
+        points=tuple(point for point in points if any(dict(c.point) == point for c in cells)),
+        seeds=seeds,
+        figures=figures,
+        pictures=tuple(_pictures(found.get("pictures", []))),
+        analysis=str(found.get("analysis", "")),
+        why=dict(found.get("why", {})),
+        cells=cells,
+    )
+
+
+# --- Cells ----------------------------------------------------------------------------------------
+
+
+def _points(grid: Mapping[str, list[Value]]) -> Iterator[Point]:
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise Refused(f"grid: {key} must be a list of values, not {values!r}")
+    for chosen in itertools.product(*grid.values()):
+        yield dict(zip(grid, chosen, strict=True))
+
+
+def _cells(
+    found: Mapping[str, Any], variants: Mapping[str, Any], points: list[Point], seeds: Iterable[int]
+) -> Iterator[Cell]:
+    """All runs, seed by seed: what is there after a while can be compared already."""
+    shared = {**found.get("settings", {}), **found.get("recipe", {})}
+    left_out = found.get("leave_out", [])
+    for seed, point, (variant, changes) in itertools.product(seeds, points, variants.items()):
+        whole: dict[str, Any] = {"variant": variant, "seed": seed, **point}
+        if any(one.items() <= whole.items() for one in left_out):
+            continue
+        settings, recipe = _sorted_out({**shared, **(changes or {}), **point}, variant)
+        task = found["task"]
+        settings |= {"task": "text" if task == REPEATS else task, "seed": seed}
+        yield Cell(
+            variant,
+            tuple(point.items()),
+            seed,
+            task,
+            from_yaml(yaml.safe_dump(settings), Path(variant)),
+            recipe_of(recipe),
+            tuple(_measures(found.get("measures", []))),
+        )
+
+
+RECIPE = {field.name for field in dataclasses.fields(Recipe)}
+SETTINGS = {field.name for field in dataclasses.fields(Settings)}
+
+
+def _sorted_out(given: dict[str, Any], variant: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is the trainer's, and what is the model's."""
+    unknown = set(given) - RECIPE - SETTINGS
+    if unknown:
+        key = sorted(unknown)[0]
+        near = difflib.get_close_matches(key, sorted(RECIPE | SETTINGS), n=1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
+        raise Refused(f"{variant}: there is no setting and no part of a recipe {key!r}{meant}")
+    return (
+        {key: value for key, value in given.items() if key in SETTINGS},
+        {key: value for key, value in given.items() if key in RECIPE},
+    )
+
+
+def recipe_of(given: dict[str, Any]) -> Recipe:
+    """A recipe from a file's words."""
+    types = {field.name: field.type for field in dataclasses.fields(Recipe)}
+    for key, value in given.items():
+        if types[key] == "float" and isinstance(value, int) and not isinstance(value, bool):
+            given[key] = float(value)
+        elif type(value).__name__ != types[key]:
+            raise Refused(f"{key} must be of type {types[key]}, not {value!r}")
+    return Recipe(**given)
+
+
+# --- What a file may hold -------------------------------------------------------------------------
+
+
+def _mapping(found: Any, what: str, allowed: Iterable[str] | None = None) -> Any:
+    if not isinstance(found, dict):
+        raise Refused(f"{what} must be a mapping, not {found!r}")
+    if allowed is not None and (odd := sorted(set(map(str, found)) - set(allowed))):
+        raise Refused(f"{what} has no {odd[0]!r}: {', '.join(sorted(allowed))}")
+    return found
+
+
+def _among(value: Any, what: str, allowed: Iterable[str]) -> None:
+    if value not in allowed:
+        raise Refused(f"{what} must be one of {', '.join(filter(None, allowed))}, not {value!r}")
+
+
+def _seeds(found: Any) -> tuple[int, ...]:
+    if not isinstance(found, list) or not all(type(seed) is int for seed in found):
+        raise Refused(f"seeds must be a list of whole numbers, not {found!r}")
+    if len(set(found)) != len(found) or len(found) < LEAST_SEEDS:
+        raise Refused(f"seeds must be at least {LEAST_SEEDS} different ones, not {found!r}")
+    return tuple(found)
+
+
+def _measures(found: Any) -> Iterator[str]:
+    for name in found:
+        if name not in (*MEASURES, *TIMED):
+            raise Refused(f"There is no measure {name!r}: {', '.join([*MEASURES, *TIMED])}")
+        yield name
+
+
+def _figures(found: Any) -> Iterator[Figure]:
+    for name, given in _mapping(found, "figures").items():
+        allowed = {field.name for field in dataclasses.fields(Figure)} - {"name"}
+        figure = Figure(name, **_mapping(given, f"figures: {name}", allowed))
+        _among(figure.better, f"figures: {name}: better", BETTER)
+        yield figure
+
+
+def _pictures(found: Any) -> Iterator[Picture]:
+    for given in found:
+        allowed = {field.name for field in dataclasses.fields(Picture)}
+        picture = Picture(**_mapping(given, "a picture", allowed))
+        _among(picture.kind, "a picture's kind", KINDS)
+        yield picture

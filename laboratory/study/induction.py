@@ -1,0 +1,248 @@
+"""Induction heads: heads that look at what came after a token before, and say it again.
+
+[A][B] … [A] → [B] (Elhage et al. 2021, *A Mathematical Framework for Transformer Circuits*; Olsson et al.
+2022, *In-context Learning and Induction Heads*). While a model learns, `look` says what each of its heads
+looks at; at the end, `figures` says what the model can do without each.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from laboratory.study.layers import Attention
+from laboratory.study.repeats import SYMBOLS, Repeated, Repeats
+from training.data.tasks import Task
+from training.errors import Refused
+from training.models.architectures import Model
+
+__all__ = ["Look", "Repeats", "figures", "look", "strongest"]
+
+FORMED = 0.5  # from here on, most of a head's weight lies where induction asks for it
+EARLY, LATE = 50 / 512, 500 / 512  # of the context: the tokens that Olsson et al. 2022 compare
+
+Look = dict[str, Any]
+
+
+# --- What a head looks at -------------------------------------------------------------------------
+
+
+def attentions(model: Model) -> list[Attention]:
+    """The attention of each layer, the first first.
+
+    Raises:
+        Refused: a model that has others.
+    """
+    found = [module for module in model.modules() if isinstance(module, Attention)]
+    if not found or any(type(one) is not Attention for one in found):
+        raise Refused(
+            "Heads are looked at in a model with attention=full, and positions that are not t5 or alibi"
+        )
+    return found
+
+
+def attention_weights(model: Model, tokens: Tensor) -> list[Tensor]:
+    """The weights of each layer, `(B, h, T, T)`, for tokens `(B, T)`.
+
+    They are computed once more from what entered the layer: the model that is trained keeps none.
+    """
+    entered: list[Tensor] = []
+    layers = attentions(model)
+    with ExitStack() as hooks, torch.no_grad():
+        for layer in layers:
+            handle = layer.register_forward_pre_hook(lambda _, given: entered.append(given[0]))
+            hooks.callback(handle.remove)
+        model(tokens)
+        return [_weights(layer, x) for layer, x in zip(layers, entered, strict=True)]
+
+
+def _weights(layer: Attention, x: Tensor) -> Tensor:
+    query, key, _ = layer.project(x)  # (B, h, T, d_k), (B, G, T, d_k)
+    key = key.repeat_interleave(layer.n_heads // layer.n_kv_heads, dim=1)
+    scores = layer.turn(query) @ layer.turn(key).transpose(-2, -1) / math.sqrt(query.size(-1))
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+    weights: Tensor = scores.masked_fill(later, -math.inf).softmax(dim=-1)
+    return weights
+
+
+def prefix_matching(weights: Tensor, rows: Repeated) -> Tensor:
+    """The weight that each head gives, from a symbol that is said again, to the one after its first place.
+
+    A mean over the repeated symbols whose next one is repeated too, and that stand nowhere else before: of
+    two places of a symbol, nobody could say which was meant. Always there, it is 1; for T equal weights, 1/T.
+
+    Args:
+        weights: `(B, h, T, T)`.
+        rows: what was attended to, of T symbols or of one more.
+
+    Returns:
+        `(h,)`.
+
+    Source: Olsson et al. 2022, "prefix matching".
+    """
+    size = weights.size(-1)
+    tokens = rows.tokens[:, :size]
+    place = torch.arange(size, device=tokens.device)
+    inside = (place >= rows.second[:, None]) & (place < (rows.second + rows.length - 1)[:, None])
+    same = tokens[:, :, None] == tokens[:, None, :]  # (B, T, T)
+    asked = inside & (same.tril(-1).sum(dim=-1) == 1)  # (B, T)
+    wanted = (place - rows.lag[:, None] + 1).clamp(min=0)  # (B, T)
+    index = wanted[:, None, :, None].expand(-1, weights.size(1), -1, -1)
+    given = weights.gather(-1, index).squeeze(-1)  # (B, h, T)
+    return (given * asked[:, None]).sum(dim=(0, 2)) / asked.sum()
+
+
+def previous_token(weights: Tensor) -> Tensor:
+    """The mean weight that each head gives to the token just before: from `(B, h, T, T)` to `(h,)`.
+
+    An induction head finds a token by the one before it, which such a head of an earlier layer has carried
+    there (Elhage et al. 2021, "Induction Heads").
+    """
+    return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 2))
+
+
+def strongest(scores: list[list[float]]) -> tuple[int, int]:
+    """Layer and head of the largest score; of equal ones, the first."""
+    places = [(layer, head) for layer, some in enumerate(scores) for head in range(len(some))]
+    return max(places, key=lambda place: scores[place[0]][place[1]])
+
+
+# --- What the model makes of it -------------------------------------------------------------------
+
+
+def losses(model: Model, tokens: Tensor) -> Tensor:
+    """The loss of each token but the first: from `(B, T)` to `(B, T − 1)`."""
+    with torch.no_grad():
+        log_probs = model.generator(model(tokens[:, :-1]))  # (B, T − 1, V)
+    return F.nll_loss(log_probs.transpose(1, 2), tokens[:, 1:], reduction="none")
+
+
+def said_again(loss: Tensor, rows: Repeated) -> tuple[float, float]:
+    """The mean loss of segments where they come first, and where they come again. Without the first symbol of
+    each: that a segment begins, nothing tells.
+
+    Args:
+        loss: of all symbols but the first, `(B, T − 1)`.
+        rows: of T symbols.
+    """
+    place = torch.arange(1, loss.size(1) + 1, device=loss.device)
+
+    def over(start: Tensor) -> float:
+        inside = (place > start[:, None]) & (place < (start + rows.length)[:, None])
+        return float(loss[inside].double().mean())
+
+    return over(rows.second - rows.lag), over(rows.second)
+
+
+@contextmanager
+def without(layer: Attention, head: int) -> Iterator[None]:
+    """Within it, what a head hands over is 0. No weight is changed."""
+    width = layer.w_o.in_features // layer.n_heads
+    mine = slice(head * width, (head + 1) * width)
+
+    def hide(_: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
+        heads = given[0].clone()
+        heads[..., mine] = 0
+        return (heads,)
+
+    handle = layer.w_o.register_forward_pre_hook(hide)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+# --- On the way, and at the end -------------------------------------------------------------------
+
+
+def look(model: Model, task: Task, device: torch.device) -> Look:
+    """What the heads of a model do just now, on the validation split. The model is in evaluation mode.
+
+    Returns:
+        `prefix`, `previous`: scores of each layer's heads.
+        `first`, `again`: the loss where segments come first, and where they come again.
+        `score`: the loss late in the context minus that early in it: the in-context learning score of Olsson
+            et al. 2022, their 500th and 50th of 512 tokens scaled to this context.
+    """
+    rows = _rows(task, "validation", device)
+    inputs = rows.tokens[:, :-1]
+    weights = attention_weights(model, inputs)
+    loss = losses(model, rows.tokens)
+    first, again = said_again(loss, rows)
+    early, late = (
+        float(loss[:, round(share * loss.size(1)) - 1].mean()) for share in (EARLY, LATE)
+    )
+    return {
+        "prefix": [prefix_matching(one, rows).tolist() for one in weights],
+        "previous": [previous_token(one).tolist() for one in weights],
+        "first": first,
+        "again": again,
+        "score": late - early,
+    }
+
+
+def figures(
+    model: Model, task: Task, looks: Sequence[Look], device: torch.device
+) -> dict[str, float]:
+    """What became of a model's heads, and what the model can do without each.
+
+    The best head is the one with the largest score on the validation split; all else is of the test split.
+
+    Returns:
+        `prefix_matching`: of the best head.
+        `first`, `again`, `in_context`: the losses of `look`, and again − first.
+        `off_L_H`: by how much `again` grows where head H of layer L is off, both counted from 0.
+        `best_off`, `previous_off`, `others_off`: the same of the best head; of the head in the layers below
+            that looks most at the token before; and the mean of all others.
+        `formed_at`, `fell_at`: the first look with a score of one half, and the first at which `again` was
+            half of what chance loses. What never came is left out.
+    """
+    layers = attentions(model)
+    rows = _rows(task, "test", device)
+    last = looks[-1]
+    best = strongest(last["prefix"])
+    weights = attention_weights(model, rows.tokens[:, :-1])[best[0]]
+    first, again = said_again(losses(model, rows.tokens), rows)
+    off = {}
+    for number, layer in enumerate(layers):
+        for head in range(layer.n_heads):
+            with without(layer, head):
+                off[number, head] = said_again(losses(model, rows.tokens), rows)[1] - again
+    carrier = strongest(last["previous"][: best[0]]) if best[0] else None
+    others = [cost for which, cost in off.items() if which not in (best, carrier)]
+    found = {
+        "prefix_matching": float(prefix_matching(weights, rows)[best[1]]),
+        "first": first,
+        "again": again,
+        "in_context": again - first,
+        "best_off": off[best],
+        **{f"off_{number}_{head}": cost for (number, head), cost in off.items()},
+    }
+    if carrier is not None:
+        found["previous_off"] = off[carrier]
+    if others:
+        found["others_off"] = statistics.fmean(others)
+    return found | _when(looks)
+
+
+def _when(looks: Sequence[Look]) -> dict[str, float]:
+    """When a head formed, and when the loss of what is said again fell, if they ever did."""
+    chance = math.log(SYMBOLS)
+    formed = [one["step"] for one in looks if max(map(max, one["prefix"])) >= FORMED]
+    fell = [one["step"] for one in looks if one["again"] <= chance / 2]
+    steps = {"formed_at": formed, "fell_at": fell}
+    return {name: float(found[0]) for name, found in steps.items() if found}
+
+
+def _rows(task: Task, split: str, device: torch.device) -> Repeated:
+    """The rows of a split on a device."""
+    if not isinstance(task, Repeats):
+        raise TypeError(f"induction heads are looked for in Repeats, not in {type(task).__name__}")
+    return Repeated(*(one.to(device) for one in vars(task.repeated(split)).values()))

@@ -1,0 +1,188 @@
+"""What is measured of a trained model: a small function for each figure, or for a few that go together.
+
+Those of `MEASURES` give the same numbers on every run on the same kind of CPU; those of `TIMED` depend on the
+clock or on the device. Each is called as `measure(model, task, settings, device)`, and gives figures by their
+names. A figure that a model does not have, as routing where nobody is routed, is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import implementation
+from laboratory.study.layers import Attention, Depths, Linear, Windowed
+from laboratory.study.timed import Figures, memory, speed, step_memory
+from training.data.batches import Rows
+from training.data.tasks import Task
+from training.data.vocabulary import PAD
+from training.models.architectures import Model
+from training.settings import Settings
+from variants.mamba import Mamba
+from variants.moe import MixtureOfExperts
+
+BEYOND = (1, 2, 4)  # times the trained context
+LENGTHS = (256, 1024, 4096)  # tokens that a cache holds
+BINS = 15  # of confidence, as Guo et al. 2017 have them
+
+
+# --- What the model says of the held-out split ----------------------------------------------------
+
+
+def predictions(
+    model: Model, batches: list[Rows], device: torch.device
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Log-probabilities `(N, V)` and what was wanted `(N,)`, batch by batch, padding left out.
+
+    They are computed in float32, whatever precision the model was trained in.
+    """
+    model.eval()
+    with torch.no_grad():
+        for rows in batches:
+            source, target = rows.to(device).source, rows.target.to(device)
+            if source is None:
+                states, wanted = model(target[:, :-1]), target[:, 1:].flatten()
+                real = torch.ones_like(wanted, dtype=torch.bool)
+            else:
+                batch = implementation.Batch(source, target, pad=PAD)
+                states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+                wanted = target[:, 1:].flatten()
+                real = wanted != PAD
+            log_probs = model.generator(states).flatten(0, 1)
+            yield log_probs[real], wanted[real]
+
+
+def _mean_loss(model: Model, batches: list[Rows], device: torch.device) -> float:
+    total, tokens = 0.0, 0
+    for log_probs, wanted in predictions(model, batches, device):
+        total += float(F.nll_loss(log_probs, wanted, reduction="sum"))
+        tokens += len(wanted)
+    return total / tokens
+
+
+def loss(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
+    """The loss per token on the whole validation split, without smoothing."""
+    return {"loss": _mean_loss(model, task.held_out("validation"), device)}
+
+
+def beyond(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
+    """The loss where 1, 2 and 4 times the trained context is read at once: `loss_1x`, `loss_2x`, `loss_4x`.
+
+    Windows do not overlap, as in Press et al. 2021, *Train Short, Test Long*, §2.2. All three are of the same
+    tokens. A model that cannot read so many has no such figure.
+    """
+    text = _joined(task.held_out("validation"))
+    most = settings.context * max(BEYOND)
+    windows = (len(text) - 1) // most
+    found: Figures = {}
+    for times in BEYOND:
+        length = settings.context * times
+        if windows and (model.longest is None or length <= model.longest):
+            rows = text[: windows * most + 1].unfold(0, length + 1, length)
+            batches = [Rows(None, some) for some in torch.split(rows, max(1, 16_384 // length))]
+            found[f"loss_{times}x"] = _mean_loss(model, batches, device)
+    return found
+
+
+def _joined(batches: list[Rows]) -> Tensor:
+    """A text from its windows, each of which begins with the last token of the one before."""
+    parts = [rows.target[:, :-1].flatten() for rows in batches]
+    return torch.cat([*parts, batches[-1].target[-1, -1:]])
+
+
+def calibration(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
+    """Whether the model is right as often as it is sure: `calibration_error`, `accuracy`, `confidence`.
+
+        ECE = Σ_m |B_m| / n · |acc(B_m) − conf(B_m)|
+
+    B_m are the n predictions whose confidence, the largest probability, lies in bin m of 15 that are equally
+    wide and closed on the right (Guo et al. 2017, *On Calibration of Modern Neural Networks*, §2, eq. 3).
+    """
+    sure, right = [], []
+    for log_probs, wanted in predictions(model, task.held_out("validation"), device):
+        best, guess = log_probs.double().max(dim=-1)
+        sure.append(best.exp().cpu())
+        right.append((guess == wanted).double().cpu())
+    confidence, correct = torch.cat(sure), torch.cat(right)
+    bins = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
+    gaps = torch.zeros(BINS, dtype=torch.float64).index_add(0, bins, correct - confidence)
+    return {
+        "calibration_error": float(gaps.abs().sum()) / len(correct),
+        "accuracy": float(correct.mean()),
+        "confidence": float(confidence.mean()),
+    }
+
+
+def routing(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
+    """How evenly the held-out tokens are spread over the experts, a mean over the layers.
+
+    `largest_share` is the share of all choices that fall on the favourite: 1/N where all are equally busy.
+    `routing_entropy` is −Σ f log f over log N: 1 where all are equally busy, 0 where one does everything.
+    """
+    mixtures = [module for module in model.modules() if isinstance(module, MixtureOfExperts)]
+    if not mixtures:
+        return {}
+    counts = [torch.zeros(len(mixture.experts), dtype=torch.float64) for mixture in mixtures]
+    for _ in predictions(model, task.held_out("validation"), device):
+        for count, mixture in zip(counts, mixtures, strict=True):
+            assert mixture.chosen is not None
+            count += mixture.chosen.flatten().bincount(minlength=len(count)).cpu()
+    shares = [count / count.sum() for count in counts]
+    return {
+        "largest_share": statistics.fmean(float(share.max()) for share in shares),
+        "routing_entropy": statistics.fmean(
+            float(torch.special.entr(share).sum()) / math.log(max(2, len(share)))
+            for share in shares
+        ),
+    }
+
+
+# --- What decoding has to keep --------------------------------------------------------------------
+
+
+def cache(model: Model, task: Task, settings: Settings, device: torch.device) -> Figures:
+    """Bytes that one sequence of T tokens leaves behind, for the next one to read: `cache_256`, and so on.
+
+    By the shapes of the references, in the weights' dtype. Keys and values: 2 · G · d_k for each token and
+    layer, of the last `window` tokens where nobody looks further back; a layer that tokens pass by keeps its
+    share. Linear attention keeps its sums S and Z, h · d_k · (d_k + 1); Mamba its state and what its
+    convolution saw last, D · (N + d_conv − 1).
+    """
+    size = next(model.parameters()).element_size()
+    return {
+        f"cache_{tokens}": float(size * sum(_kept(block, tokens) for block in model.blocks))
+        for tokens in LENGTHS
+    }
+
+
+def _kept(block: nn.Module, tokens: int) -> int:
+    """Numbers that a layer keeps of so many tokens."""
+    if isinstance(block, Depths):
+        return _kept(block.block, max(1, math.floor(block.capacity * tokens)))
+    for module in block.modules():
+        if isinstance(module, Mamba):
+            sizes = module.config
+            return sizes.d_inner * (sizes.d_state + sizes.d_conv - 1)
+        if isinstance(module, Attention):
+            d_k = module.w_q.out_features // module.n_heads
+            if isinstance(module, Linear):
+                return module.n_heads * d_k * (d_k + 1)
+            seen = min(tokens, module.window) if isinstance(module, Windowed) else tokens
+            return 2 * module.n_kv_heads * d_k * seen
+    raise TypeError(f"{type(block).__name__} has neither attention nor a state")
+
+
+Measure = Callable[[Model, Task, Settings, torch.device], Figures]
+MEASURES: dict[str, Measure] = {
+    "loss": loss,
+    "beyond": beyond,
+    "cache": cache,
+    "calibration": calibration,
+    "routing": routing,
+}
+TIMED: dict[str, Measure] = {"speed": speed, "memory": memory, "step_memory": step_memory}

@@ -1,0 +1,242 @@
+"""The language models that are compared: put together of the references' parts, as a recipe says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from implementation import Embeddings, Generator, LayerNorm, PositionalEncoding
+from laboratory.study.layers import (
+    LONGEST,
+    AlibiBias,
+    Attention,
+    Biased,
+    Depths,
+    FeedForward,
+    Flash,
+    Learned,
+    Linear,
+    Rotary,
+    T5Bias,
+    Windowed,
+)
+from laboratory.study.recipe import GROUPS, Recipe
+from training.data.vocabulary import Languages
+from training.errors import Refused
+from training.settings import Settings
+from variants.activations import SwiGLU
+from variants.gpt import Block
+from variants.mamba import MambaBlock, MambaConfig
+from variants.moe import MixtureOfExperts, load_balancing_loss
+from variants.norms import GroupNorm, RMSNorm
+from variants.parallel import ParallelBlock
+
+__all__ = ["Composed", "Recipe", "build"]
+
+EPS = 1e-5  # of every norm, as day 11's has it
+MAMBA_BLOCKS = 2  # for each layer: so they have as many parameters (Gu & Dao 2023, §3.4)
+
+
+class Composed(nn.Module):
+    """A language model: each token from those before it.
+
+    Attributes:
+        embed: tokens `(B, T)` to vectors `(B, T, d_model)`, with positions where these are added.
+        blocks: the layers, called as `block(x)`.
+        norm: the last norm, where the layers norm before their sublayers.
+        generator: states to log-probabilities.
+        longest: the most tokens that it can read at once; None where there is no end.
+    """
+
+    def __init__(self, recipe: Recipe, settings: Settings, vocabulary: int):
+        super().__init__()
+        d_model = settings.d_model
+        embeddings = Embeddings(d_model, vocabulary)
+        self.embed = nn.Sequential(embeddings, _added_positions(recipe, settings))
+        self.blocks = nn.ModuleList(_blocks(recipe, settings))
+        self.norm = _norm(recipe, d_model) if settings.norm == "pre" else nn.Identity()
+        self.generator = Generator(d_model, vocabulary)
+        if settings.tie:
+            self.generator.proj.weight = embeddings.lut.weight
+        self.balance = recipe.balance
+        self.longest = {
+            "learned": settings.context,
+            "sinusoid": LONGEST,
+            "rope": LONGEST,
+        }.get(recipe.positions)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """From tokens `(B, T)` to states `(B, T, d_model)`.
+
+        Raises:
+            Refused: more tokens than learnt positions.
+        """
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x)
+        states: Tensor = self.norm(x)
+        return states
+
+    def auxiliary(self) -> Tensor:
+        """What is added to the mean loss of a token, of the last call: the experts' balance, weighted (Fedus,
+        Zoph & Shazeer 2021, *Switch Transformers*, §2.2), and what the predictors of a mixture of depths
+        learn from. A 0-d tensor, 0 where there is neither."""
+        total = torch.zeros((), device=self.generator.proj.weight.device)
+        for module in self.modules():
+            if isinstance(module, MixtureOfExperts):
+                assert module.probs is not None and module.chosen is not None
+                total = total + self.balance * load_balancing_loss(module.probs, module.chosen)
+            elif isinstance(module, Depths) and module.miss is not None:
+                total = total + module.miss
+        return total
+
+
+def build(recipe: Recipe, settings: Settings, languages: Languages) -> Composed:
+    """The model of a recipe, with the weights it starts from; drawn from torch's generator.
+
+    Every matrix has Xavier uniform initialization, as in `training.models.architectures`, so that variants
+    are not compared by their initialization. The embedding matrices, T5's bias and Mamba's step are
+    initialized as in their papers.
+
+    Args:
+        recipe: what it is made of.
+        settings: its sizes, and where the norms are.
+        languages: its vocabularies; there is no source.
+
+    Raises:
+        Refused: a recipe that does not go with the sizes, or a source.
+    """
+    recipe.check(settings)
+    if languages.source is not None:
+        raise Refused(
+            f"A recipe is for a language model, and the task {settings.task} has a source"
+        )
+    model = Composed(recipe, settings, len(languages.target))
+    for name, module in model.named_modules():
+        tied = settings.tie and module is model.generator.proj
+        if isinstance(module, nn.Linear) and not tied and not name.endswith("dt_proj"):
+            nn.init.xavier_uniform_(module.weight)
+    return model
+
+
+def gated_width(recipe: Recipe, d_ff: int) -> int:
+    """The hidden width of a gated network, three matrices that are to hold what two of width d_ff do: ⅔ of
+    d_ff (Shazeer 2020, *GLU Variants Improve Transformer*, §2). Where there are experts, it is that of one of
+    them: a token's top_k together have it, so that they multiply and add as often as the one network."""
+    chosen = recipe.top_k if recipe.experts else 1
+    return max(1, round(2 * d_ff / (3 * chosen)))
+
+
+# --- Parts ----------------------------------------------------------------------------------------
+
+
+def _norm(recipe: Recipe, d_model: int) -> nn.Module:
+    match recipe.normalised_by:
+        case "layer":
+            return LayerNorm(d_model, EPS)
+        case "rms":
+            return RMSNorm(d_model, EPS)
+        case "group":
+            return GroupNorm(GROUPS, d_model, EPS)
+        case _:
+            return nn.Identity()
+
+
+def _added_positions(recipe: Recipe, settings: Settings) -> nn.Module:
+    match recipe.positions:
+        case "sinusoid":
+            return PositionalEncoding(settings.d_model, settings.dropout, LONGEST)
+        case "learned":
+            return Learned(settings.context, settings.d_model, settings.dropout)
+        case _:
+            return nn.Dropout(settings.dropout)
+
+
+def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
+    """What makes the attention of each layer."""
+    d_model, heads = settings.d_model, settings.heads
+
+    def turn() -> nn.Module:
+        return Rotary(d_model // heads) if recipe.positions == "rope" else nn.Identity()
+
+    match recipe.attention, recipe.positions:
+        case _, "alibi":
+            slopes = AlibiBias(heads, settings.context)
+            return lambda: Biased(d_model, heads, slopes)
+        case _, "t5":
+            table = T5Bias(heads, d_model)
+            return lambda: Biased(d_model, heads, table)
+        case "window", _:
+            return lambda: Windowed(d_model, heads, recipe.window, turn())
+        case "linear", _:
+            return lambda: Linear(d_model, heads, heads, turn())
+        case "flash", _:
+            return lambda: Flash(d_model, heads, heads, turn())
+        case kind, _:
+            answering = {"grouped": recipe.groups, "multi_query": 1}.get(kind, heads)
+            return lambda: Attention(d_model, heads, answering, turn())
+
+
+def _feed_forward(recipe: Recipe, settings: Settings) -> nn.Module:
+    d_model, d_ff = settings.d_model, settings.d_ff
+    if recipe.experts:
+        width = gated_width(recipe, d_ff)
+        return MixtureOfExperts(d_model, width, recipe.experts, recipe.top_k)
+    if recipe.activation == "swiglu":
+        return SwiGLU(d_model, gated_width(recipe, d_ff))
+    return FeedForward(d_model, d_ff, settings.dropout, recipe.activation)
+
+
+# --- Layers ---------------------------------------------------------------------------------------
+
+
+def _blocks(recipe: Recipe, settings: Settings) -> list[nn.Module]:
+    if recipe.attention == "mamba":
+        return [_mamba(recipe, settings) for _ in range(MAMBA_BLOCKS * settings.layers)]
+    attention = _attention(recipe, settings)
+    blocks: list[nn.Module] = []
+    for layer in range(settings.layers):
+        parts = attention(), _feed_forward(recipe, settings)
+        if recipe.arrangement == "parallel":
+            blocks.append(_parallel(recipe, settings, *parts))
+            continue
+        block: nn.Module = _serial(recipe, settings, *parts)
+        # Every other layer is routed, as Raposo et al. 2024 have it; the first is not.
+        if recipe.arrangement == "mixture_of_depths" and layer % 2:
+            block = Depths(block, settings.d_model, recipe.capacity)
+        blocks.append(block)
+    return blocks
+
+
+def _serial(recipe: Recipe, settings: Settings, attention: nn.Module, network: nn.Module) -> Block:
+    """Attention, then the network: a block of day 23 with these norms."""
+    block: Any = Block(settings.d_model, attention, network, settings.dropout)
+    for connection in block.sublayer:
+        connection.norm = _norm(recipe, settings.d_model)
+        connection.pre = settings.norm == "pre"
+    return block  # type: ignore[no-any-return]
+
+
+def _parallel(
+    recipe: Recipe, settings: Settings, attention: nn.Module, network: nn.Module
+) -> ParallelBlock:
+    """Both at once: a block of day 36 with these parts."""
+    block: Any = ParallelBlock(settings.d_model, settings.heads, settings.d_ff, settings.dropout)
+    block.norm, block.self_attn, block.feed_forward = (
+        _norm(recipe, settings.d_model),
+        attention,
+        network,
+    )
+    return block  # type: ignore[no-any-return]
+
+
+def _mamba(recipe: Recipe, settings: Settings) -> MambaBlock:
+    """A block of day 37 with this norm."""
+    rank = math.ceil(settings.d_model / 16)
+    block: Any = MambaBlock(MambaConfig(d_model=settings.d_model, dt_rank=rank))
+    block.norm = _norm(recipe, settings.d_model)
+    return block  # type: ignore[no-any-return]

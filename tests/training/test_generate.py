@@ -1,0 +1,86 @@
+"""How tokens are chosen and texts end: min-p, the repetition penalty, and stops."""
+
+import math
+
+import pytest
+import torch
+
+from tests.training.test_pretrained import PROMPT, written
+from training.errors import Refused
+from training.generation.generate import Drawing, adjusted, choosing, until
+from training.models.pretrained import Pretrained
+
+LOGITS = torch.tensor([[2.0, 1.0, -1.0, 0.5]])
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_min_p_is_a_share_of_the_likeliest(temperature):
+    """As transformers has it, after the temperature."""
+    transformers = pytest.importorskip("transformers")
+    for min_p in (0.1, 0.3, 0.5, 1.0):
+        ours = adjusted(LOGITS, [0], Drawing(temperature, min_p=min_p)) / temperature
+        warper = transformers.MinPLogitsWarper(min_p)
+        wanted = warper(None, LOGITS / temperature)
+        assert torch.equal(ours.isinf(), wanted.isinf()), min_p
+        assert torch.equal(ours[~ours.isinf()], wanted[~wanted.isinf()])
+
+
+def test_the_repetition_penalty_is_that_of_transformers():
+    transformers = pytest.importorskip("transformers")
+    ids = [2, 0, 2]
+    processor = transformers.RepetitionPenaltyLogitsProcessor(1.7)
+    wanted = processor(torch.tensor([ids]), LOGITS.clone())
+    got = adjusted(LOGITS, ids, Drawing(repetition_penalty=1.7))
+    torch.testing.assert_close(got, wanted)
+    assert torch.equal(adjusted(LOGITS, ids, Drawing()), LOGITS)
+
+
+def test_a_penalty_keeps_a_text_from_repeating_itself():
+    def ask(tokens):
+        return LOGITS.expand(1, tokens.size(1), 4)
+
+    def said(drawing):
+        choose, ids = choosing(ask, drawing, context=9, device=torch.device("cpu")), [3]
+        for _ in range(3):
+            ids.append(choose(ids))
+        return ids[1:]
+
+    assert said(Drawing(0.0)) == [0, 0, 0]
+    assert said(Drawing(0.0, repetition_penalty=100.0)) == [0, 1, 0]
+
+
+@pytest.mark.parametrize("how", [{"min_p": 1.5}, {"min_p": -0.1}, {"repetition_penalty": 0.0},
+                                 {"repetition_penalty": math.inf}])  # fmt: skip
+def test_a_way_of_drawing_that_there_is_not_is_refused(how):
+    with pytest.raises(Refused, match=r"min-p must be|repetition-penalty must be"):
+        Drawing(**how)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "stops", "wanted"),
+    [
+        (["ab", "cd"], [], "abcd"),
+        (["ab", "cd"], ["bc"], "a"),
+        (["ab", "ab", "c"], ["abc"], "ab"),
+        (["x\n", "\n", "y"], ["\n\n"], "x"),
+        (["ab", "cd"], ["d", "b"], "a"),
+        (["ab", "c"], ["cd"], "abc"),
+        (["aa", "ab"], ["aab"], "a"),
+    ],
+)
+def test_a_text_ends_before_a_stop(pieces, stops, wanted):
+    assert "".join(until(iter(pieces), stops)) == wanted
+
+
+def test_what_may_begin_a_stop_waits():
+    assert next(until(iter(["abc", "d"]), ["cx"])) == "ab"
+
+
+def test_the_command_stops(tmp_path, course):
+    written(tmp_path, "llama")
+    said = "".join(Pretrained.load(tmp_path, "cpu").generate(PROMPT, 9, Drawing(0.0)))
+    stop = said[len(said) // 2 :][:2]
+    done = course("generate", "--pretrained", tmp_path, "--prompt", PROMPT, "--tokens", 9,
+                  "--temperature", 0, "--stop", stop)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == PROMPT + said[: said.find(stop)] + "\n"

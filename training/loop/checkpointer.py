@@ -1,0 +1,237 @@
+"""What a run leaves on the disk as it trains: its state, to go on from, and the weights that are used.
+
+A disk that is full costs what is new, never what is there, and does not end a run before its time.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training.checkpoints import (
+    Damaged,
+    State,
+    previous,
+    read_state,
+    read_weights,
+    write_state,
+    write_weights,
+)
+from training.devices import ProcessContext
+from training.errors import Refused
+from training.loop.distributed import copy_into
+from training.loop.monitor import Monitor
+from training.loop.optimizer import Optimiser
+from training.loop.run_folder import Run
+from training.settings import Settings
+
+
+class Unsaved(Exception):
+    """What was reached in the end could not be written."""
+
+
+@dataclass
+class Progress:
+    """Where a run stands. All of it is in the state."""
+
+    step: int = 0
+    seconds: float = 0.0
+    best: float = math.inf
+    since_best: int = 0
+    snapshots: tuple[int, ...] = ()
+
+    @property
+    def as_facts(self) -> dict[str, Any]:
+        facts = dict(vars(self))
+        return facts | {"best": None if math.isinf(self.best) else self.best}
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> Progress:
+        best = math.inf if facts["best"] is None else facts["best"]
+        return cls(
+            facts["step"], facts["seconds"], best, facts["since_best"], tuple(facts["snapshots"])
+        )
+
+
+class Keeper:
+    """Keeps a run. All processes have to ask for it, and the one that leads writes.
+
+    Args:
+        run: where it is kept.
+        settings: of the run.
+        context: this process's device and rank.
+        optimiser: what it holds is kept.
+        data, parts, frozen: fingerprints of what is learnt from, of what the model is made of, and of
+            weights that are not trained.
+        finished: from the weights that are trained to those that are used.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        settings: Settings,
+        context: ProcessContext,
+        optimiser: Optimiser,
+        *,
+        data: str,
+        parts: str,
+        frozen: str = "",
+        finished: Callable[[dict[str, Tensor]], dict[str, Tensor]] = lambda weights: weights,
+    ):
+        self.run, self.settings, self.context = run, settings, context
+        self.optimiser = optimiser
+        self.fingerprints = {"data": data, "parts": parts, "frozen": frozen}
+        self.finished = finished
+        self.unsaved: OSError | None = None
+        self.told: list[str] = []
+        """What there was to say about the checkpoint that the run goes on from."""
+
+    # --- The state --------------------------------------------------------------------------------
+
+    def go_on(self) -> Progress:
+        """Take up the last checkpoint, or the one before it where the last is damaged.
+
+        Returns:
+            Where the run stands.
+
+        Raises:
+            Refused: a checkpoint that is of another run, or of which nothing can be read.
+        """
+        for path in (self.run.state, previous(self.run.state)):
+            try:
+                state = read_state(path)
+            except FileNotFoundError:
+                continue
+            except (OSError, Damaged) as error:
+                self.told.append(f"{error}; the checkpoint before it is used")
+                continue
+            self._refuse_another(state)
+            self.optimiser.take(state.tensors)
+            self.optimiser.scaler.load_state_dict(state.facts["scaler"])
+            return self._with_its_snapshots(Progress.of(state.facts["progress"]))
+        if self.told:
+            raise Refused(f"{self.run.folder} holds no checkpoint that can be read: {self.told[0]}")
+        return Progress()
+
+    def _with_its_snapshots(self, progress: Progress) -> Progress:
+        """The same without snapshots whose files are gone: the mean is that of the others."""
+        there = [step for step in progress.snapshots if self.run.snapshot(step).exists()]
+        for step in sorted(set(progress.snapshots) - set(there)):
+            self.told.append(f"{self.run.snapshot(step).name} is gone; the mean is without it")
+        progress.snapshots = tuple(there)
+        return progress
+
+    def _refuse_another(self, state: State) -> None:
+        if state.facts["data"] != self.fingerprints["data"]:
+            raise Refused(
+                f"{self.run.folder} was begun with other data: what is there now has changed since"
+            )
+        if state.facts.get("parts", "") != self.fingerprints["parts"]:
+            raise Refused(f"{self.run.answers} has changed since the run was begun with it")
+        if state.facts.get("frozen", "") != self.fingerprints["frozen"]:
+            raise Refused(f"{self.settings.pretrained} has changed since the run was begun with it")
+
+    def save(self, progress: Progress, monitor: Monitor | None) -> None:
+        """Write the state. Where that fails, the last one stays, and the run goes on."""
+        settings = self.settings
+        regular = progress.step % settings.save_every == 0 or progress.step == settings.steps
+        if settings.average and regular:  # not wherever somebody stopped it
+            weights = self.optimiser.weights()
+            lost = self._writing(lambda: write_weights(self.run.snapshot(progress.step), weights))
+            if lost is None:
+                progress.snapshots = (*progress.snapshots, progress.step)[-settings.average :]
+            elif monitor is not None:
+                monitor.say(
+                    f"The weights of step {progress.step} will not be part of the mean: they could not "
+                    f"be saved: {lost.strerror}"
+                )
+        state = self._state(progress)
+        before = self.unsaved
+        self.unsaved = self._writing(lambda: write_state(self.run.state, state))
+        if self.unsaved is not None and monitor is not None:
+            monitor.say(
+                f"Step {progress.step} could not be saved: {self.unsaved.strerror}. "
+                f"{'The last checkpoint is kept, and the' if self.run.state.exists() else 'The'} "
+                "run goes on"
+            )
+        if self.unsaved is None:
+            if before is not None and monitor is not None:
+                monitor.say(f"Step {progress.step} is saved")
+            self._forget(progress.snapshots)
+
+    def _state(self, progress: Progress) -> State:
+        facts = {
+            "progress": progress.as_facts,
+            "scaler": self.optimiser.scaler.state_dict(),
+            **self.fingerprints,
+        }
+        return State(self.optimiser.tensors(), facts)
+
+    def _forget(self, kept: tuple[int, ...]) -> None:
+        """Delete snapshots that no mean will need."""
+        if self.context.is_main:
+            wanted = {self.run.snapshot(step) for step in kept}
+            for path in self.run.folder.glob("step-*.safetensors"):
+                if path not in wanted:
+                    path.unlink(missing_ok=True)
+
+    def refuse_unsaved(self) -> None:
+        """Nothing, where all that was to be kept is.
+
+        Raises:
+            Unsaved: what came last could not be written.
+        """
+        if self.unsaved is not None:
+            kept = "What came after the last checkpoint is lost"
+            raise Unsaved(
+                f"{self.run.folder} cannot be written: {self.unsaved.strerror}. "
+                f"{kept if self.run.state.exists() else 'There is no checkpoint yet'}"
+            )
+
+    # --- Weights that are used --------------------------------------------------------------------
+
+    def keep_best(self, progress: Progress, validated: float) -> None:
+        """Write the weights, where no validation has been better."""
+        if validated < progress.best:
+            weights = self.finished(self.optimiser.weights())
+            failed = self._writing(lambda: write_weights(self.run.best, weights))
+            progress.since_best = 0
+            if failed is None:  # else what is on the disk is still the best that can be had
+                progress.best = validated
+        else:
+            progress.since_best += 1
+
+    def keep_last(self) -> None:
+        """Write the weights of the end.
+
+        Raises:
+            Unsaved: they could not be written, or the last state could not.
+        """
+        weights = self.finished(self.optimiser.weights())
+        failed = self._writing(lambda: write_weights(self.run.last, weights))
+        self.unsaved = failed or self.unsaved
+        self.refuse_unsaved()
+
+    def take_mean(self, snapshots: tuple[int, ...]) -> None:
+        """Make the weights the mean of those at some steps: Vaswani et al. 2017, §6.1."""
+        some = [read_weights(self.run.snapshot(step)) for step in snapshots]
+        for name, parameter in self.optimiser.parameters.items():
+            copy_into(parameter, torch.stack([weights[name] for weights in some]).mean(dim=0))
+
+    def _writing(self, write: Callable[[], None]) -> OSError | None:
+        """Let the process that leads write, and the others wait. What went wrong, all of them know."""
+        failed: OSError | None = None
+        if self.context.is_main:
+            try:
+                write()
+            except OSError as error:
+                failed = error
+        (wrong,) = self.context.total(failed is not None and (failed.errno or errno.EIO))
+        return OSError(int(wrong), os.strerror(int(wrong))) if wrong else None

@@ -1,0 +1,121 @@
+"""One model in many processes: gradients shared by DDP or FSDP2, sharded tensors, seeds and autocast."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from training.data.batches import seed_of
+from training.devices import ProcessContext
+from training.models.architectures import Objective, layers
+from training.settings import Settings
+
+
+def seed_everything(*names: object) -> None:
+    """Make all that is drawn from here on depend on nothing but these names.
+
+    Every step begins with it: a run that goes on from a checkpoint draws what it would have drawn, with
+    no generator's state to keep.
+    """
+    number = seed_of(*names)
+    random.seed(number)
+    np.random.seed(number % 2**32)  # a learner's own parts may draw from it
+    torch.manual_seed(number)
+
+
+def autocast_dtype(settings: Settings, device: torch.device) -> torch.dtype | None:
+    """The half precision that a run computes in; None is float32."""
+    wanted = settings.precision
+    if wanted == "auto":
+        if device.type != "cuda":
+            return None
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(False) else torch.float16
+    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
+
+
+class DistributedObjective:
+    """The objective on its device, its gradients shared among all processes by DDP or FSDP2."""
+
+    def __init__(self, objective: Objective, settings: Settings, context: ProcessContext):
+        self._objective = objective.to(context.device)
+        self._sharded = settings.shard and context.world_size > 1
+        if self._sharded:  # FSDP and its tensors take a second to import
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+
+            mesh = init_device_mesh(context.device.type, (context.world_size,))
+            for layer in layers(objective.model):
+                fully_shard(layer, mesh=mesh)
+            fully_shard(objective, mesh=mesh)
+        named = dict(objective.model.named_parameters())
+        self.parameters = {name: one for name, one in named.items() if one.requires_grad}
+        self.frozen = {name: one for name, one in named.items() if not one.requires_grad}
+        if settings.compile:
+            objective.compile(dynamic=settings.task == "translation" or None)
+        self._call: nn.Module = objective
+        if context.world_size > 1 and not self._sharded:
+            devices = [context.device.index] if context.device.type == "cuda" else None
+            with warnings.catch_warnings():  # of torch 2.13, about a name that 2.11 does not know
+                warnings.simplefilter("ignore", FutureWarning)
+                self._call = DistributedDataParallel(
+                    objective, device_ids=devices, broadcast_buffers=False
+                )
+
+    def __call__(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
+        summed, plain = self._call(source, target)
+        return summed, plain
+
+    def train(self, training: bool) -> None:
+        """As of a module."""
+        self._call.train(training)
+
+    def syncing(self, last: bool) -> AbstractContextManager[Any]:
+        """Gradients are shared after the last backward of a step alone."""
+        if self._sharded:
+            self._objective.set_requires_gradient_sync(last)  # type: ignore[operator]
+        elif isinstance(self._call, DistributedDataParallel) and not last:
+            return self._call.no_sync()
+        return contextlib.nullcontext()
+
+
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return a tensor with the parts of all processes, on the CPU. Every process has to call it."""
+    return _gathered(tensor).detach().cpu()
+
+
+def copy_into(tensor: Tensor, values: Tensor) -> None:
+    """Copy values into a tensor, of which this process may hold a part."""
+    with torch.no_grad():
+        if _is_sharded(tensor):
+            from torch.distributed.tensor import distribute_tensor
+
+            values = distribute_tensor(
+                values.to(tensor.device),
+                tensor.device_mesh,  # type: ignore[attr-defined]
+                tensor.placements,  # type: ignore[attr-defined]
+            )
+        tensor.copy_(values)
+
+
+def gradient_norm(gradients: Sequence[Tensor]) -> Tensor:
+    """Return the norm of a gradient over all its parts: a 0-d tensor on the device."""
+    return _gathered(nn.utils.get_total_norm(gradients))
+
+
+def _gathered(tensor: Tensor) -> Tensor:
+    full: Tensor = tensor.full_tensor() if _is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+    return full
+
+
+def _is_sharded(tensor: Tensor) -> bool:
+    """Return whether it is a DTensor. The class is not asked for: importing it takes a second."""
+    return hasattr(tensor, "full_tensor")

@@ -1,0 +1,238 @@
+"""What a run shows while it goes: a live display or plain lines, `metrics.csv`, TensorBoard."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import math
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from training.checkpoints import write_whole
+from training.loop.run_folder import Run
+
+RECENT = 100  # rows whose pace says how long it will take
+PLAIN_EVERY = 15.0  # seconds between two lines where there is no terminal
+
+
+@dataclass
+class Row:
+    """How a run stands at a step: a line of `metrics.csv`. Losses are per token, and not smoothed."""
+
+    step: int
+    seconds: float
+    loss: float
+    perplexity: float
+    validation_loss: float | None
+    validation_perplexity: float | None
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float
+    memory_bytes: float | None
+    mfu: float | None
+    """Model FLOPs utilisation: the share of what the device could compute that went into the model
+    (Chowdhery et al. 2022, *PaLM*, appendix B)."""
+
+
+COLUMNS = [column.name for column in fields(Row)]
+
+
+def perplexity(loss: float) -> float:
+    """e to the loss, of a loss per token."""
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+def read_metrics(run: Run) -> list[dict[str, float | None]]:
+    """The rows of `metrics.csv`, without a last one that a kill has cut short."""
+    try:
+        text = run.metrics.read_text(encoding="utf-8")
+    except OSError:
+        return []
+    whole = text[: text.rfind("\n") + 1]  # the half of a number is a number as well
+    found: list[dict[str, float | None]] = []
+    for row in csv.DictReader(whole.splitlines()):
+        try:
+            found.append({name: float(row[name]) if row[name] else None for name in COLUMNS})
+        except (TypeError, ValueError, KeyError):
+            break
+    return found
+
+
+def _as_csv(rows: list[dict[str, float | None]]) -> str:
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, COLUMNS)
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _written(value) for name, value in row.items()})
+    return file.getvalue()
+
+
+class Monitor:
+    """Shows and keeps the rows of a run.
+
+    Args:
+        run: where they are kept.
+        steps: how many steps there will be.
+        done: those that are done already: rows of later ones are of a run that was killed, and go.
+        console: where they are shown.
+    """
+
+    def __init__(self, run: Run, steps: int, done: int, console: Console):
+        self._steps = steps
+        self._console = console
+        self._pace: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self._told = -math.inf
+        self._best: tuple[float, int] | None = None
+        self._live: Live | None = None
+        self._lost = False
+        kept = [row for row in read_metrics(run) if (row["step"] or 0) <= done]
+        for old in kept:
+            self._note(old["validation_loss"], old["step"])
+        write_whole(run.metrics, _as_csv(kept).encode())
+        self._file = run.metrics.open("a", newline="", encoding="utf-8")
+        self._csv = csv.DictWriter(self._file, COLUMNS)
+        from torch.utils.tensorboard import SummaryWriter  # only here: it takes a second to load
+
+        self._board: Any = SummaryWriter(str(run.folder), purge_step=done + 1)
+
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """As long as the run goes."""
+        try:
+            if self._console.is_terminal:
+                with Live(
+                    console=self._console, refresh_per_second=4, transient=True
+                ) as self._live:
+                    yield
+            else:
+                yield
+        finally:
+            self._live = None
+            with contextlib.suppress(OSError):
+                self._file.close()
+            with contextlib.suppress(OSError):
+                self._board.close()
+
+    def show(self, row: Row) -> None:
+        """How it stands now."""
+        self._note(row.validation_loss, row.step)
+        self._pace.append((row.step, time.monotonic()))
+        if self._live is not None:
+            self._live.update(self._panel(row))
+            if row.validation_loss is not None:  # what stays when the display has gone
+                self._console.print(Text(self._history(row), "dim"), soft_wrap=True)
+        elif row.validation_loss is not None or time.monotonic() - self._told > PLAIN_EVERY:
+            self._told = time.monotonic()
+            self._console.print(Text(self._line(row)), soft_wrap=True)
+
+    def keep(self, row: Row) -> None:
+        """Write a row down."""
+        try:
+            self._csv.writerow({name: _written(value) for name, value in asdict(row).items()})
+            self._file.flush()
+            for name, value in asdict(row).items():
+                if name not in ("step", "seconds") and value is not None:
+                    self._board.add_scalar(name, value, row.step)
+        except OSError as error:  # a full disk costs rows, never the run
+            if not self._lost:
+                self.say(f"The metrics of step {row.step} could not be written: {error.strerror}")
+            self._lost = True
+
+    def say(self, words: str) -> None:
+        """Something that is to be read."""
+        self._console.print(Text(words, "yellow"), soft_wrap=True)
+
+    def _note(self, loss: float | None, step: float | None) -> None:
+        """The best validation so far, also from before the run was stopped."""
+        if loss is not None and step is not None and (self._best is None or loss < self._best[0]):
+            self._best = loss, int(step)
+
+    def _left(self, row: Row) -> str:
+        """How long it will take at the pace of the last rows."""
+        (first, then), (last, now) = self._pace[0], self._pace[-1]
+        if first == last:
+            return "–"
+        left = (now - then) / (last - first) * (self._steps - row.step)
+        return str(timedelta(seconds=round(left)))
+
+    def _history(self, row: Row) -> str:
+        number = f"{row.step:>{len(str(self._steps))}}"
+        return f"step {number}  loss {row.loss:.4f}  {_validation(row)}"
+
+    def _line(self, row: Row) -> str:
+        words = [
+            f"step {row.step}/{self._steps}",
+            f"loss {row.loss:.4f}",
+            f"perplexity {short(row.perplexity)}",
+        ]
+        if row.validation_loss is not None:
+            words.append(_validation(row))
+        words += [
+            f"{row.tokens_per_second:,.0f} tokens/s",
+            f"rate {row.learning_rate:.2e}",
+            f"left {self._left(row)}",
+        ]
+        return "  ".join(words + self._of_the_gpu(row))
+
+    def _of_the_gpu(self, row: Row) -> list[str]:
+        words = []
+        if row.memory_bytes is not None:
+            words.append(f"{row.memory_bytes / 2**30:.1f} GB")
+        if row.mfu is not None:
+            words.append(f"MFU {row.mfu:.0%}")
+        return words
+
+    def _panel(self, row: Row) -> RenderableType:
+        bar = Table.grid(padding=(0, 2, 0, 0))
+        share = Text(f"{row.step} of {self._steps}", "bold")
+        bar.add_row(
+            share, ProgressBar(self._steps, row.step, width=36), Text(f"{self._left(row)} left")
+        )
+        facts = Table.grid(padding=(0, 3, 0, 0))
+        names = ["loss", "perplexity", "tokens/s", "learning rate"]
+        values = [
+            f"{row.loss:.4f}",
+            short(row.perplexity),
+            f"{row.tokens_per_second:,.0f}",
+            f"{row.learning_rate:.2e}",
+        ]
+        if self._best is not None:
+            names.append("best validation")
+            values.append(f"{self._best[0]:.4f} at {self._best[1]}")
+        for words in self._of_the_gpu(row):
+            names.append("GPU")
+            values.append(words)
+        facts.add_row(*(Text(name, "dim") for name in names))
+        facts.add_row(*values)
+        return Group(bar, facts)
+
+
+def _validation(row: Row) -> str:
+    assert row.validation_loss is not None and row.validation_perplexity is not None
+    return f"validation {row.validation_loss:.4f}  (perplexity {short(row.validation_perplexity)})"
+
+
+def short(perplexity: float) -> str:
+    """A perplexity as it is shown everywhere: no more digits than say something, and never an exponent."""
+    if perplexity < 100:
+        return f"{perplexity:.3f}"
+    return f"{perplexity:,.0f}" if perplexity < 1e9 else "over 1,000,000,000"
+
+
+def _written(value: float | None) -> str:
+    """Whole numbers as such; others with all that float32 knows."""
+    if value is None:
+        return ""
+    return str(int(value)) if float(value).is_integer() else f"{value:.9g}"

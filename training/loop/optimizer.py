@@ -1,0 +1,129 @@
+"""The paper's Adam (Vaswani et al. 2017, §5.3): from gradients to weights, at its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+import implementation
+from training.loop.distributed import autocast_dtype, copy_into, full_tensor, gradient_norm
+from training.settings import Settings
+
+
+class Optimiser:
+    """Takes the steps of a run, and keeps the running mean of its weights where one is asked for.
+
+    Args:
+        parameters: by name.
+        settings: of the run.
+        device: where they are.
+    """
+
+    def __init__(
+        self, parameters: dict[str, nn.Parameter], settings: Settings, device: torch.device
+    ):
+        self.parameters, self.settings, self.device = parameters, settings, device
+        # lr is set before every step. Fused: on the CPU the plain loop takes longer than a small model.
+        self.adam = torch.optim.AdamW(
+            parameters.values(),
+            lr=0.0,
+            betas=(0.9, 0.98),
+            eps=1e-9,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+        half = autocast_dtype(settings, device)
+        self.scaler = torch.amp.GradScaler(device.type, enabled=half is torch.float16)
+        self.ema = (
+            {name: parameter.detach().clone() for name, parameter in parameters.items()}
+            if settings.ema
+            else {}
+        )
+
+    # --- A step -----------------------------------------------------------------------------------
+
+    def rate(self, number: int) -> float:
+        """The learning rate of a step, counted from 1: the paper's, falling to 0 at the end if asked to."""
+        settings = self.settings
+        rate = implementation.rate(number, settings.d_model, settings.factor, settings.warmup)
+        cooling = settings.cooldown * settings.steps
+        return rate * min(1.0, (settings.steps - number + 1) / cooling) if cooling else rate
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of a loss to those before it."""
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def step(self, number: int) -> Tensor:
+        """Take a step, counted from 1, along the gradient, and begin a new one.
+
+        Returns:
+            The gradient's length before it was cut to what is allowed.
+        """
+        for parameters in self.adam.param_groups:
+            parameters["lr"] = self.rate(number)
+        self.scaler.unscale_(self.adam)
+        norm = self._clip()
+        self.scaler.step(self.adam)
+        self.scaler.update()
+        self.adam.zero_grad()
+        for name, mean in self.ema.items():
+            mean.lerp_(self.parameters[name].detach(), 1 - self.settings.ema)
+        return norm
+
+    def _clip(self) -> Tensor:
+        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
+        norm = gradient_norm(gradients)
+        if self.settings.clip:
+            nn.utils.clip_grads_with_norm_(self.parameters.values(), self.settings.clip, norm)
+        return norm
+
+    # --- The weights that would be used -----------------------------------------------------------
+
+    def weights(self) -> dict[str, Tensor]:
+        """The running mean where there is one, whole. All processes have to ask."""
+        return {name: full_tensor(tensor) for name, tensor in (self.ema or self.parameters).items()}
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Within it the parameters hold the running mean, where there is one."""
+        if not self.ema:
+            yield
+            return
+        own = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+        try:
+            for name, mean in self.ema.items():
+                self.parameters[name].data.copy_(mean)
+            yield
+        finally:
+            for name, parameter in own.items():
+                self.parameters[name].data.copy_(parameter)
+
+    # --- What is kept of it -----------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that a step depends on but the scale, whole. All processes have to ask."""
+        found = {f"weights.{name}": full_tensor(one) for name, one in self.parameters.items()}
+        found |= {f"ema.{name}": full_tensor(one) for name, one in self.ema.items()}
+        for name, parameter in self.parameters.items():
+            for part, value in self.adam.state[parameter].items():
+                found[f"optimizer.{part}.{name}"] = full_tensor(value)
+        return found
+
+    def take(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from tensors that were kept."""
+        for name, parameter in self.parameters.items():
+            copy_into(parameter, tensors[f"weights.{name}"])
+            if name in self.ema:
+                copy_into(self.ema[name], tensors[f"ema.{name}"])
+            if f"optimizer.step.{name}" not in tensors:
+                continue  # it has never had a gradient, and Adam makes its moments with the first
+            moments = {
+                part: torch.zeros_like(parameter.detach()) for part in ("exp_avg", "exp_avg_sq")
+            }
+            for part, moment in moments.items():
+                copy_into(moment, tensors[f"optimizer.{part}.{name}"])
+            step = tensors[f"optimizer.step.{name}"].to(self.device)
+            self.adam.state[parameter] = {"step": step, **moments}

@@ -1,0 +1,222 @@
+"""The folder of a run: what is in it, by which names. It is all that using the model needs.
+
+config.yaml         the settings
+vocabulary.json     the vocabularies
+base.json           what a fine-tuned model has of the published one, where there is one
+best.safetensors    the weights that did best on the validation split
+last.safetensors    those of the end
+last.state          all that resuming needs; previous.state is the one before it
+metrics.csv, curves.png, attention.png, compare.png, events.out.tfevents.…
+answers/            the files of a learner's own parts, where it has any
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from training import settings as settings_
+from training.checkpoints import Damaged, draft_of, previous, read_state, write_whole
+from training.data.vocabulary import Languages, languages_from_json
+from training.errors import Refused
+from training.models.base_model import Base, base_from_json
+from training.models.parts import Workshop, needed
+from training.settings import Settings
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run by its folder."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.yaml"
+
+    @property
+    def vocabulary(self) -> Path:
+        return self.folder / "vocabulary.json"
+
+    @property
+    def published(self) -> Path:
+        return self.folder / "base.json"
+
+    @property
+    def best(self) -> Path:
+        return self.folder / "best.safetensors"
+
+    @property
+    def last(self) -> Path:
+        return self.folder / "last.safetensors"
+
+    @property
+    def weights(self) -> Path:
+        """Those to use: the best, or the last where nothing was validated."""
+        return self.best if self.best.exists() else self.last
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "last.state"
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / "metrics.csv"
+
+    @property
+    def curves(self) -> Path:
+        return self.folder / "curves.png"
+
+    @property
+    def attention(self) -> Path:
+        return self.folder / "attention.png"
+
+    @property
+    def comparison(self) -> Path:
+        return self.folder / "compare.png"
+
+    @property
+    def answers(self) -> Path:
+        return self.folder / "answers"
+
+    @property
+    def trained(self) -> bool:
+        """Whether it holds anything that took time."""
+        return any(path.exists() for path in (self.state, previous(self.state), self.best))
+
+    def snapshot(self, step: int) -> Path:
+        """The weights at a step, where the mean of several is wanted."""
+        return self.folder / f"step-{step:08d}.safetensors"
+
+    @classmethod
+    def begin(cls, folder: Path, settings: Settings, workshop: Workshop | None = None) -> Run:
+        """A new run in a folder of its own.
+
+        Args:
+            folder: which is not there yet, or empty; what a kill has left of a config does not count.
+            settings: of the run.
+            workshop: who keeps a learner's files, where the settings name some.
+
+        Raises:
+            Refused: the folder holds something already, or cannot be written.
+        """
+        run = cls(folder)
+        if run.config.exists():
+            again = shlex.join(["course", "train", run.settings().task, "--resume", str(folder)])
+            raise Refused(
+                f"{folder} holds another run. To go on with it: {again}. "
+                "For a new one choose another --out"
+            )
+        made = not folder.exists()
+        try:
+            if not made and (not folder.is_dir() or set(folder.iterdir()) - {draft_of(run.config)}):
+                raise Refused(f"{folder} is there already, and holds something else")
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Refused(f"{folder} cannot be written: {error.strerror}") from error
+        try:
+            if settings.answers:
+                needed(workshop).keep(Path(settings.answers), run.answers)
+            run.keep(settings)
+        except (OSError, Refused) as error:
+            run.forget(made)
+            if isinstance(error, Refused):
+                raise
+            raise Refused(f"{folder} cannot be written: {error.strerror}") from error
+        return run
+
+    def forget(self, made: bool) -> None:
+        """Take away what a start has left of which nothing came: all that is in the folder, and the
+        folder if that was made for it."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        if made:
+            self.folder.rmdir()
+
+    @classmethod
+    def found(cls, folder: Path) -> Run:
+        """A run that is there.
+
+        Raises:
+            Refused: there is none.
+        """
+        run = cls(folder)
+        if not run.config.exists():
+            raise Refused(f"{folder} holds no run: it has no config.yaml")
+        return run
+
+    def settings(self) -> Settings:
+        """What the run was begun with.
+
+        Raises:
+            Refused: the config is damaged.
+        """
+        return settings_.load(self.config)
+
+    def keep(self, settings: Settings) -> None:
+        """Write the settings down.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        write_whole(self.config, settings.as_yaml().encode())
+
+    def fingerprint(self) -> str | None:
+        """Of the data that it has learnt from; None where nobody knows any more."""
+        for path in (self.state, previous(self.state)):
+            try:
+                return str(read_state(path).facts["data"])
+            except (OSError, Damaged):
+                continue
+        return None
+
+    def keep_base(self, base: Base) -> None:
+        """Write down what the model has of the published one.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        write_whole(
+            self.published, json.dumps(base.as_json(), ensure_ascii=False, indent=1).encode()
+        )
+
+    def base(self) -> Base | None:
+        """What the model has of the published one; None where there is none.
+
+        Raises:
+            Refused: the file is damaged.
+        """
+        if not self.published.exists():
+            return None
+        try:
+            return base_from_json(json.loads(self.published.read_text(encoding="utf-8")))
+        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Refused(f"{self.published} is damaged: {error}") from error
+
+    def keep_languages(self, languages: Languages) -> None:
+        """Write the vocabularies down.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        text = json.dumps(languages.as_json(), ensure_ascii=False, indent=1)
+        write_whole(self.vocabulary, text.encode())
+
+    def languages(self) -> Languages | None:
+        """The vocabularies; None before they are written.
+
+        Raises:
+            Refused: the file is damaged.
+        """
+        if not self.vocabulary.exists():
+            return None
+        try:
+            return languages_from_json(json.loads(self.vocabulary.read_text(encoding="utf-8")))
+        except Exception as error:  # tokenizers raises this very class
+            raise Refused(f"{self.vocabulary} is damaged: {error}") from error

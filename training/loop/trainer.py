@@ -1,0 +1,301 @@
+"""The training loop: steps, validation, checkpoints. A run that was killed goes on as if it had not been.
+
+The recipe is the paper's (Vaswani et al. 2017, §5): Adam with its rate, smoothed labels, dropout. What a
+step draws and which batches it sees depend on the seed and the step's number alone, so that a checkpoint
+needs weights, the optimiser's state, and a count.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from training.data.batches import Rows
+from training.data.tasks import Task
+from training.devices import ProcessContext
+from training.loop.checkpointer import Keeper
+from training.loop.distributed import (
+    DistributedObjective,
+    autocast_dtype,
+    full_tensor,
+    seed_everything,
+)
+from training.loop.monitor import Monitor, Row, perplexity
+from training.loop.optimizer import Optimiser
+from training.loop.run_folder import Run
+from training.loop.signals import Stop
+from training.models.architectures import Model, Objective, build, count, recompute_layers
+from training.models.finetuning import Origin
+from training.models.parts import REFERENCES, Parts
+from training.settings import Settings
+from variants.lora import merged
+
+LOG_EVERY = 10  # steps between two rows of the metrics
+WORKERS_FOR_A_GPU = 2  # processes that make batches ahead
+
+
+class Diverged(Exception):
+    """The loss is no number any more."""
+
+
+class Interrupted(Exception):
+    """Somebody wants it to end."""
+
+
+@dataclass
+class Window:
+    """What has been seen since the last row. Numbers stay on the device until somebody asks."""
+
+    losses: list[Tensor] = field(default_factory=list)
+    """Of each step, summed over this process's tokens."""
+    tokens: list[int] = field(default_factory=list)
+    """Of each step, all processes' together."""
+    norms: list[Tensor] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+
+class Trainer:
+    """One process's part in a run.
+
+    Args:
+        settings: what to do.
+        task: what to learn.
+        run: where to keep it.
+        context: this process's device and rank.
+        parts: what the model is made of; the reference's if left out.
+        origin: the published model that is fine-tuned, if one is.
+
+    Raises:
+        Refused: a checkpoint that is of another run, or of which nothing can be read.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task,
+        run: Run,
+        context: ProcessContext,
+        parts: Parts | None = None,
+        origin: Origin | None = None,
+    ):
+        self.settings, self.task, self.run, self.context = settings, task, run, context
+        self.parts = parts or REFERENCES[settings.model]
+        self.base = origin.base if origin else None
+        seed_everything(settings.seed, "model")
+        model = self.build()
+        if origin is not None:
+            origin.begin(model, settings)
+        if settings.recompute:
+            recompute_layers(model)
+        self.size = count(model)
+        self.half = autocast_dtype(settings, context.device)
+        self.objective = DistributedObjective(self.aim(model), settings, context)
+        self.optimiser = Optimiser(self.objective.parameters, settings, context.device)
+        self.keeper = Keeper(
+            run,
+            settings,
+            context,
+            self.optimiser,
+            data=task.fingerprint,
+            parts=self.parts.fingerprint,
+            frozen=origin.fingerprint if origin and settings.lora else "",
+            finished=self.finished_weights,
+        )
+        self.progress = self.keeper.go_on()
+        self.stop = Stop(context)
+
+    def build(self) -> Model:
+        """The model that is trained, with the weights it starts from."""
+        return build(self.settings, self.task.languages, self.parts, self.base)
+
+    def finished_weights(self, trained: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The weights of the model as it is used, from those that are trained: LoRA's are merged. All
+        processes have to ask."""
+        if not self.settings.lora:
+            return trained
+        frozen = {name: full_tensor(one) for name, one in self.objective.frozen.items()}
+        return merged(frozen | trained)
+
+    def aim(self, model: Model) -> Objective:
+        """What is to become small."""
+        return Objective(model, self.settings.smoothing)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done, or it has stopped early."""
+        patience = self.settings.patience
+        early = 0 < patience <= self.progress.since_best
+        return early or self.progress.step >= self.settings.steps
+
+    def train(self, monitor: Monitor | None) -> None:
+        """Go on to the end.
+
+        Raises:
+            Diverged: the loss is no number any more; the last good checkpoint is kept.
+            Interrupted: by Ctrl-C or SIGTERM; the step was finished and saved.
+            Unsaved: the last checkpoint could not be written.
+        """
+        settings, progress = self.settings, self.progress
+        started = time.monotonic() - progress.seconds
+        window = Window()
+        with self.stop.heard():
+            groups = self._groups()
+            while not self.finished:
+                self._step(next(groups), window)
+                progress.step += 1
+                progress.seconds = time.monotonic() - started
+                stopping = self.stop.anywhere()
+                validated = None
+                last = progress.step == settings.steps
+                if progress.step % settings.validate_every == 0 or last:
+                    self._watch(window)
+                    paused = time.monotonic()
+                    validated = self.validate()
+                    self.keeper.keep_best(progress, validated)
+                    window.began += time.monotonic() - paused
+                saving = progress.step % settings.save_every == 0 or self.finished or stopping
+                logging = progress.step % LOG_EVERY == 0 or validated is not None or saving
+                if logging or (self.context.world_size == 1 and self.context.device.type == "cpu"):
+                    row = self._row(window, validated)
+                    if monitor is not None:
+                        monitor.show(row)
+                        if logging:
+                            monitor.keep(row)
+                if saving:
+                    self.keeper.save(progress, monitor)
+                if logging:
+                    window = Window()
+                if stopping and not self.finished:
+                    self.keeper.refuse_unsaved()
+                    raise Interrupted(f"Stopped after step {progress.step}, which is saved.")
+        if settings.average and progress.snapshots:
+            self.keeper.take_mean(progress.snapshots)
+            self.keeper.keep_best(progress, self.validate())
+        self.keeper.keep_last()
+
+    def validate(self) -> float:
+        """The loss per token on the validation split, unsmoothed, by the weights that would be used."""
+        self.objective.train(False)
+        with self.optimiser.shown(), torch.no_grad():
+            total, tokens = 0.0, 0.0
+            for rows in self._validation():
+                mine = rows.share(self.context.rank, self.context.world_size)
+                if mine.counted or self.settings.shard:
+                    on_device = mine.to(self.context.device)
+                    with self._autocast(), self.parts.blamed():
+                        _, plain = self.objective(on_device.source, on_device.target)
+                    total += float(plain) * mine.counted
+                    tokens += mine.tokens
+        total, tokens = self.context.total(total, tokens)
+        return total / tokens
+
+    # --- A step -----------------------------------------------------------------------------------
+
+    def _groups(self) -> Iterator[list[Rows]]:
+        """The batches of each step from here on, made ahead where a GPU would wait for them."""
+        accumulate = self.settings.accumulate
+        first = self.progress.step * accumulate
+        on_gpu = self.context.device.type == "cuda"
+        loader = DataLoader(
+            _Numbered(self.task),
+            sampler=range(first, self.settings.steps * accumulate),
+            batch_size=None,
+            num_workers=WORKERS_FOR_A_GPU if on_gpu else 0,
+            pin_memory=on_gpu,
+        )
+        batches = iter(loader)
+        while group := list(itertools.islice(batches, accumulate)):
+            yield group
+
+    def _step(self, group: list[Rows], window: Window) -> None:
+        """One step of the optimiser. Its gradient is that of the mean loss over all tokens of the
+        group, on however many devices they lie."""
+        number, world = self.progress.step + 1, self.context.world_size
+        seed_everything(self.settings.seed, "step", number, self.context.rank)
+        tokens = sum(rows.tokens for rows in group)
+        self.objective.train(True)
+        losses: list[Tensor] = []
+        for rows in group:
+            mine = rows.share(self.context.rank, world)
+            on_device = mine.to(self.context.device)
+            last = self.objective.syncing(rows is group[-1])
+            with last, self._autocast(), self.parts.blamed():
+                summed, plain = self.objective(on_device.source, on_device.target)
+                # Gradients are averaged over the processes, and a mean is over tokens.
+                share = world / max(tokens, 1) if mine.counted else 0.0
+                self.optimiser.backward(summed * share)
+            losses.append(plain * mine.counted)
+        norm = self.optimiser.step(number)
+        window.losses.append(torch.stack(losses).sum())
+        window.tokens.append(tokens)
+        window.norms.append(norm)
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(
+            self.context.device.type, self.half or torch.bfloat16, enabled=self.half is not None
+        )
+
+    # --- What is seen of it -----------------------------------------------------------------------
+
+    def _row(self, window: Window, validated: float | None) -> Row:
+        loss = self._watch(window)
+        seconds = time.monotonic() - window.began
+        pace = sum(window.tokens) / seconds
+        peak = self.context.peak_flops
+        return Row(
+            step=self.progress.step,
+            seconds=self.progress.seconds,
+            loss=loss,
+            perplexity=perplexity(loss),
+            validation_loss=validated,
+            validation_perplexity=None if validated is None else perplexity(validated),
+            learning_rate=self.optimiser.rate(self.progress.step),
+            gradient_norm=float(window.norms[-1]),
+            tokens_per_second=pace,
+            memory_bytes=self.context.peak_memory,
+            mfu=None if peak is None else pace * 6 * self.size / (peak * self.context.world_size),
+        )
+
+    def _watch(self, window: Window) -> float:
+        """The mean loss since the last row. All processes see the same, and stop at the same step.
+
+        Raises:
+            Diverged: a loss, or a gradient, that is no number.
+        """
+        losses = self.context.total(*map(float, window.losses))
+        norms = list(map(float, window.norms))
+        first = self.progress.step - len(losses) + 1
+        for number, (loss, norm) in enumerate(zip(losses, norms, strict=True), first):
+            # In float16 a gradient that is too long is skipped, and the scale lowered.
+            if not math.isfinite(loss) or not (math.isfinite(norm) or self.half is torch.float16):
+                gradient = f"gradient's norm is {norm}"
+                wrong = gradient if math.isfinite(loss) else f"loss is {loss}"
+                raise Diverged(f"In step {number} the {wrong}")
+        return sum(losses) / max(sum(window.tokens), 1)
+
+    def _validation(self) -> list[Rows]:
+        """The validation split, or batches spread evenly over it."""
+        batches = self.task.held_out("validation")
+        most = self.settings.validate_tokens
+        total = sum(rows.tokens for rows in batches)
+        if not most or total <= most:
+            return batches
+        stride = total / most
+        return [batches[int(i * stride)] for i in range(max(1, int(len(batches) / stride)))]
+
+
+class _Numbered(Dataset[Rows]):
+    """A task's batches, for torch's loader."""
+
+    def __init__(self, task: Task):
+        self._task = task
+
+    def __getitem__(self, number: int) -> Rows:
+        return self._task.batch(number)

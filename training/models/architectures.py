@@ -1,0 +1,342 @@
+"""The models: the paper's encoder-decoder, a decoder alone of the same parts, GPT-2 and LLaMA.
+
+Parts are the references', or a learner's own of the same names. A language model maps tokens to states,
+and its `generator` these to log-probabilities; the states of GPT-2 and LLaMA are their logits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import implementation
+from training.data.vocabulary import PAD, Languages
+from training.errors import Refused
+from training.models.base_model import Base
+from training.models.parts import REFERENCES, Parts
+from training.settings import Settings
+from variants.fused import fuse
+from variants.gpt import GPTConfig
+from variants.rope_scaling import stretch
+from variants.shipping import quantize_model
+
+MOST_NAMES = 5  # of parameters, that a message lists
+
+Model = Any
+"""An `nn.Module`: `implementation.EncoderDecoder`, a learner's own, or a `LanguageModel`. torch's types
+hide what the parts of a module are."""
+
+
+class LanguageModel(nn.Module):
+    """The decoder without a source: each token from those before it.
+
+    Without a source the paper's decoder layer has the two sublayers of an encoder layer, and keeps its
+    causal mask (Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training*, §3.1;
+    Liu et al. 2018, *Generating Wikipedia by Summarizing Long Sequences*, §4.2.3).
+
+    Attributes:
+        embed: tokens `(B, T)` to vectors `(B, T, d_model)`, positions added.
+        decoder: a stack of layers with one attention each.
+        generator: states to log-probabilities.
+    """
+
+    def __init__(self, embed: nn.Module, decoder: Any, generator: Any):
+        super().__init__()
+        self.embed = embed
+        self.decoder: Any = decoder
+        self.generator: Any = generator
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """From tokens `(B, T)` to states `(B, T, d_model)`."""
+        size, device = tokens.size(1), tokens.device
+        earlier = torch.ones(1, size, size, dtype=torch.bool, device=device).tril()  # (1, T, T)
+        states: Tensor = self.decoder(self.embed(tokens), earlier)
+        return states
+
+
+def build(
+    settings: Settings, languages: Languages, parts: Parts | None = None, base: Base | None = None
+) -> Model:
+    """The model of a run, with the weights it starts from; drawn from torch's generator.
+
+    Args:
+        settings: its kind and sizes.
+        languages: its vocabularies.
+        parts: what it is made of; the reference's if left out.
+        base: the published model that is fine-tuned, whose weights are for others to put in.
+
+    Raises:
+        Refused: parts of a learner's that do not make the reference's model.
+    """
+    reference = REFERENCES[settings.model]
+    parts = parts or reference
+    with parts.blamed("do not make a model:"):
+        model = _built(settings, languages, parts.module, base)
+        shapes = shapes_of(model)
+    if parts is reference:
+        return model
+    with torch.device("meta"):
+        wanted = shapes_of(_built(settings, languages, reference.module, base))
+    if shapes != wanted:
+        raise Refused(
+            f"The parts in {parts.answers} make another model than the reference's: "
+            f"{_differing(shapes, wanted)}. `course check` tells which part is wrong"
+        )
+    return model
+
+
+def _differing(some: dict[str, tuple[int, ...]], others: dict[str, tuple[int, ...]]) -> str:
+    """The names that only one has, or both with another shape: a few of them."""
+    odd = sorted({name for name, _ in some.items() ^ others.items()})
+    more = f" and {len(odd) - MOST_NAMES} more" if len(odd) > MOST_NAMES else ""
+    return ", ".join(odd[:MOST_NAMES]) + more
+
+
+def _built(settings: Settings, languages: Languages, parts: ModuleType, base: Base | None) -> Model:
+    if settings.model != "paper":
+        return _of_variants(settings, len(languages.target), parts, base)
+    sizes: dict[str, Any] = {
+        "n": settings.layers,
+        "d_model": settings.d_model,
+        "d_ff": settings.d_ff,
+        "h": settings.heads,
+        "dropout": settings.dropout,
+        "norm": settings.norm,
+        "tie": settings.tie,
+    }
+    if languages.source is not None:
+        model = parts.make_model(len(languages.source), len(languages.target), **sizes)
+    else:
+        model = _language_model(parts, len(languages.target), **sizes)
+    return fuse(model, settings.fused)
+
+
+def _of_variants(
+    settings: Settings, vocabulary: int, parts: ModuleType, base: Base | None
+) -> Model:
+    """GPT-2 or LLaMA, with a generator to its logits."""
+    sizes = {
+        "vocab": vocabulary,
+        "context": settings.context,
+        "n_layers": settings.layers,
+        "n_heads": settings.heads,
+        "d_model": settings.d_model,
+        "d_ff": settings.d_ff,
+    }
+    if base is not None:
+        model = _of_a_base(settings, parts, base)
+    elif settings.model == "gpt":
+        model = parts.GPT(parts.GPTConfig(**sizes, dropout=settings.dropout))
+    else:
+        kv_heads = settings.kv_heads or settings.heads
+        model = parts.LLaMA(parts.LLaMAConfig(**sizes, n_kv_heads=kv_heads))
+        _start_by_width(model)
+    model.generator = nn.LogSoftmax(dim=-1)
+    return fuse(model, settings.fused)
+
+
+def _of_a_base(settings: Settings, parts: ModuleType, base: Base) -> Model:
+    """GPT-2 or LLaMA of a published model's sizes, its head and angles."""
+    if isinstance(base.config, GPTConfig):
+        return parts.GPT(replace(base.config, dropout=settings.dropout))
+    model = parts.LLaMA(base.config)
+    if base.tied:
+        model.head.weight = model.embed.weight
+    if base.divisors is not None:  # not on torch's device "meta", as the angles
+        stretch(model, torch.tensor(base.divisors, dtype=torch.float64, device="cpu"))
+    return model
+
+
+def _start_by_width(model: Model) -> None:
+    """Xavier's start for every matrix, as for the paper's decoder. The published 0.02 is that of a width of
+    2,500; a model of 128 learns from it only slowly."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+    nn.init.normal_(model.embed.weight)
+
+
+def _language_model(
+    parts: ModuleType,
+    vocabulary: int,
+    *,
+    n: int,
+    d_model: int,
+    d_ff: int,
+    h: int,
+    dropout: float,
+    norm: str,
+    tie: bool,
+) -> LanguageModel:
+    layer = parts.EncoderLayer(
+        d_model,
+        parts.MultiHeadedAttention(h, d_model, dropout),
+        parts.PositionwiseFeedForward(d_model, d_ff, dropout),
+        dropout,
+        norm,
+    )
+    embeddings = parts.Embeddings(d_model, vocabulary)
+    model = LanguageModel(
+        nn.Sequential(embeddings, parts.PositionalEncoding(d_model, dropout)),
+        parts.Encoder(layer, n),
+        parts.Generator(d_model, vocabulary),
+    )
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+    if tie:
+        model.generator.proj.weight = embeddings.lut.weight
+    return model
+
+
+def layers(model: Model) -> list[nn.Module]:
+    """All layers of a model's stacks, in the order they are used."""
+    if hasattr(model, "blocks"):
+        return list(model.blocks)
+    stacks = [model.encoder, model.decoder] if hasattr(model, "encoder") else [model.decoder]
+    return [layer for stack in stacks for layer in stack.layers]
+
+
+def recompute_layers(model: Model) -> None:
+    """Keep only what enters a layer, and compute the rest anew on the way back (Chen et al. 2016,
+    *Training Deep Nets with Sublinear Memory Cost*): memory for about a third more time."""
+    for layer in layers(model):
+        layer.forward = _recomputed(layer.forward)
+
+
+def _recomputed(forward: Any) -> Any:
+    def recomputing(*inputs: Any) -> Any:
+        return checkpoint(forward, *inputs, use_reentrant=False)
+
+    return recomputing
+
+
+class Objective(nn.Module):
+    """From rows to their summed losses: what is differentiated, and what is reported.
+
+    The first is the paper's, with smoothed labels (§5.4); the second is the plain cross-entropy, whose
+    mean over tokens is a perplexity's logarithm.
+    """
+
+    def __init__(self, model: Model, smoothing: float):
+        super().__init__()
+        self.model: Model = model
+        self.smoothing = smoothing
+
+    def forward(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
+        """From source `(B, S)`, or None, and target `(B, T)` to two 0-d tensors."""
+        if source is None:
+            states = self.model(target[:, :-1])
+            log_probs = self.model.generator(states)  # (B, T − 1, V)
+            plain = nn.functional.nll_loss(
+                log_probs.flatten(0, 1), target[:, 1:].flatten(), reduction="sum"
+            )
+            return plain, plain.detach()
+        batch = implementation.Batch(source, target, pad=PAD)
+        states = self.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        log_probs = self.model.generator(states).flatten(0, 1)  # (B · (T − 1), V)
+        wanted = target[:, 1:].flatten()
+        plain = nn.functional.nll_loss(log_probs, wanted, ignore_index=PAD, reduction="sum")
+        return smoothed(plain, log_probs, wanted, self.smoothing), plain.detach()
+
+
+def smoothed(plain: Tensor, log_probs: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+    """What `implementation.LabelSmoothing` gives, without its table of what is wanted of each class.
+
+    Args:
+        plain: the summed negative log-probability of the targets.
+        log_probs: `(N, V)`; class 0 is padding.
+        wanted: the targets, `(N,)`.
+        smoothing: ε, below 1.
+    """
+    if smoothing == 0:
+        return plain
+    real = wanted != PAD
+    share = smoothing / (log_probs.size(1) - 2)
+    # −log p of every wrong class, summed over the rows
+    wrong = ((log_probs[:, PAD] - log_probs.sum(dim=1)) * real).sum() - plain
+    entropy = -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(share)
+    return (1 - smoothing) * plain + share * wrong - real.sum().to(plain.dtype) * entropy
+
+
+def count(model: Model) -> int:
+    """Parameters, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def weights_of(model: Model) -> dict[str, Tensor]:
+    """The parameters by name, tied ones by the first of their names."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def shapes_of(model: Model) -> dict[str, tuple[int, ...]]:
+    """The shapes of the parameters by name."""
+    return {name: tuple(weight.shape) for name, weight in weights_of(model).items()}
+
+
+def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
+    """Give a model its weights.
+
+    Raises:
+        Refused: names or shapes that are not the model's.
+    """
+    _refuse_another(model, weights)
+    with torch.no_grad():
+        for name, parameter in weights_of(model).items():
+            parameter.copy_(weights[name])
+
+
+def state_of(model: Model) -> dict[str, Tensor]:
+    """The parameters and buffers by name, shared ones by the first of their names."""
+    first: dict[int, str] = {}
+    state = model.state_dict()
+    for name, tensor in state.items():
+        first.setdefault(tensor.untyped_storage().data_ptr(), name)
+    return {name: state[name] for name in first.values()}
+
+
+def in_bytes(weights: dict[str, Tensor]) -> bool:
+    """Whether these are the weights of a quantised model."""
+    return any(weight.dtype == torch.int8 for weight in weights.values())
+
+
+def with_weights(model: Model, weights: dict[str, Tensor]) -> Model:
+    """The model with these weights: itself, or its quantised copy where they are a byte each.
+
+    Raises:
+        Refused: names or shapes that are not the model's.
+    """
+    if not in_bytes(weights):
+        put_weights(model, weights)
+        return model
+    small = quantize_model(model)
+    shapes, given = (
+        {name: tuple(weight.shape) for name, weight in some.items()}
+        for some in (state_of(small), weights)
+    )
+    if shapes != given:
+        raise Refused(f"These weights are of another model: {_differing(shapes, given)}")
+    small.load_state_dict(weights, strict=False)  # without the other names of what is shared
+    return small
+
+
+def put_in_place(model: Model, weights: dict[str, Tensor]) -> None:
+    """Give a model that was made without numbers these tensors themselves, in their dtype.
+
+    Raises:
+        Refused: names or shapes that are not the model's.
+    """
+    _refuse_another(model, weights)
+    model.load_state_dict(weights, assign=True)
+
+
+def _refuse_another(model: Model, weights: dict[str, Tensor]) -> None:
+    given = {name: tuple(weight.shape) for name, weight in weights.items()}
+    if shapes_of(model) != given:
+        raise Refused(f"These weights are of another model: {_differing(shapes_of(model), given)}")

@@ -1,0 +1,95 @@
+"""Fine-tuning: what a run takes from a published model before it trains it further, whole or by LoRA."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from training.data.vocabulary import Languages, Published
+from training.errors import Refused
+from training.models.architectures import Model, put_weights, weights_of
+from training.models.base_model import Base
+from training.models.pretrained import Pretrained, folder_of
+from training.settings import Settings
+from variants.lora import add_lora
+
+PROJECTIONS = (
+    *("w_qkv", "w_q", "w_k", "w_v", "w_o"),
+    *("w_1", "w_2", "w_gate", "w_up", "w_down"),
+)
+"""Linear layers that LoRA updates: those of attention and of the feed-forward networks."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The published model that a run begins with."""
+
+    base: Base
+    weights: dict[str, Tensor]
+    """In float32, whatever they were published in: halves would lose small steps."""
+    languages: Languages
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the weights."""
+        found = hashlib.sha256()
+        for name, weight in sorted(self.weights.items()):
+            found.update(name.encode())
+            found.update(weight.contiguous().numpy().tobytes())
+        return found.hexdigest()
+
+    def fitted(self, settings: Settings) -> Settings:
+        """The settings with this model's sizes.
+
+        Raises:
+            Refused: windows that the model cannot read, or a setting that it has no use for.
+        """
+        config = self.base.config
+        if settings.context > config.context:
+            raise Refused(
+                f"context must be at most {config.context} tokens, which is what the model in --from "
+                f"reads, got {settings.context}: --set context={config.context}"
+            )
+        return settings.but(self.base.settings)
+
+    def begin(self, model: Model, settings: Settings) -> None:
+        """Give a model these weights, and, where settings ask for LoRA, freeze it and add updates.
+
+        Raises:
+            Refused: names or shapes that are not the model's.
+        """
+        put_weights(model, self.weights)
+        if settings.lora:
+            add_lora(model, settings.lora, PROJECTIONS)
+
+
+def origin(settings: Settings, console: Console) -> Origin:
+    """Read the published model that the settings name, fetched once where it has to be.
+
+    Raises:
+        Refused: a model that cannot be had or read.
+    """
+    data_dir = Path(settings.data_dir) if settings.data_dir else None
+    found = Pretrained.load(folder_of(settings.pretrained, data_dir, console), "cpu")
+    weights = {name: weight.float() for name, weight in weights_of(found.model).items()}
+    # A LLaMA that is tied has its head twice here, and is trained with one matrix for both.
+    tied = "head.weight" not in weights
+    if not tied and torch.equal(weights["head.weight"], weights["embed.weight"]):
+        del weights["head.weight"]
+        tied = True
+    base = Base(
+        config=replace(found.model.config),
+        tied=tied,
+        divisors=None if found.divisors is None else found.divisors.tolist(),
+        rope=found.rope,
+        ends=sorted(found.ends),
+        template=found.template,
+        specials=dict(found.specials),
+    )
+    words = Published(found.tokenizer, base.config.vocab)
+    return Origin(base, weights, Languages(None, words, None))

@@ -1,0 +1,114 @@
+"""Language models as ONNX: one file with graph, weights, settings and vocabulary, written and read again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from training.checkpoints import write_whole
+from training.data.vocabulary import Languages, languages_from_json
+from training.errors import Refused
+from training.models.architectures import Model
+from training.models.cached_decoding import reader
+from training.models.parts import Parts
+from training.settings import Settings, from_yaml
+from variants.fused import fuse
+from variants.kv_cache import Reader
+from variants.onnx_export import NEEDED, OnnxModel, export
+
+ENDING = ".onnx"
+SETTINGS, VOCABULARY = "course.settings", "course.vocabulary"  # keys of the file's own metadata
+MISSING = f"ONNX needs packages that are not installed here: {NEEDED}"
+
+
+def installed() -> bool:
+    """Whether the packages are there that writing and reading take."""
+    return all(importlib.util.find_spec(name) for name in ("onnx", "onnxscript", "onnxruntime"))
+
+
+def write(path: Path, model: Model, settings: Settings, languages: Languages, parts: Parts) -> None:
+    """Write a language model, at once or not at all.
+
+    Args:
+        path: ending in .onnx; what was there before is replaced.
+        model: on the CPU.
+        settings: of its run.
+        languages: its vocabulary.
+        parts: what it is made of. The reference's read with a cache, a learner's as they are asked here.
+
+    Raises:
+        Refused: no language model, parts of a learner's that cannot be written down as a graph, packages
+            that are missing, or a file that cannot be written.
+    """
+    if not settings.of_language:
+        raise Refused(
+            f"course export is for language models, and the task {settings.task} asks for answers"
+        )
+    _refuse_without_packages()
+    import onnx
+
+    # Operation by operation, as every runtime of ONNX knows them.
+    asked = reader(fuse(model, False), settings.but({"fused": False}), parts)
+    cached = isinstance(asked, Reader)
+    try:
+        with tempfile.TemporaryDirectory() as folder, parts.blamed("cannot be written as ONNX."):
+            draft = Path(folder) / "model.onnx"
+            export(asked.model if isinstance(asked, Reader) else model, draft, cache=cached)
+            written = onnx.load(draft)
+        _forget_the_making(written)
+        for key, text in (
+            (SETTINGS, settings.as_yaml()),
+            (VOCABULARY, json.dumps(languages.as_json())),
+        ):
+            written.metadata_props.add(key=key, value=text)
+        write_whole(path, written.SerializeToString())
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        fuse(model, settings.fused)
+
+
+def read(path: Path) -> tuple[Settings, Languages, OnnxModel]:
+    """What `write` has written: the settings, the vocabulary, and the model in ONNX Runtime.
+
+    Raises:
+        Refused: packages that are missing, no such file, one that is damaged, or one of somebody else's.
+    """
+    _refuse_without_packages()
+    if not path.is_file():
+        raise Refused(f"There is no file {path}")
+    try:
+        model = OnnxModel(path, context=1)
+    except Exception as error:  # onnxruntime's have no other class in common
+        raise Refused(f"{path} is damaged, or no ONNX: {error}") from error
+    kept = model.session.get_modelmeta().custom_metadata_map
+    if not {SETTINGS, VOCABULARY} <= kept.keys():
+        raise Refused(f"{path} was not written by course export: it has no vocabulary")
+    settings = from_yaml(kept[SETTINGS], path)
+    try:
+        languages = languages_from_json(json.loads(kept[VOCABULARY]))
+    except Exception as error:  # tokenizers raises this very class
+        raise Refused(f"{path} is damaged: {error}") from error
+    model.config.context = settings.context
+    model.generator = nn.LogSoftmax(dim=-1)
+    return settings, languages, model
+
+
+def _forget_the_making(written: Any) -> None:
+    """Take away what the exporter notes of each operation, such as the lines of code that it comes from:
+    a third of a small file, with the names of the files that were run."""
+    graph = written.graph
+    for noted in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
+        noted.ClearField("metadata_props")
+        noted.ClearField("doc_string")
+    graph.ClearField("value_info")
+
+
+def _refuse_without_packages() -> None:
+    if not installed():
+        raise Refused(MISSING)

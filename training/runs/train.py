@@ -1,0 +1,175 @@
+"""A training that was asked for, here or in many processes; how it ended, and what to do then, is told."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.text import Text
+
+from training.runs import session
+from training.runs.options import Asked
+from training.devices import ProcessContext, under_torchrun
+from training.errors import Refused, Told
+from training.loop.checkpointer import Unsaved
+from training.runs.torchrun import launch
+from training.using.evaluation import as_table
+from training.program import INTERRUPTED, REFUSED, Program, follows
+from training.loop.run_folder import Run
+from training.runs.session import Unmeasured
+from training.loop.trainer import Diverged, Interrupted
+
+OUTCOME = "COURSE_OUTCOME"
+"""Names the file in which a training in many processes says how it ended; beside it, in `began`, it says
+that it trains."""
+
+
+def run(program: Program, asked: Asked, devices: int | None) -> int:
+    """Train.
+
+    Args:
+        program: the one that was started, and is started again in each of many processes.
+        asked: what is to be trained, and where.
+        devices: processes; None is as many as there are GPUs.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        Refused: what was asked for cannot be done.
+        KeyboardInterrupt: by Ctrl-C before it trained.
+    """
+    console = program.console(quiet=follows())
+    processes = devices or _gpus(asked.device)
+    if processes > 1 and not under_torchrun():
+        return _launch(program.module, asked, processes, devices, console)
+    if OUTCOME in os.environ:
+        return _launched(program, asked, devices, console)
+    return _train(asked, devices, console)
+
+
+def _gpus(device: str) -> int:
+    """All that are there, unless another device was asked for."""
+    return max(1, torch.cuda.device_count()) if device in ("auto", "cuda") else 1
+
+
+def _launch(
+    module: str, asked: Asked, processes: int, devices: int | None, console: Console
+) -> int:
+    """Train in many processes. What can be refused is refused here, before there are many."""
+    context = ProcessContext(torch.device("cpu"))
+    with tempfile.TemporaryDirectory() as folder, session.beginning(asked, context) as run:
+        session.prepare(run, asked, context, console)
+        outcome = Path(folder) / "outcome"
+        arguments = _again(asked, devices)[1:]
+        environment = {OUTCOME: str(outcome)}
+        try:
+            status = launch(module, arguments, processes, environment, _began(outcome))
+        except KeyboardInterrupt:
+            if not run.trained:
+                raise
+            return _stopped_at_once(asked, devices, console)
+        status = int(outcome.read_text()) if outcome.exists() else status
+        if status == REFUSED:
+            raise Told
+        return status
+
+
+def _launched(program: Program, asked: Asked, devices: int | None, console: Console) -> int:
+    """Train as one of the processes that `_launch` has started.
+
+    Returns:
+        The exit status. What cannot be mended by starting again counts as done.
+    """
+    outcome = Path(os.environ[OUTCOME])
+    if outcome.exists():
+        return 0  # another process has ended the run, and `torchrun` has started all of them again
+    try:
+        status = _train(replace(asked, began=_began(outcome)), devices, console)
+    except Refused as error:
+        # By whichever process comes first: not all of them need see it.
+        with suppress(FileExistsError), outcome.open("x") as file:
+            file.write(str(REFUSED))
+            program.refuse(error)
+    else:
+        outcome.write_text(str(status))
+    return 0
+
+
+def _began(outcome: Path) -> Path:
+    return outcome.with_name("began")
+
+
+def _train(asked: Asked, devices: int | None, console: Console) -> int:
+    """Train in this process.
+
+    Returns:
+        The exit status.
+    """
+    again = shlex.join(_again(asked, devices))
+    began = time.monotonic()
+    console.print(Text.assemble(("run  ", "quiet"), str(asked.folder)), soft_wrap=True)
+    try:
+        found = session.train(asked, console)
+    except Interrupted as stop:
+        console.print(Text(f"{stop} To go on: {again}"), soft_wrap=True)
+        return INTERRUPTED
+    except Unmeasured:
+        measure = shlex.join(["course", "evaluate", str(asked.folder), *_where(asked)])
+        words = f"Training is complete, and was not measured. To measure it: {measure}"
+        console.print(Text(words), soft_wrap=True)
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        if not Run(asked.folder).trained:
+            raise
+        return _stopped_at_once(asked, devices, console)
+    except Diverged as error:
+        console.print(Text(_diverged(error, asked), "failed"), soft_wrap=True)
+        return 1
+    except Unsaved as error:
+        how = "go on" if Run(asked.folder).trained else "begin anew"
+        console.print(Text(f"{error}. Make room, and {how}: {again}", "failed"), soft_wrap=True)
+        return 1
+    if found is not None:
+        console.print(as_table(found))
+        took = timedelta(seconds=round(time.monotonic() - began))
+        console.print(Text(f"{took} in all. Everything is in {asked.folder}", "quiet"))
+    return 0
+
+
+def _stopped_at_once(asked: Asked, devices: int | None, console: Console) -> int:
+    again = shlex.join(_again(asked, devices))
+    words = f"Stopped at once: what came after the last checkpoint is lost. To go on: {again}"
+    console.print(Text(words), soft_wrap=True)
+    return INTERRUPTED
+
+
+def _diverged(error: Diverged, asked: Asked) -> str:
+    """What happened, what is left of it, and what may help."""
+    kept = (
+        "The checkpoint before it is kept" if Run(asked.folder).trained else "Nothing was saved yet"
+    )
+    lower = f"--set factor={asked.settings.factor / 2:g}"
+    clip = "" if asked.settings.clip else ", or with --set clip=1"
+    return (
+        f"{error}. {kept}. A run keeps its settings, so begin a new one with a lower learning rate, "
+        f"such as {lower}{clip}"
+    )
+
+
+def _again(asked: Asked, devices: int | None) -> list[str]:
+    """The command that goes on with a run, on the same devices."""
+    words = ["course", "train", asked.settings.task, "--resume", str(asked.folder)]
+    return [*words, *(["--devices", str(devices)] if devices else []), *_where(asked)]
+
+
+def _where(asked: Asked) -> list[str]:
+    return [] if asked.device == "auto" else ["--device", asked.device]

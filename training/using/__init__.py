@@ -1,0 +1,1 @@
+"""Using a trained model: generate, translate, chat, evaluate, plot, compare and export."""

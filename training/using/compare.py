@@ -1,0 +1,237 @@
+"""Runs beside each other: their curves in one picture, the settings that differ, and losses where all of
+them have read equally much, or trained equally long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from training.errors import Refused
+from training.loop.run_folder import Run
+from training.program import Program
+from training.settings import Settings
+from training.using.answering import refuse_what_is_no_picture
+from training.using.curves import Curves, Point, read, tokens_of_a_step
+from training.using.overlaid_curves import draw
+
+LOSSES = ("validation", "training")
+AMOUNTS = ("steps", "tokens", "seconds")
+OF_THE_DATA = ("task", "source", "target", "lowercase", "vocabulary", "joint", "validate_tokens")
+"""Settings with which a loss is one of something else."""
+
+WORDS, FIGURES = 24, 9  # characters: of a table's first column, of the others
+
+
+@dataclass(frozen=True)
+class Equal:
+    """The losses of all runs at the largest amount that all have reached; None where a run has no two rows
+    around it. Between two rows a straight line is taken."""
+
+    amount: str
+    at: float
+    losses: list[float | None]
+
+
+def compare(program: Program, folders: Sequence[Path], out: Path | None, as_json: bool) -> None:
+    """Draw the curves of runs over each other, and print what differs.
+
+    Args:
+        program: where it is printed.
+        folders: of the runs.
+        out: the picture; in the first run's folder if left out.
+        as_json: whether it is printed as JSON.
+
+    Raises:
+        Refused: fewer than two runs, what is no run or has no rows, metrics that are damaged, or a
+            picture that cannot be written.
+    """
+    out = out or Run(folders[0]).comparison
+    refuse_what_is_no_picture(out)
+    runs = read(folders)
+    try:
+        draw(runs, out)
+    except OSError as error:
+        raise Refused(f"{out} cannot be written: {error.strerror}") from error
+    if as_json:
+        print(json.dumps(as_object(runs) | {"picture": str(out)}))
+        return
+    console = program.console()
+    for table in as_tables(program, runs, console.width):
+        console.print(table)
+    for note in notes(runs):
+        console.print(program.safe(note), soft_wrap=True)
+    console.print(program.safe(str(out)), soft_wrap=True)
+
+
+# --- What is compared -----------------------------------------------------------------------------
+
+
+def differing(runs: Sequence[Curves]) -> dict[str, list[Any]]:
+    """The settings that are not the same in all runs, and their values in each."""
+    every = [asdict(run.settings) for run in runs]
+    columns = {field.name: [one[field.name] for one in every] for field in fields(Settings)}
+    return {key: values for key, values in columns.items() if any(v != values[0] for v in values)}
+
+
+def equal(runs: Sequence[Curves], loss: str) -> list[Equal]:
+    """The losses at equal steps, tokens and seconds; without an amount that a run has nothing of."""
+    found = []
+    for amount in AMOUNTS:
+        curves = [run.by(amount, loss) for run in runs]
+        known = [curve for curve in curves if curve]
+        if len(known) == len(runs):
+            at = min(curve[-1][0] for curve in known)
+            found.append(Equal(amount, at, [interpolated(curve, at) for curve in known]))
+    return found
+
+
+def interpolated(curve: Sequence[tuple[float, float]], x: float) -> float | None:
+    """The height of a line through points, at x; None before its first and after its last point."""
+    for point, height in reversed(curve):
+        if point == x:
+            return height
+    for (left, low), (right, high) in pairwise(curve):
+        if left < x < right:
+            return low + (high - low) * (x - left) / (right - left)
+    return None
+
+
+def best(run: Curves) -> Point | None:
+    """The first of the lowest validation losses."""
+    return min(run.points["validation"], key=lambda one: one.loss, default=None)
+
+
+def last(run: Curves, loss: str) -> Point | None:
+    """The last of these losses."""
+    return run.points[loss][-1] if run.points[loss] else None
+
+
+def notes(runs: Sequence[Curves]) -> list[str]:
+    """What has to be known to read the figures."""
+    said = [
+        "Between two rows of metrics.csv a straight line is taken. Seconds are of the machine that each run "
+        "had, validations included."
+    ]
+    other = _other_data(runs)
+    if other:
+        said.append(
+            "Not comparable: losses are per token, and these are of other data or other vocabularies "
+            f"({', '.join(other)})."
+        )
+    if unknown := [run.name for run in runs if tokens_of_a_step(run.settings) is None]:
+        said.append(f"Equal tokens: not known, as texts are of any length in {', '.join(unknown)}.")
+    return said
+
+
+def _other_data(runs: Sequence[Curves]) -> list[str]:
+    """In what the runs differ that makes their losses those of something else."""
+    settings = differing(runs)
+    other = [key for key in settings if key in OF_THE_DATA]
+    known = all(run.data is not None for run in runs)  # else the files' names have to do
+    if len({run.data for run in runs}) > 1 if known else "data" in settings:
+        other.append("data")
+    if any(run.vocabulary != runs[0].vocabulary for run in runs):
+        other.append("vocabulary.json")
+    return other
+
+
+def as_object(runs: Sequence[Curves]) -> dict[str, Any]:
+    """All of it, for `--json`."""
+    return {
+        "runs": [
+            {
+                "name": run.name,
+                "folder": run.folder,
+                "task": run.settings.task,
+                "steps": run.reached.steps,
+                "tokens": _tokens(run),
+                "seconds": run.reached.seconds,
+                "best_validation": _plain(best(run)),
+                "last_validation": _plain(last(run, "validation")),
+                "last_training": _plain(last(run, "training")),
+            }
+            for run in runs
+        ],
+        "settings": differing(runs),
+        "equal": {loss: [asdict(one) for one in equal(runs, loss)] for loss in LOSSES},
+        "notes": notes(runs),
+    }
+
+
+def _tokens(run: Curves) -> int | None:
+    each = tokens_of_a_step(run.settings)
+    return None if each is None else each * run.reached.steps
+
+
+def _plain(point: Point | None) -> dict[str, Any] | None:
+    return None if point is None else asdict(point)
+
+
+# --- What is shown --------------------------------------------------------------------------------
+
+
+def as_tables(program: Program, runs: Sequence[Curves], width: int) -> Iterator[Table]:
+    """A column for each run: settings that differ, how far it has come, its losses. As many tables as a
+    terminal of this width needs."""
+    together = max(1, (width - WORDS) // (FIGURES + 2))
+    rows = list(_rows(runs))
+    for first in range(0, len(runs), together):
+        some = slice(first, first + together)
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+        table.add_column("", no_wrap=True)
+        for run in runs[some]:
+            table.add_column(
+                program.safe(run.name), justify="right", overflow="fold", min_width=FIGURES
+            )
+        for words, figures in rows:
+            if not figures:
+                table.add_section()
+                table.add_row(Text(words, "bold"))
+            else:
+                table.add_row(words, *map(program.safe, figures[some]))
+        yield table
+
+
+def _rows(runs: Sequence[Curves]) -> Iterator[tuple[str, list[str]]]:
+    """What stands in the tables: words, and a figure for each run; none where the words are a title."""
+    if other := differing(runs):
+        yield "settings", []
+    for key, values in other.items():
+        yield key, [_written(value) for value in values]
+    yield "done", []
+    for amount in AMOUNTS:
+        have = [
+            _tokens(run) if amount == "tokens" else getattr(run.reached, amount) for run in runs
+        ]
+        yield amount, ["not known" if one is None else _number(one) for one in have]
+    for loss in LOSSES:
+        yield f"{loss} loss", []
+        if loss == "validation":
+            lowest = [best(run) for run in runs]
+            yield "best", [_loss(one.loss if one else None) for one in lowest]
+            yield "  at step", [f"{one.steps:,}" if one else "–" for one in lowest]
+        ends = [last(run, loss) for run in runs]
+        yield "last", [_loss(one.loss if one else None) for one in ends]
+        for same in equal(runs, loss):
+            yield f"at {_number(same.at)} {same.amount}", [_loss(one) for one in same.losses]
+
+
+def _written(value: Any) -> str:
+    """As it stands in a YAML."""
+    return str(value).lower() if isinstance(value, bool) else str(value) or "–"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def _loss(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"

@@ -1,0 +1,127 @@
+"""What the metrics of runs tell: losses over steps, tokens and seconds."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.data.tasks import Copy
+from training.errors import Refused
+from training.loop.monitor import COLUMNS
+from training.loop.run_folder import Run
+from training.settings import Settings
+
+
+@dataclass(frozen=True)
+class Point:
+    """A loss per token, when so many steps were done, in so many seconds, validations included."""
+
+    steps: int
+    seconds: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A run as its metrics tell it."""
+
+    name: str
+    folder: str
+    settings: Settings
+    vocabulary: Any
+    """As JSON; None where it was not written."""
+    data: str | None
+    """A fingerprint; None where nobody knows any more."""
+    points: dict[str, list[Point]]
+    """By the loss. Training losses are means over the steps since the row before."""
+
+    @property
+    def reached(self) -> Point:
+        """Its last row."""
+        return self.points["training"][-1]
+
+    def by(self, amount: str, loss: str) -> list[tuple[float, float]] | None:
+        """Its losses over steps, tokens or seconds; None where nobody knows how many tokens it read."""
+        if amount == "seconds":
+            return [(one.seconds, one.loss) for one in self.points[loss]]
+        each = 1 if amount == "steps" else tokens_of_a_step(self.settings)
+        return None if each is None else [(one.steps * each, one.loss) for one in self.points[loss]]
+
+
+def read(folders: Sequence[Path]) -> list[Curves]:
+    """What the folders of runs hold, each by a name of its own.
+
+    Raises:
+        Refused: fewer than two, one that is named twice, a folder without a run, a run without rows, or
+            metrics that are damaged.
+    """
+    if len(folders) < 2:
+        raise Refused("course compare takes two runs or more: course compare RUN RUN …")
+    whole = [folder.resolve() for folder in folders]
+    for number, folder in enumerate(folders):
+        if whole[number] in whole[:number]:
+            raise Refused(f"{folder} is named twice: compare a run with another one")
+    short = [one.name for one in whole]
+    names = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
+    return [_curves(name, Run.found(folder)) for name, folder in zip(names, folders, strict=True)]
+
+
+def _curves(name: str, run: Run) -> Curves:
+    settings, languages = run.settings(), run.languages()
+    rows = _rows(run.metrics)
+    if not rows:
+        raise Refused(f"{run.folder} has no rows yet: train it first, or wait for its first steps")
+    points = {
+        loss: [
+            Point(int(row["step"]), row["seconds"], row[column])
+            for row in rows
+            if not math.isnan(row[column])
+        ]
+        for loss, column in (("training", "loss"), ("validation", "validation_loss"))
+    }
+    vocabulary = languages and languages.as_json()
+    return Curves(name, str(run.folder), settings, vocabulary, run.fingerprint(), points)
+
+
+def _rows(metrics: Path) -> list[dict[str, float]]:
+    """The rows of a run's metrics, NaN where there is nothing; a last one that is not whole is left out.
+
+    Raises:
+        Refused: anything else than rows of numbers, of ever later steps.
+    """
+    try:
+        lines = metrics.read_text(encoding="utf-8").split("\n")[:-1]  # the last is not ended yet
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{metrics} cannot be read: {error}") from error
+    found: list[dict[str, float]] = []
+    for number, row in enumerate(csv.DictReader(lines), 2):
+        try:
+            if None in row or None in row.values():  # more cells than columns, or fewer
+                raise ValueError
+            one = {name: float(row[name] or "nan") for name in COLUMNS}
+            if not math.isfinite(one["step"] + one["seconds"] + one["loss"]):
+                raise ValueError
+            if found and (
+                one["step"] <= found[-1]["step"] or one["seconds"] < found[-1]["seconds"]
+            ):
+                raise ValueError
+        except (TypeError, ValueError, KeyError) as error:
+            raise Refused(f"{metrics} is damaged in line {number}") from error
+        found.append(one)
+    return found
+
+
+def tokens_of_a_step(settings: Settings) -> int | None:
+    """How many tokens are predicted in each step of a run, where that is the same number in all of them:
+    windows of a text, and answers of ten symbols. None for sums and sentences, which are of any length."""
+    lengths = {"shakespeare": settings.context, "text": settings.context}
+    lengths |= {"copy": Copy.length, "sorting": Copy.length}
+    if settings.task not in lengths:
+        return None
+    return settings.accumulate * settings.batch * lengths[settings.task]

@@ -1,0 +1,185 @@
+"""A trained model made ready to leave: its weights a byte each, or all of it as ONNX.
+
+What that changes is measured beside it: bytes, the loss on the whole held-out split, and time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from training.checkpoints import write_weights
+from training.data import tasks
+from training.data.tasks import Task
+from training.errors import Refused
+from training.generation.generate import Drawing
+from training.loop.run_folder import Run
+from training.models import onnx_models
+from training.models.architectures import in_bytes, state_of
+from training.program import Program
+from training.progress import waiting
+from training.using import hugging_face_folder
+from training.using.evaluation import held_out_loss
+from training.using.inference import Model
+from variants.shipping import quantize_model
+
+ROUNDS = 5  # of both models in turn, of which the median counts
+TOKENS, ANSWERS = 64, 16  # of a round: what a language model adds, or what another answers
+LIKELIEST = Drawing(temperature=0)
+
+
+def quantize(
+    program: Program, run: Path, out: Path | None, device: str, data_dir: Path | None
+) -> Path:
+    """Make a run of the same model with a byte a weight, and print what that changes.
+
+    Args:
+        program: the one that was started.
+        run: the folder of the trained model.
+        out: a folder for the other, which is not there yet; RUN-int8 if left out.
+        device: where it is measured.
+        data_dir: where the data lie, if not where the training found them.
+
+    Returns:
+        The folder.
+
+    Raises:
+        Refused: no model, one that has a byte a weight already, a folder that holds something, or data
+            that cannot be had.
+    """
+    model = _loaded(program, run, device)
+    if in_bytes(state_of(model.model)):
+        raise Refused(f"The weights in {run} are a byte each already")
+    task = _task(program, model, data_dir)
+    small = Model(
+        model.settings,
+        model.languages,
+        quantize_model(model.model),
+        model.device,
+        model.parts,
+        model.base,
+    )
+    made = _keep(program, small, Run(run), out or run.with_name(f"{run.name}-int8"))
+    _compare(program, task, {"float32": model, "int8": small}, (Run(run).weights, made.best))
+    program.console().print(Text(f"Everything is in {made.folder}", "quiet"), soft_wrap=True)
+    return made.folder
+
+
+def export(program: Program, run: Path, file: Path, data_dir: Path | None) -> None:
+    """Write a language model as ONNX, and print what ONNX Runtime makes of it.
+
+    Args:
+        program: the one that was started.
+        run: the folder of the trained model.
+        file: ending in .onnx; what was there before is replaced.
+        data_dir: where the data lie, if not where the training found them.
+
+    Raises:
+        Refused: no language model, one of a learner's parts that cannot be exported, a file that cannot
+            be written, data that cannot be had, or packages that are missing.
+    """
+    if file.suffix.lower() != onnx_models.ENDING:
+        raise Refused(f"{file} must end in {onnx_models.ENDING}")
+    model = _loaded(program, run, "cpu")
+    task = _task(program, model, data_dir)
+    with waiting(program.console(), f"Writing {file}"):
+        onnx_models.write(file, model.model, model.settings, model.languages, model.parts)
+    models = {"PyTorch": model, "ONNX Runtime": Model.load(file)}
+    _compare(program, task, models, (Run(run).weights, file))
+    program.console().print(Text(f"Everything is in {file}", "quiet"), soft_wrap=True)
+
+
+def export_folder(program: Program, run: Path, folder: Path) -> None:
+    """Write a GPT or a LLaMA as a folder that `transformers` loads.
+
+    Raises:
+        Refused: no such model, or a folder that holds something or cannot be written.
+    """
+    hugging_face_folder.write(folder, _loaded(program, run, "cpu"))
+    program.console().print(Text(f"Everything is in {folder}", "quiet"), soft_wrap=True)
+
+
+def _loaded(program: Program, run: Path, device: str) -> Model:
+    Run.found(run)  # a file of ONNX is a model too, and no run
+    return Model.load(run, device, program.workshop)
+
+
+def _task(program: Program, model: Model, data_dir: Path | None) -> Task:
+    """Whose held-out split tells what was lost."""
+    changes = {"data_dir": str(data_dir.resolve())} if data_dir else {}
+    return tasks.load(model.settings.but(changes), program.console(), model.languages)
+
+
+def _keep(program: Program, model: Model, source: Run, folder: Path) -> Run:
+    """A run of a model that was made from another's, with all that using it needs."""
+    settings = model.settings
+    if settings.answers:  # as they were trained, whatever has become of them since
+        settings = settings.but({"answers": str(source.answers)})
+    new = not folder.exists()
+    made = Run.begin(folder, settings, program.workshop)
+    try:
+        made.keep(model.settings)
+        made.keep_languages(model.languages)
+        if model.base is not None:
+            made.keep_base(model.base)
+        write_weights(made.best, state_of(model.model))
+    except OSError as error:
+        made.forget(new)
+        raise Refused(f"{folder} cannot be written: {error.strerror}") from error
+    return made
+
+
+# --- What it changes ------------------------------------------------------------------------------
+
+
+def _compare(
+    program: Program, task: Task, models: dict[str, Model], files: tuple[Path, Path]
+) -> None:
+    """Print two models beside each other, and what the second is to the first."""
+    console, split = program.console(), task.splits[-1]
+    with waiting(console, f"Measuring both on the {split} split") as tell:
+        losses = [held_out_loss(model, task, split, tell)[0] for model in models.values()]
+    with waiting(console, "Timing both in turn"):
+        seconds = _times(task, list(models.values()))
+    sizes = [file.stat().st_size for file in files]
+    work = f"{TOKENS} tokens" if _of_language(task) else f"{ANSWERS} answers"
+    table = Table.grid(padding=(0, 3, 0, 0))
+    table.add_row("", *(Text(name, "quiet") for name in models))
+    for what, figures, change in (
+        ("bytes", [f"{size:,}" for size in sizes], f"× {sizes[1] / sizes[0]:.3f}"),
+        (f"loss, {split}", [f"{loss:.4f}" for loss in losses], f"{losses[1] - losses[0]:+.4f}"),
+        (work, [f"{one:.3f} s" for one in seconds], f"× {seconds[1] / seconds[0]:.2f}"),
+    ):
+        table.add_row(Text(what, "quiet"), *(Text(one, "bold") for one in figures), change)
+    console.print(table)
+
+
+def _of_language(task: Task) -> bool:
+    """Whether it goes on with a text, and answers none."""
+    return task.languages.source is None
+
+
+def _times(task: Task, models: list[Model]) -> list[float]:
+    """For each the median of the seconds that some work takes it."""
+    seconds: list[list[float]] = [[] for _ in models]
+    for number in range(ROUNDS + 1):
+        for model, its in zip(models, seconds, strict=True):
+            began = time.perf_counter()
+            _work(model, task)
+            if number:  # the first is for what is done once
+                its.append(time.perf_counter() - began)
+    return [statistics.median(its) for its in seconds]
+
+
+def _work(model: Model, task: Task) -> None:
+    split = task.splits[-1]
+    if _of_language(task):
+        window = task.held_out(split)[0].target[0]
+        prompt = model.languages.target.decode(window[: model.settings.context // 4 + 1].tolist())
+        list(model.generate(prompt, TOKENS, LIKELIEST))
+    else:
+        model.translate([source for source, _ in task.texts(split)[:ANSWERS]], model.usual_beam)

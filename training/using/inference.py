@@ -1,0 +1,250 @@
+"""Using what was trained: translating, generating, looking at attention.
+
+Everything comes from the run's folder: settings, vocabularies, weights, and a learner's own parts where
+those were trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from implementation import Batch, beam_search, greedy_decode
+from training.checkpoints import read_weights
+from training.data.batches import padded
+from training.data.vocabulary import END, PAD, START, Languages
+from training.devices import pick
+from training.errors import Refused
+from training.generation.generate import Drawing, going_on
+from training.loop.run_folder import Run
+from training.models import onnx_models
+from training.models.architectures import build, with_weights
+from training.models.attention_weights import self_attention
+from training.models.base_model import Base
+from training.models.cached_decoding import CachedEncoderDecoder, reader
+from training.models.parts import REFERENCES, Parts, Workshop, parts_of
+from training.progress import Tell, untold
+from training.settings import Settings
+from variants.fused import fuse
+from variants.onnx_export import OnnxModel
+
+MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
+AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
+LONGEST = 1000  # tokens of a source
+AS_LIKELY = Drawing()  # as the model has it
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The weights of one kind of attention in one layer: `(h, rows, columns)`, and what they stand for."""
+
+    title: str
+    weights: Tensor
+    rows: list[str]
+    columns: list[str]
+
+
+class Model:
+    """A trained model, and what it takes to use it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        languages: Languages,
+        model: Any,
+        device: torch.device,
+        parts: Parts | None = None,
+        base: Base | None = None,
+    ):
+        self.settings, self.languages, self.device = settings, languages, device
+        self.model: Any = model.to(device).eval()
+        self.parts = parts or REFERENCES[settings.model]
+        self.base = base
+        """What it has of a published model, where it was fine-tuned."""
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "auto", workshop: Workshop | None = None) -> Model:
+        """The best model of a run, or the one in a file of ONNX.
+
+        Args:
+            folder: of the run, or the file.
+            device: `auto` is a GPU where there is one.
+            workshop: who makes parts of a learner's files, where the run has some.
+
+        Raises:
+            Refused: no run, none that has got as far as weights, or a damaged one.
+        """
+        if folder.suffix.lower() == onnx_models.ENDING and not folder.is_dir():
+            return cls(*onnx_models.read(folder), torch.device("cpu"))
+        run = Run.found(folder)
+        settings, languages = run.settings(), run.languages()
+        if languages is None or not run.weights.exists():
+            raise Refused(f"{folder} holds no trained model yet")
+        where = pick(device)
+        parts = parts_of(settings, run.answers, workshop)
+        base = run.base()
+        model = with_weights(build(settings, languages, parts, base), read_weights(run.weights))
+        return cls(settings, languages, model, where, parts, base)
+
+    @property
+    def context(self) -> int:
+        """The most tokens that a language model reads: a published one more than it is fine-tuned on."""
+        return self.settings.context if self.base is None else self.base.config.context
+
+    @property
+    def usual_beam(self) -> int:
+        """Vaswani et al. 2017, §6.1, for translation; other answers are decoded greedily."""
+        return 4 if self.settings.task == "translation" else 1
+
+    # --- From sequence to sequence ----------------------------------------------------------------
+
+    def translate(
+        self, texts: Sequence[str], beam: int = 4, alpha: float = 0.6, tell: Tell = untold
+    ) -> list[str]:
+        """What the model makes of each text, in the same order. Beam 1 is greedy decoding.
+
+        Raises:
+            Refused: a language model, a symbol that the model does not know, or a text too long for it.
+        """
+        sources = [self._source(text) for text in texts]
+        answers = [""] * len(texts)
+        done = 0
+        for places in _alike(sources, AT_ONCE // beam):
+            decoded = self._decode([sources[place] for place in places], beam, alpha)
+            for place, answer in zip(places, decoded, strict=True):
+                answers[place] = self.languages.target.decode(answer)
+            done += len(places)
+            tell("answers", done, len(texts))
+        return answers
+
+    def _source(self, text: str) -> list[int]:
+        if self.languages.source is None:
+            raise Refused("This is a language model: course generate goes on with a text")
+        ids = self.languages.source.encode(text.lower() if self.settings.lowercase else text)
+        if len(ids) > LONGEST:
+            raise Refused(f"The text has {len(ids)} tokens, and at most {LONGEST} are read at once")
+        return ids
+
+    def _decode(self, sources: list[list[int]], beam: int, alpha: float) -> Iterator[list[int]]:
+        """The tokens of each answer, without its start and end. Without an end, answers are as long as
+        their sources, which are of one length."""
+        src = padded(sources).to(self.device)
+        src_mask = Batch(src, pad=PAD).src_mask
+        end = self.languages.end
+        longest = src.size(1) + 1 + (MARGIN if end is not None else 0)
+        if end is None:
+            beam = 1
+        model = self.model
+        if self.parts is REFERENCES[self.settings.model]:
+            model = CachedEncoderDecoder(model, self.settings, longest, beam)
+        with self.parts.blamed():
+            if beam == 1 or end is None:
+                tokens = greedy_decode(model, src, src_mask, longest, START, end)
+            else:
+                tokens = beam_search(model, src, src_mask, longest, START, end, beam, alpha)
+        for row in tokens[:, 1:].tolist():
+            yield row[: row.index(END)] if end is not None and END in row else row
+
+    # --- Language ---------------------------------------------------------------------------------
+
+    def generate(
+        self, prompt: str, tokens: int = 200, drawing: Drawing = AS_LIKELY
+    ) -> Iterator[str]:
+        """Go on with a text: pieces of what follows, as they come.
+
+        Raises:
+            Refused: no language model, an empty prompt, or a character that the model does not know.
+        """
+        if not self.settings.of_language:
+            raise Refused("This model answers: course translate gives it a text")
+        ask = reader(self.model, self.settings, self.parts, self.context)
+
+        def asked(seen: Tensor) -> Tensor:
+            with self.parts.blamed():
+                return ask(seen)
+
+        yield from going_on(
+            asked,
+            self.languages.target,
+            prompt,
+            tokens,
+            drawing,
+            context=self.context,
+            device=self.device,
+            ends=() if self.base is None else self.base.ends,
+        )
+
+    # --- Attention --------------------------------------------------------------------------------
+
+    def attention(self, text: str) -> list[Attention]:
+        """What every head of every layer looks at, in a text and in the model's answer to it.
+
+        Raises:
+            Refused: an empty text, or one that the model cannot read.
+        """
+        if isinstance(self.model, OnnxModel):
+            raise Refused(
+                "A file of ONNX keeps no attention weights: ask the run that it comes from"
+            )
+        fuse(self.model, False)
+        try:
+            with self.parts.blamed():
+                return self._attention(text)
+        finally:
+            fuse(self.model, self.settings.fused)
+
+    def _attention(self, text: str) -> list[Attention]:
+        target = self.languages.target
+        if self.settings.of_language:
+            ids = target.encode(text)[-self.settings.context :]
+            if not ids:
+                raise Refused("The text is empty: there is nothing to look at")
+            found = self_attention(self.model, torch.tensor([ids], device=self.device))
+            names = target.names(ids)
+            return [
+                Attention(f"layer {number}", weights, names, names)
+                for number, weights in enumerate(found, 1)
+            ]
+        source = self._source(text)
+        if not source or self.languages.source is None:
+            raise Refused("The text is empty: there is nothing to look at")
+        (answer,) = self._decode([source], 1, 0.0)
+        given = [START, *answer]
+        batch = Batch(
+            torch.tensor([source], device=self.device),
+            torch.tensor([[*given, PAD]], device=self.device),
+            pad=PAD,
+        )
+        with torch.no_grad():
+            self.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        read = self.languages.source.names(source)
+        # The symbol that starts an answer may be one like others elsewhere.
+        said = ["<start>", *target.names(answer)]
+        drawn = [
+            Attention(f"encoder {n}", layer.self_attn.weights[0].cpu(), read, read)
+            for n, layer in enumerate(self.model.encoder.layers, 1)
+        ]
+        for n, layer in enumerate(self.model.decoder.layers, 1):
+            own, seen = layer.self_attn.weights[0].cpu(), layer.src_attn.weights[0].cpu()
+            drawn.append(Attention(f"decoder {n}, own past", own, said, said))
+            drawn.append(Attention(f"decoder {n}, source", seen, said, read))
+        return drawn
+
+
+def _alike(sources: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
+    """The places of sources of one length, at most so many tokens at a time; none of the empty ones.
+
+    Sources of one length need no padding, and their answers end at about the same time.
+    """
+    by_length: dict[int, list[int]] = {}
+    for place, source in enumerate(sources):
+        by_length.setdefault(len(source), []).append(place)
+    for length, places in sorted(by_length.items()):
+        size = max(1, tokens // max(1, length))
+        if length:
+            yield from (places[first : first + size] for first in range(0, len(places), size))
