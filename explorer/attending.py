@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from html import escape
 
-from training.using.inference import Attention
+from training.using.inference import AttentionMap
 
 FAINTEST = 0.01  # weight that is drawn
 MOST_SAID = 3  # tokens looked at that a row names in words
@@ -15,7 +15,7 @@ ROW, HALF, GAP, ABOVE, APART = 22, 134, 80, 20, 3  # of the lines: APART is betw
 CELL, BETWEEN, TITLE, LETTER = 10, 12, 18, 6.2  # of the maps: LETTER is what one of a name needs
 
 
-def lines(seen: Attention, heads: Sequence[int]) -> str:
+def lines(seen: AttentionMap, heads: Sequence[int]) -> str:
     """Tokens that look on the left, those looked at on the right, the lines the denser the larger the weight.
 
     A row that has the pointer or the focus is shown alone, with its numbers.
@@ -39,7 +39,7 @@ def lines(seen: Attention, heads: Sequence[int]) -> str:
     )
 
 
-def _row(seen: Attention, row: int, heads: Sequence[int]) -> str:
+def _row(seen: AttentionMap, row: int, heads: Sequence[int]) -> str:
     name = _short(seen.rows[row])
     chosen = seen.weights[[head - 1 for head in heads], row]  # (heads, columns)
     mean = chosen.mean(dim=0).tolist()
@@ -77,7 +77,7 @@ def _up(place: int) -> int:
     return ABOVE + ROW * place + ROW // 2
 
 
-def maps(seen: Attention, marked: Collection[int], silent: Collection[int]) -> str:
+def maps(seen: AttentionMap, marked: Collection[int], silent: Collection[int]) -> str:
     """Every head's weights as a square of cells, two squares a row, the darker the larger.
 
     Args:
@@ -107,14 +107,14 @@ def _room(names: Sequence[str]) -> float:
     return 6 + LETTER * max(len(_cut(name)) for name in names)
 
 
-def _rows(seen: Attention) -> str:
+def _rows(seen: AttentionMap) -> str:
     return "".join(
         f'<text class="name" x="-4" y="{CELL * row + 8}" text-anchor="end">{_short(name)}</text>'
         for row, name in enumerate(seen.rows)
     )
 
 
-def _columns(seen: Attention) -> str:
+def _columns(seen: AttentionMap) -> str:
     return "".join(
         f'<text class="name" transform="translate({CELL * column + 8},{-TITLE}) rotate(-90)">'
         f"{_short(name)}</text>"
@@ -122,7 +122,7 @@ def _columns(seen: Attention) -> str:
     )
 
 
-def _map(seen: Attention, head: int, is_marked: bool, is_silent: bool) -> str:
+def _map(seen: AttentionMap, head: int, is_marked: bool, is_silent: bool) -> str:
     filled = "".join(
         f'<rect x="{CELL * column}" y="{CELL * row}" width="{CELL}" height="{CELL}" '
         f'opacity="{weight:.2f}"/>'

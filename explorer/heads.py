@@ -21,7 +21,7 @@ with app.setup:
     from explorer.board import HeadBoard
     from explorer.drawing import cells, facts
     from explorer.trained import ENCODER, Head, Losses, Place, Trained
-    from training.using.inference import Attention
+    from training.using.inference import AttentionMap
 
     SENTENCE = "The red car is old, but it is not clean."
     MOST = 24  # tokens of a sentence, and those of its translation that are drawn
@@ -73,7 +73,7 @@ class Now(NamedTuple):
 
     translation: str
     losses: Losses
-    maps: dict[Place, Attention]
+    maps: dict[Place, AttentionMap]
 
 
 @app.function
@@ -171,12 +171,12 @@ def tokens(whole: Whole, now: Now) -> str:
 
 
 @app.function
-def fitted(seen: Attention, place: Place) -> Attention:
+def fitted(seen: AttentionMap, place: Place) -> AttentionMap:
     """As much as is drawn. In the decoder a row is named by the token read and the one written after it."""
     rows = seen.rows
     if place.kind != ENCODER:
         rows = [f"{read} → {said}" for read, said in zip(rows, [*rows[1:], "<end>"], strict=True)]
-    return Attention(seen.title, seen.weights[:, :MOST, :MOST], rows[:MOST], seen.columns[:MOST])
+    return AttentionMap(seen.title, seen.weights[:, :MOST, :MOST], rows[:MOST], seen.columns[:MOST])
 
 
 @app.cell

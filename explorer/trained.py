@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from implementation import Batch, MultiHeadedAttention
 from training.data.vocabulary import END, PAD, START
-from training.using.inference import Attention, Model
+from training.using.inference import AttentionMap, Model
 
 FOLDER = Path(__file__).with_name("model")
 ENCODER, PAST, SOURCE = "encoder to itself", "decoder to its past", "decoder to the source"
@@ -70,7 +70,7 @@ class Trained:
             (answer,) = self._using.translate([sentence], beam=1)
         return answer
 
-    def maps(self, sentence: str, off: Collection[Head] = ()) -> dict[Place, Attention]:
+    def maps(self, sentence: str, off: Collection[Head] = ()) -> dict[Place, AttentionMap]:
         """What every head looks at, in a sentence and in its translation as it comes out now."""
         with self._without(off):
             seen = self._using.attention(sentence)

@@ -29,7 +29,7 @@ class Damaged(Exception):
 
 
 @dataclass
-class State:
+class TrainingState:
     """All that resuming needs."""
 
     tensors: dict[str, Tensor]
@@ -83,7 +83,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise Refused(f"{path} is damaged: {error}") from error
 
 
-def write_state(path: Path, state: State) -> None:
+def write_state(path: Path, state: TrainingState) -> None:
     """Write the state, and keep the one before it.
 
     Raises:
@@ -104,7 +104,7 @@ def previous(path: Path) -> Path:
     return path.with_name(f"previous{path.suffix}")
 
 
-def read_state(path: Path) -> State:
+def read_state(path: Path) -> TrainingState:
     """The state that was written.
 
     Raises:
@@ -116,7 +116,7 @@ def read_state(path: Path) -> State:
         raise Damaged(f"{path.name} is damaged: it is not what was written there")
     size = int.from_bytes(body[:8], "little")  # of the header, which safetensors begins with
     facts = json.loads(json.loads(body[8 : 8 + size])["__metadata__"]["facts"])
-    return State(safetensors.torch.load(body), facts)
+    return TrainingState(safetensors.torch.load(body), facts)
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

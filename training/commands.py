@@ -136,7 +136,7 @@ def train(
     with program.refusals(quiet=follows()):
         from training.runs import options, train  # torch takes a second to import
 
-        asked = options.asked(
+        asked = options.request_from(
             task,
             changes or [],
             {
@@ -225,10 +225,10 @@ def generate(
     """Continue a text with a language model that you trained or a published one."""
     program: Program = context.obj
     with program.refusals():
-        from training.generation.generate import Drawing
+        from training.generation.generate import Sampling
         from training.using import answering  # torch takes a second to import
 
-        drawing = Drawing(temperature, top_k, top_p, seed, min_p, repetition_penalty)
+        drawing = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         if stop and not all(stop):
             raise Refused("--stop takes a text, and not an empty one")
         if answers and not pretrained:
@@ -275,10 +275,10 @@ def chat(
     """Talk with a published model. Ctrl-C stops a reply, Ctrl-D ends."""
     program: Program = context.obj
     with program.refusals():
-        from training.generation.generate import Drawing
+        from training.generation.generate import Sampling
         from training.using import answering  # torch takes a second to import
 
-        drawing = Drawing(temperature, top_k, top_p, seed, min_p, repetition_penalty)
+        drawing = Sampling(temperature, top_k, top_p, seed, min_p, repetition_penalty)
         answering.chat(program, pretrained, tokens, drawing, device, data_dir, answers, system)
 
 

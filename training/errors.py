@@ -5,7 +5,7 @@ class Refused(Exception):
     """What cannot be done, in words for whoever asked."""
 
 
-class Told(Refused):
+class AlreadyReported(Refused):
     """The same, where another process has said it already."""
 
 

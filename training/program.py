@@ -18,10 +18,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from training.errors import Refused, Told
+from training.errors import AlreadyReported, Refused
 
 if TYPE_CHECKING:
-    from training.models.parts import Workshop
+    from training.models.parts import PartsProvider
 
 REFUSED, INTERRUPTED = 2, 130  # exit statuses
 
@@ -36,7 +36,7 @@ class Program:
     """A console in its colours; arguments are rich's."""
     safe: Callable[[str], Text]
     """Words that may come from anyone: no markup, and control characters made visible."""
-    workshop: Workshop
+    workshop: PartsProvider
 
     @contextmanager
     def refusals(self, quiet: bool = False) -> Iterator[None]:
@@ -47,7 +47,7 @@ class Program:
         """
         try:
             yield
-        except Told as error:
+        except AlreadyReported as error:
             raise typer.Exit(REFUSED) from error
         except Refused as error:
             if not quiet:

@@ -9,20 +9,20 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-Tell = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Takes what is counted, how many of it are done, and how many there are."""
 
 
-def untold(what: str, done: int, total: int) -> None:
+def no_progress(what: str, done: int, total: int) -> None:
     """Where nobody waits."""
 
 
 @contextmanager
-def waiting(console: Console, words: str) -> Iterator[Tell]:
+def waiting(console: Console, words: str) -> Iterator[OnProgress]:
     """A bar that goes when it is done; off a terminal, one plain line at the beginning."""
     if not console.is_terminal:
         console.print(Text(f"{words} …"), soft_wrap=True)
-        yield untold
+        yield no_progress
         return
     columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True) as bar:

@@ -48,7 +48,7 @@ def assemble_llama(
     if wrong:
         console.print(graduation.warning(wrong))
     with program.refusals():
-        from training.generation.generate import Drawing
+        from training.generation.generate import Sampling
         from training.models.onnx_models import MISSING, installed
         from training.runs import options, train  # torch takes a second to import
         from training.settings import CONFIGS
@@ -58,7 +58,7 @@ def assemble_llama(
             console.print(Rule(Text(what, "bold"), align="left", style="quiet"))
 
         folder = Path("runs") / f"llama-{datetime.now():%Y%m%d-%H%M%S}"
-        asked = options.asked(
+        asked = options.request_from(
             "shakespeare",
             [],
             {"steps": steps, "answers": str(answers)},
@@ -81,7 +81,7 @@ def assemble_llama(
         else:
             console.print(Text(MISSING, "quiet"), soft_wrap=True)
         begin("It speaks")
-        answering.generate(program, small, PROMPT, TOKENS, Drawing(TEMPERATURE), "cpu")
+        answering.generate(program, small, PROMPT, TOKENS, Sampling(TEMPERATURE), "cpu")
         chat = ["course", "chat", "--pretrained", "smollm2-135m", "--answers", str(answers)]
         told = f"The same parts compute a published model (93 MB, fetched once): {shlex.join(chat)}"
         console.print(Text(told, "quiet"), soft_wrap=True)

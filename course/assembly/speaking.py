@@ -15,7 +15,7 @@ from training.errors import Refused, TooLong
 
 if TYPE_CHECKING:
     from training.generation.chat_templates import Message
-    from training.generation.generate import Drawing
+    from training.generation.generate import Sampling
 
 LOADING = 300.0  # seconds of the CPU: a model of some billion weights
 READING = 120.0  # the same, for a prompt, or a token without a cache
@@ -39,11 +39,11 @@ class Remote:
         for line in self._asked({"load": request}, LOADING)["lines"]:
             told(line)
 
-    def generate(self, prompt: str, tokens: int, drawing: Drawing) -> Iterator[str]:
+    def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
         """Pieces of what follows a text."""
         return self._begun({"prompt": prompt}, tokens, drawing)
 
-    def reply(self, messages: Sequence[Message], tokens: int, drawing: Drawing) -> Iterator[str]:
+    def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
         """Pieces of the reply in a conversation.
 
         Raises:
@@ -55,7 +55,7 @@ class Remote:
         """End the worker."""
         self._worker.end()
 
-    def _begun(self, what: dict[str, Any], tokens: int, drawing: Drawing) -> Iterator[str]:
+    def _begun(self, what: dict[str, Any], tokens: int, drawing: Sampling) -> Iterator[str]:
         self._asked({"begin": what | {"tokens": tokens, "drawing": asdict(drawing)}}, READING)
         return self._pieces()
 

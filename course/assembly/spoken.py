@@ -10,7 +10,7 @@ from typing import Any
 import training.models.gguf_file  # noqa: F401  ahead of the request: our folder is cut from the path then
 from course.assembly.runs import PUBLISHED, described, put_in
 from training.errors import Refused, TooLong
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.models.parts import whose
 from training.models.pretrained import Classes, Pretrained, kind_of
 
@@ -73,7 +73,7 @@ def _begin(
     prompt: str | None = None,
     messages: list[dict[str, str]] | None = None,
 ) -> None:
-    how = Drawing(**drawing)
+    how = Sampling(**drawing)
     if messages is None:
         STAGE.pieces = STAGE.model.generate(prompt or "", tokens, how)
     else:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from laboratory.report.statistics import Comparison, Spread, compare, spread
 from laboratory.study.description import Figure, Point, Study
-from laboratory.study.results import Results, Seen
+from laboratory.study.results import CellResult, Results
 from training.errors import Refused
 
 
@@ -63,7 +63,7 @@ class Compared:
         """Whether variants are held against the baseline; sizes are not."""
         return self.study.analysis != "scaling" and len(self.study.variants) > 1
 
-    def runs(self, variant: str, point: Point) -> list[Seen]:
+    def runs(self, variant: str, point: Point) -> list[CellResult]:
         """The finished runs, in the order of the seeds."""
         keys = (_key(variant, point, seed) for seed in self.study.seeds)
         return [self._seen[key] for key in keys if key in self._seen]

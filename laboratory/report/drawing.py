@@ -16,28 +16,28 @@ from training.checkpoints import write_whole
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PictureFile:
     """A picture: its file in the study's folder, and what it shows, for those who do not see it."""
 
     file: str
     words: str
 
 
-LAWS = Drawn(
+LAWS = PictureFile(
     "loss_by_size.svg", "Loss against parameters, for each number of tokens, with the law that fits"
 )
-PROFILES = Drawn(
+PROFILES = PictureFile(
     "equal_compute.svg", "Loss against parameters at equal compute, with parabolas and minima"
 )
-HEADS = Drawn(
+HEADS = PictureFile(
     headmaps.PICTURE, "Scores of each head over the steps, and what switching it off costs"
 )
 
 
-def pictures(study: Study) -> list[Drawn]:
+def pictures(study: Study) -> list[PictureFile]:
     """The pictures that a study has."""
     own = {"": [], "scaling": [PROFILES, LAWS], "induction": [HEADS]}[study.analysis]
-    return [*own, *(Drawn(_file(one), _words(study, one)) for one in study.pictures)]
+    return [*own, *(PictureFile(_file(one), _words(study, one)) for one in study.pictures)]
 
 
 def draw(study: Study, results: Results, folder: Path) -> None:

@@ -20,7 +20,7 @@ from matplotlib.patches import Rectangle
 from laboratory.report.heads import by_variant
 from laboratory.study.induction import FORMED, strongest
 from laboratory.study.repeats import SYMBOLS
-from laboratory.study.results import Results, Seen
+from laboratory.study.results import CellResult, Results
 
 PICTURE = "heads.svg"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe & Ito, for any eye
@@ -71,7 +71,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
         return [_written(figure, folder / PICTURE)]
 
 
-def _column(plots: Sequence[Axes], cells: Sequence[Seen], dearest: float) -> None:
+def _column(plots: Sequence[Axes], cells: Sequence[CellResult], dearest: float) -> None:
     scores, loss, effects = plots
     scores.set_title(f"{cells[0].variant}", fontsize=8)
     for number, cell in enumerate(cells):
@@ -107,7 +107,7 @@ def _share(axes: Any) -> None:
             plot.tick_params(labelleft=column == 0)
 
 
-def _map(plot: Axes, cells: Sequence[Seen], dearest: float) -> None:
+def _map(plot: Axes, cells: Sequence[CellResult], dearest: float) -> None:
     """A row for each seed, a column for each head, and in it by how much the loss grows without it. The
     dearest head of all variants is the darkest."""
     shape = [len(some) for some in cells[0].extra["looks"][-1]["prefix"]]

@@ -9,7 +9,7 @@ from laboratory.report.digits import signed
 from laboratory.report.statistics import compare, mean_interval, spread
 from laboratory.study.induction import FORMED
 from laboratory.study.repeats import SYMBOLS
-from laboratory.study.results import Results, Seen
+from laboratory.study.results import CellResult, Results
 
 
 def paragraphs(results: Results) -> list[str]:
@@ -21,7 +21,7 @@ def paragraphs(results: Results) -> list[str]:
     return [sentence for cells in by_variant(results) for sentence in _told(cells)]
 
 
-def _told(cells: Sequence[Seen]) -> Iterable[str]:
+def _told(cells: Sequence[CellResult]) -> Iterable[str]:
     seeds, name = len(cells), f"`{cells[0].variant}`"
     formed = [cell for cell in cells if "formed_at" in cell.figures]
     if formed:
@@ -51,7 +51,7 @@ def _told(cells: Sequence[Seen]) -> Iterable[str]:
         yield _switched_off(name, formed)
 
 
-def _beside(name: str, formed: Sequence[Seen]) -> str:
+def _beside(name: str, formed: Sequence[CellResult]) -> str:
     """How far the jump of the loss lies from the head's."""
     fell = [cell for cell in formed if "fell_at" in cell.figures]
     if not fell:
@@ -69,7 +69,7 @@ def _beside(name: str, formed: Sequence[Seen]) -> str:
     )
 
 
-def _switched_off(name: str, cells: Sequence[Seen]) -> str:
+def _switched_off(name: str, cells: Sequence[CellResult]) -> str:
     told = (
         f"{name}: switching off its best head adds {_values('best_off', cells)} to the loss on repeated "
         "symbols"
@@ -95,21 +95,21 @@ def _switched_off(name: str, cells: Sequence[Seen]) -> str:
     )
 
 
-def _values(key: str, cells: Sequence[Seen]) -> str:
+def _values(key: str, cells: Sequence[CellResult]) -> str:
     """Mean and standard deviation over the seeds."""
     over = spread([cell.figures[key] for cell in cells])
     return f"{over.mean:.2f}" + (f" ± {over.deviation:.2f}" if len(cells) > 1 else "")
 
 
-def _steps(key: str, cells: Sequence[Seen]) -> str:
+def _steps(key: str, cells: Sequence[CellResult]) -> str:
     steps = sorted(cell.figures[key] for cell in cells)
     several = steps[0] != steps[-1]
     return f"at steps {steps[0]:.0f} to {steps[-1]:.0f}" if several else f"at step {steps[0]:.0f}"
 
 
-def by_variant(results: Results) -> list[list[Seen]]:
+def by_variant(results: Results) -> list[list[CellResult]]:
     """The cells of each variant at each point, by seed; those that diverged have no heads to look at."""
-    found: dict[tuple[str, str], list[Seen]] = {}
+    found: dict[tuple[str, str], list[CellResult]] = {}
     for cell in sorted(results.cells, key=lambda cell: cell.seed):
         if not cell.diverged:
             found.setdefault((cell.variant, str(cell.point)), []).append(cell)

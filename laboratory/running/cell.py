@@ -17,7 +17,7 @@ from laboratory.study import induction
 from laboratory.study.description import REPEATS, Cell
 from laboratory.study.measures import MEASURES, TIMED
 from laboratory.study.model import build
-from laboratory.study.results import Seen
+from laboratory.study.results import CellResult
 from training import devices
 from training.checkpoints import write_whole
 from training.data import tasks
@@ -32,7 +32,7 @@ SILENT = Console(quiet=True)
 LOOKS = "looks.json"
 
 
-class Joined(Objective):
+class ObjectiveWithAuxiliaryLoss(Objective):
     """The loss of a composed model, and for each token what its experts or its routers learn from besides."""
 
     def forward(self, source: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,9 +70,10 @@ class Experiment(Trainer):
         )
         return self.model
 
-    def aim(self, model: Model) -> Objective:
-        """The loss, and what a recipe's parts learn from besides."""
-        return (Objective if self.task.languages.source else Joined)(model, self.settings.smoothing)
+    def build_loss(self, model: Model) -> Objective:
+        """Build the objective: the loss, with the auxiliary losses of experts and routers."""
+        kind = Objective if self.task.languages.source else ObjectiveWithAuxiliaryLoss
+        return kind(model, self.settings.smoothing)
 
     def validate(self) -> float:
         """The loss as ever; where heads are studied, they are looked at as well."""
@@ -95,7 +96,7 @@ def load(cell: Cell) -> Task:
     return tasks.load(cell.settings, SILENT)
 
 
-def perform(cell: Cell, folder: Path, device: str) -> Seen:
+def perform(cell: Cell, folder: Path, device: str) -> CellResult:
     """Train and measure a cell, or go on where it was interrupted.
 
     Args:
@@ -139,11 +140,11 @@ def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float
     return figures, timed
 
 
-def _seen(experiment: Experiment, figures: dict[str, float], timed: dict[str, float]) -> Seen:
+def _seen(experiment: Experiment, figures: dict[str, float], timed: dict[str, float]) -> CellResult:
     rows = read_metrics(experiment.run)
     paces = [row["tokens_per_second"] or 0.0 for row in rows]
     clock = {"seconds": experiment.progress.seconds, "tokens_per_second": median(paces or [0.0])}
-    return Seen(
+    return CellResult(
         variant=experiment.cell.variant,
         point=dict(experiment.cell.point),
         seed=experiment.cell.seed,

@@ -15,7 +15,7 @@ import torch
 from laboratory.study.description import Cell
 
 ROOT = Path(__file__).resolve().parents[2]
-CELL = ROOT / "laboratory" / "cell.py"
+CELL = Path(__file__).with_name("cell.py")
 WHERE = ("data_dir",)  # settings that say where something lies
 COMPUTES_NOTHING = (
     # What they read is part of the digest: the settings, and a fingerprint of the data.

@@ -19,9 +19,9 @@ from laboratory.running.cell import load
 from laboratory.running.cost import weight, yardstick
 from laboratory.running.digests import ROOT, digest_of
 from laboratory.running.machine import kind_of
-from laboratory.running.workers import Done, Job, perform_all
+from laboratory.running.workers import Job, JobResult, perform_all
 from laboratory.study.description import Cell, Study
-from laboratory.study.results import Results, Seen
+from laboratory.study.results import CellResult, Results
 from training import devices
 from training.cores import cores
 from training.errors import Refused
@@ -112,15 +112,15 @@ def _planned(
     return jobs, " ".join(sorted(one[:12] for one in fingerprints.values()))
 
 
-def _performed(planned: list[Job], places: Sequence[str], console: Console) -> list[Seen]:
+def _performed(planned: list[Job], places: Sequence[str], console: Console) -> list[CellResult]:
     """All cells in the order of the study, those that were finished before among them."""
     finished = [job for job in planned if job.finished]
     left = [job for job in planned if not job.finished]
     if finished:
         console.print(f"{len(finished)} of {len(planned)} cells are finished already")
     seen = {job.cell.name: job.read() for job in finished}
-    failed: list[Done] = []
-    showing = Showing([job.cell for job in left], len(places), console)
+    failed: list[JobResult] = []
+    showing = StudyProgress([job.cell for job in left], len(places), console)
     with showing:
         for done in perform_all(left, places, THREADS):
             showing.ended(done)
@@ -134,7 +134,7 @@ def _performed(planned: list[Job], places: Sequence[str], console: Console) -> l
     return [seen[name] for name in sorted(seen)]
 
 
-class Showing:
+class StudyProgress:
     """How far a study is, and how long it will take.
 
     Args:
@@ -160,7 +160,7 @@ class Showing:
         if self._bar.live.is_started:  # else it would print an empty line
             self._bar.stop()
 
-    def ended(self, done: Done) -> None:
+    def ended(self, done: JobResult) -> None:
         """One more is."""
         self._done += 1
         self._weight += weight(done.job.cell)

@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from laboratory.study.description import Cell
-from laboratory.study.results import Seen
+from laboratory.study.results import CellResult
 from training.checkpoints import previous, write_whole
 from training.errors import Refused
 from training.loop.run_folder import Run
@@ -40,12 +40,12 @@ class Job:
         """Whether it was run before, to its end."""
         return (self.folder / SEEN).exists()
 
-    def read(self) -> Seen:
+    def read(self) -> CellResult:
         """What was seen then."""
         found = json.loads((self.folder / SEEN).read_text(encoding="utf-8"))
-        return Seen(**{**found, "curve": [(step, loss) for step, loss in found["curve"]]})
+        return CellResult(**{**found, "curve": [(step, loss) for step, loss in found["curve"]]})
 
-    def keep(self, seen: Seen) -> None:
+    def keep(self, seen: CellResult) -> None:
         """Write down what was seen. What only going on needs goes: it is most of a run's bytes."""
         write_whole(self.folder / SEEN, json.dumps(vars(seen)).encode())
         run = Run(self.folder)
@@ -54,15 +54,15 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Done:
+class JobResult:
     """How a job ended: what was seen, or why nothing was."""
 
     job: Job
-    seen: Seen | None
+    seen: CellResult | None
     error: str = ""
 
 
-def perform_all(jobs: Sequence[Job], devices: Sequence[str], threads: int) -> Iterator[Done]:
+def perform_all(jobs: Sequence[Job], devices: Sequence[str], threads: int) -> Iterator[JobResult]:
     """Run cells, as many side by side as there are devices, and give each as it is done.
 
     Args:
@@ -71,7 +71,7 @@ def perform_all(jobs: Sequence[Job], devices: Sequence[str], threads: int) -> It
         threads: of each process, on the CPU.
     """
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    ended: queue.SimpleQueue[Done] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[JobResult] = queue.SimpleQueue()
     for job in jobs:
         waiting.put(job)
     workers = [_Worker(device, threads) for device in devices[: len(jobs)]]
@@ -86,7 +86,7 @@ def perform_all(jobs: Sequence[Job], devices: Sequence[str], threads: int) -> It
 
 
 def _keep_busy(
-    worker: _Worker, waiting: queue.SimpleQueue[Job], ended: queue.SimpleQueue[Done]
+    worker: _Worker, waiting: queue.SimpleQueue[Job], ended: queue.SimpleQueue[JobResult]
 ) -> None:
     while not worker.ended:
         try:
@@ -96,7 +96,7 @@ def _keep_busy(
         try:
             done = worker.perform(job)
         except Exception as error:  # whatever it is: somebody waits for every job
-            done = Done(job, None, f"{type(error).__name__}: {error}")
+            done = JobResult(job, None, f"{type(error).__name__}: {error}")
         ended.put(done)
 
 
@@ -113,12 +113,12 @@ class _Worker:
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
 
-    def perform(self, job: Job) -> Done:
+    def perform(self, job: Job) -> JobResult:
         if self._process is None or self._pipe is None:
             try:
                 self._process, self._pipe = self._started()
             except OSError as error:
-                return Done(
+                return JobResult(
                     job,
                     None,
                     f"its process could not be started ({error.strerror}): try fewer --jobs",
@@ -130,7 +130,7 @@ class _Worker:
             self._process.join()
             how = self._process.exitcode
             self._process = self._pipe = None
-            return Done(job, None, f"its process ended with {how}: perhaps memory ran out")
+            return JobResult(job, None, f"its process ended with {how}: perhaps memory ran out")
 
     def _started(self) -> tuple[BaseProcess, Connection]:
         """A new process, and our end of its pipe."""
@@ -165,11 +165,11 @@ def _serve(pipe: Connection, device: str, threads: int) -> None:
         try:
             seen = perform(job.cell, job.folder, device)
             job.keep(seen)
-            done = Done(job, seen)
+            done = JobResult(job, seen)
         except Refused as error:
-            done = Done(job, None, str(error))
+            done = JobResult(job, None, str(error))
         except Exception as error:  # of a recipe, or of a machine: the other cells go on
-            done = Done(job, None, f"{type(error).__name__}: {error}")
+            done = JobResult(job, None, f"{type(error).__name__}: {error}")
         pipe.send(done)
 
 

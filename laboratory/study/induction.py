@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from laboratory.study.layers import Attention
+from laboratory.study.layers import PositionedAttention
 from laboratory.study.repeats import SYMBOLS, Repeated, Repeats
 from training.data.tasks import Task
 from training.errors import Refused
@@ -34,14 +34,14 @@ Look = dict[str, Any]
 # --- What a head looks at -------------------------------------------------------------------------
 
 
-def attentions(model: Model) -> list[Attention]:
+def attentions(model: Model) -> list[PositionedAttention]:
     """The attention of each layer, the first first.
 
     Raises:
         Refused: a model that has others.
     """
-    found = [module for module in model.modules() if isinstance(module, Attention)]
-    if not found or any(type(one) is not Attention for one in found):
+    found = [module for module in model.modules() if isinstance(module, PositionedAttention)]
+    if not found or any(type(one) is not PositionedAttention for one in found):
         raise Refused(
             "Heads are looked at in a model with attention=full, and positions that are not t5 or alibi"
         )
@@ -63,10 +63,10 @@ def attention_weights(model: Model, tokens: Tensor) -> list[Tensor]:
         return [_weights(layer, x) for layer, x in zip(layers, entered, strict=True)]
 
 
-def _weights(layer: Attention, x: Tensor) -> Tensor:
+def _weights(layer: PositionedAttention, x: Tensor) -> Tensor:
     query, key, _ = layer.project(x)  # (B, h, T, d_k), (B, G, T, d_k)
     key = key.repeat_interleave(layer.n_heads // layer.n_kv_heads, dim=1)
-    scores = layer.turn(query) @ layer.turn(key).transpose(-2, -1) / math.sqrt(query.size(-1))
+    scores = layer.rotate(query) @ layer.rotate(key).transpose(-2, -1) / math.sqrt(query.size(-1))
     later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
     weights: Tensor = scores.masked_fill(later, -math.inf).softmax(dim=-1)
     return weights
@@ -142,7 +142,7 @@ def said_again(loss: Tensor, rows: Repeated) -> tuple[float, float]:
 
 
 @contextmanager
-def without(layer: Attention, head: int) -> Iterator[None]:
+def without(layer: PositionedAttention, head: int) -> Iterator[None]:
     """Within it, what a head hands over is 0. No weight is changed."""
     width = layer.w_o.in_features // layer.n_heads
     mine = slice(head * width, (head + 1) * width)

@@ -1,12 +1,7 @@
 """The parts of the models that are compared: the references', joined so that each may stand for another.
 
-Attention has the projections of `GroupedQueryAttention` of day 31 in all its kinds, without biases, and drops
-no weights: four of the kinds never hold any. So kinds differ in how queries meet keys, and in nothing else.
-
-From symbols to names
-    B, T            batch, time
-    h, G            heads, heads that answer
-    d_k             width of a query or key inside one head
+In every variant, attention has the projections of day 31's `GroupedQueryAttention`, without biases, and no
+dropout of the weights, which four of them never store. So variants differ only in how queries meet keys.
 """
 
 from __future__ import annotations
@@ -118,24 +113,24 @@ class T5Bias(nn.Module):
         return biases
 
 
-# --- Attention ------------------------------------------------------------------------------------
+# --- Attention --------------------------------------------------------------------------------------
 
 
-class Attention(GroupedQueryAttention):
-    """Attention of day 31 with positions: its queries and keys are turned by `turn` before they meet."""
+class PositionedAttention(GroupedQueryAttention):
+    """Attention of day 31 with positions: `rotate` is applied to queries and keys first."""
 
-    def __init__(self, d_model: int, heads: int, answering: int, turn: nn.Module):
-        super().__init__(d_model, heads, answering)
-        self.turn = turn
+    def __init__(self, d_model: int, heads: int, n_kv_heads: int, rotate: nn.Module):
+        super().__init__(d_model, heads, n_kv_heads)
+        self.rotate = rotate
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(B, T, d_model)` to the same shape; no token sees a later one."""
         query, key, value = self.project(x)  # (B, h, T, d_k), twice (B, G, T, d_k)
-        mixed: Tensor = self.w_o(self.attend(self.turn(query), self.turn(key), value))
+        mixed: Tensor = self.w_o(self.attend(self.rotate(query), self.rotate(key), value))
         return mixed
 
 
-class Biased(Attention):
+class Biased(PositionedAttention):
     """Something is added to the scaled scores, before the softmax."""
 
     def __init__(self, d_model: int, heads: int, bias: nn.Module):
@@ -150,11 +145,11 @@ class Biased(Attention):
         return _joined(F.scaled_dot_product_attention(query, key, value, attn_mask=bias))
 
 
-class Windowed(Attention):
+class Windowed(PositionedAttention):
     """Each token sees itself and the `window` tokens before it."""
 
-    def __init__(self, d_model: int, heads: int, window: int, turn: nn.Module):
-        super().__init__(d_model, heads, heads, turn)
+    def __init__(self, d_model: int, heads: int, window: int, rotate: nn.Module):
+        super().__init__(d_model, heads, heads, rotate)
         self.window = window
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -173,7 +168,7 @@ class Windowed(Attention):
         return _joined(mixed[:, :, :size])
 
 
-class Linear(Attention):
+class Linear(PositionedAttention):
     """Day 34's linear attention."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -181,7 +176,7 @@ class Linear(Attention):
         return _joined(linear_attention(query, key, value, causal=True))
 
 
-class Flash(Attention):
+class Flash(PositionedAttention):
     """Day 33's flash attention."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

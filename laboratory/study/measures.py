@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import implementation
-from laboratory.study.layers import Attention, Depths, Linear, Windowed
+from laboratory.study.layers import Depths, Linear, PositionedAttention, Windowed
 from laboratory.study.timed import Figures, memory, speed, step_memory
 from training.data.batches import Rows
 from training.data.tasks import Task
@@ -168,7 +168,7 @@ def _kept(block: nn.Module, tokens: int) -> int:
         if isinstance(module, Mamba):
             sizes = module.config
             return sizes.d_inner * (sizes.d_state + sizes.d_conv - 1)
-        if isinstance(module, Attention):
+        if isinstance(module, PositionedAttention):
             d_k = module.w_q.out_features // module.n_heads
             if isinstance(module, Linear):
                 return module.n_heads * d_k * (d_k + 1)

@@ -13,13 +13,13 @@ from implementation import Embeddings, Generator, LayerNorm, PositionalEncoding
 from laboratory.study.layers import (
     LONGEST,
     AlibiBias,
-    Attention,
     Biased,
     Depths,
     FeedForward,
     Flash,
     Learned,
     Linear,
+    PositionedAttention,
     Rotary,
     T5Bias,
     Windowed,
@@ -160,7 +160,7 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
     """What makes the attention of each layer."""
     d_model, heads = settings.d_model, settings.heads
 
-    def turn() -> nn.Module:
+    def rotate() -> nn.Module:
         return Rotary(d_model // heads) if recipe.positions == "rope" else nn.Identity()
 
     match recipe.attention, recipe.positions:
@@ -171,14 +171,14 @@ def _attention(recipe: Recipe, settings: Settings) -> Callable[[], nn.Module]:
             table = T5Bias(heads, d_model)
             return lambda: Biased(d_model, heads, table)
         case "window", _:
-            return lambda: Windowed(d_model, heads, recipe.window, turn())
+            return lambda: Windowed(d_model, heads, recipe.window, rotate())
         case "linear", _:
-            return lambda: Linear(d_model, heads, heads, turn())
+            return lambda: Linear(d_model, heads, heads, rotate())
         case "flash", _:
-            return lambda: Flash(d_model, heads, heads, turn())
+            return lambda: Flash(d_model, heads, heads, rotate())
         case kind, _:
-            answering = {"grouped": recipe.groups, "multi_query": 1}.get(kind, heads)
-            return lambda: Attention(d_model, heads, answering, turn())
+            n_kv_heads = {"grouped": recipe.groups, "multi_query": 1}.get(kind, heads)
+            return lambda: PositionedAttention(d_model, heads, n_kv_heads, rotate())
 
 
 def _feed_forward(recipe: Recipe, settings: Settings) -> nn.Module:
@@ -213,7 +213,7 @@ def _blocks(recipe: Recipe, settings: Settings) -> list[nn.Module]:
 
 
 def _serial(recipe: Recipe, settings: Settings, attention: nn.Module, network: nn.Module) -> Block:
-    """Attention, then the network: a block of day 23 with these norms."""
+    """Attention, then the feed-forward network: a block of day 23 with these norms."""
     block: Any = Block(settings.d_model, attention, network, settings.dropout)
     for connection in block.sublayer:
         connection.norm = _norm(recipe, settings.d_model)

@@ -22,7 +22,7 @@ FILE = "results.json"
 
 
 @dataclass(frozen=True)
-class Seen:
+class CellResult:
     """A finished cell. A figure that is no number is NaN; a loss that is none says that the run
     diverged."""
 
@@ -57,7 +57,7 @@ class Results:
     full: bool
     made: dict[str, str | int | float]
     """torch, machine, threads, device, commit, data, yardstick."""
-    cells: list[Seen]
+    cells: list[CellResult]
 
 
 def write(results: Results, folder: Path) -> None:
@@ -164,13 +164,13 @@ def _results(found: dict[str, Any]) -> Results:
     return Results(found["study"], found["full"], dict(found["made"].items()), cells)
 
 
-def _seen(found: dict[str, Any], timed: dict[str, float | None]) -> Seen:
+def _seen(found: dict[str, Any], timed: dict[str, float | None]) -> CellResult:
     if type(found["seed"]) is not int or type(found["variant"]) is not str:
         raise TypeError("a seed must be a whole number, and a variant a name")
     figures = _numbers(found["figures"])
     if missing := {"loss", "parameters"} - set(figures):
         raise ValueError(f"a cell of {found['variant']} lacks {min(missing)}")
-    return Seen(
+    return CellResult(
         variant=found["variant"],
         point=dict(found["point"].items()),
         seed=found["seed"],

@@ -118,13 +118,13 @@ def _peak(pass_: Callable[[bool], None], training: bool, device: torch.device) -
         before = int(torch.cuda.memory_allocated(device))
         pass_(training)
         return int(torch.cuda.max_memory_allocated(device)) - before
-    held = Held()
+    held = AllocatedBytes()
     with held:
         pass_(training)
     return held.most
 
 
-class Held(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class AllocatedBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all tensors that operations return within it, for as long as anybody holds them.
 
     Attributes:

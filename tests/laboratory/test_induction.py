@@ -27,7 +27,7 @@ from laboratory.study.induction import (
 )
 from laboratory.study.model import Composed, Recipe, build
 from laboratory.study.repeats import SYMBOLS, Repeated, Repeats, repeated
-from laboratory.study.results import Results, Seen
+from laboratory.study.results import CellResult, Results
 from training.data.batches import Rows, draws
 from training.devices import ProcessContext
 from training.errors import Refused
@@ -208,8 +208,8 @@ def test_the_weights_are_those_that_values_are_mixed_by(recipe: Recipe) -> None:
     mixed = (weights[1] @ value).transpose(1, 2).flatten(-2)
     torch.testing.assert_close(mixed, seen[1])
     query, key, _ = layer.project(entered[0])
-    key = layer.turn(key).repeat_interleave(4 // layer.n_kv_heads, dim=1)
-    _, wanted = attention(layer.turn(query), key, value, subsequent_mask(25))
+    key = layer.rotate(key).repeat_interleave(4 // layer.n_kv_heads, dim=1)
+    _, wanted = attention(layer.rotate(query), key, value, subsequent_mask(25))
     torch.testing.assert_close(weights[1], wanted)
 
 
@@ -308,7 +308,7 @@ def test_looking_does_not_change_the_training(
 # --- What is told of it ---------------------------------------------------------------------------
 
 
-def cell_of(seed: int, formed: int | None, variant: str = "two", best: float = 1.0) -> Seen:
+def cell_of(seed: int, formed: int | None, variant: str = "two", best: float = 1.0) -> CellResult:
     """A cell with two layers of two heads, the last of which forms at a step, or never."""
     looks = [
         {
@@ -326,10 +326,10 @@ def cell_of(seed: int, formed: int | None, variant: str = "two", best: float = 1
     }
     if formed is not None:
         figures |= {"formed_at": float(formed), "fell_at": formed + 25.0 * (seed - 1)}
-    return Seen(variant, {}, seed, figures, extra={"looks": looks})
+    return CellResult(variant, {}, seed, figures, extra={"looks": looks})
 
 
-def results(cells: list[Seen]) -> Results:
+def results(cells: list[CellResult]) -> Results:
     return Results("induction", False, {}, cells)
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from laboratory.study import timed
 from laboratory.study.measures import LENGTHS, MEASURES, TIMED, predictions
 from laboratory.study.model import Recipe, build
-from laboratory.study.timed import Held
+from laboratory.study.timed import AllocatedBytes
 from tests.training.conftest import CPU, POETRY, QUIET, small
 from training.data import tasks
 from training.models.architectures import Objective
@@ -290,7 +290,7 @@ def test_speed_is_tokens_over_seconds(studied, monkeypatch):
 
 
 def test_bytes_are_held_until_nobody_wants_them():
-    with Held() as held:
+    with AllocatedBytes() as held:
         one = torch.zeros(100)  # 400 bytes
         two = one + 1  # 800 in all
         view = two[10:]
@@ -305,7 +305,7 @@ def test_bytes_are_held_until_nobody_wants_them():
 
 def test_what_autograd_keeps_is_held():
     weights = [torch.ones(100, requires_grad=True) for _ in range(2)]
-    with Held() as held:
+    with AllocatedBytes() as held:
         product = (weights[0].exp() * weights[1].exp()).sum()
         assert held.now == 804  # both factors are kept for the way back, their product is not
         product.backward()

@@ -18,7 +18,7 @@ from laboratory.report.comparison import Compared
 from laboratory.report.digits import number, places, signed, significant
 from laboratory.study import description
 from laboratory.study.description import Study
-from laboratory.study.results import Results, Seen, read, write
+from laboratory.study.results import CellResult, Results, read, write
 from training.errors import Refused
 
 NAN = math.nan
@@ -80,7 +80,7 @@ def results(one: Study, change: Change | None = None) -> Results:
             change(name, seed, figures)
         curve = [(10, figures["loss"] + 1), (20, figures["loss"])]
         timed = {"pace": 12_345.0 + 1000 * seed}
-        cells.append(Seen(name, dict(cell.point), seed, figures, timed, curve))
+        cells.append(CellResult(name, dict(cell.point), seed, figures, timed, curve))
     return Results("width", False, MADE, cells)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from laboratory.study.results import FILE, Results, Seen, read, write
+from laboratory.study.results import FILE, CellResult, Results, read, write
 from training.errors import Refused
 
 MADE: dict[str, str | int | float] = {
@@ -17,8 +17,10 @@ MADE: dict[str, str | int | float] = {
 }
 
 
-def cell(variant: str = "pre", layers: int = 2, seed: int = 0, loss: float = 0.1 + 0.2) -> Seen:
-    return Seen(
+def cell(
+    variant: str = "pre", layers: int = 2, seed: int = 0, loss: float = 0.1 + 0.2
+) -> CellResult:
+    return CellResult(
         variant,
         {"layers": layers},
         seed,

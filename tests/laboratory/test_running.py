@@ -88,7 +88,7 @@ def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name
     folder.write_text(yaml.safe_dump(STUDY))
     script = (
         "import sys, yaml; from pathlib import Path; from rich.console import Console\n"
-        "from laboratory import running, study\n"
+        "from laboratory.running import runner\nfrom laboratory.study import description\n"
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "if __name__ == '__main__':\n"
         "    path = Path(sys.argv[1])\n"

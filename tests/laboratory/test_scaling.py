@@ -15,7 +15,7 @@ from laboratory.report import isoflop, laws, scaling
 from laboratory.report.isoflop import Cellwise, Spending, spend
 from laboratory.report.laws import Law
 from laboratory.study import description
-from laboratory.study.results import Results, Seen
+from laboratory.study.results import CellResult, Results
 from training.errors import Refused
 
 ONE = Law(1.2, (60.0,), (0.4,))
@@ -221,7 +221,7 @@ def seen(asked: description.Study, losses: Losses) -> Results:
     for cell in asked.cells:
         n, d = isoflop.parameters(cell), isoflop.tokens(cell)
         figures = {"loss": losses(n, d) * math.exp(draw.normal(0, NOISE)), "parameters": n}
-        cells.append(Seen(cell.variant, dict(cell.point), cell.seed, figures))
+        cells.append(CellResult(cell.variant, dict(cell.point), cell.seed, figures))
     return Results(asked.name, asked.full, {}, cells)
 
 

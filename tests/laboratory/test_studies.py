@@ -18,7 +18,7 @@ from laboratory.report import document
 from laboratory.running import cell
 from laboratory.study import description, timed
 from laboratory.study.description import Study
-from laboratory.study.results import FILE, Results, Seen, read
+from laboratory.study.results import FILE, CellResult, Results, read
 from training.settings import OF_LANGUAGE
 
 SMALL = {
@@ -84,7 +84,7 @@ def small(name: str, text: Path) -> Study:
 @each_study
 def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path) -> None:
     one = small(name, text)
-    seen: list[Seen] = []
+    seen: list[CellResult] = []
     for number, which in enumerate(one.cells):
         seen.append(cell.perform(which, tmp_path / str(number), "cpu"))
     wanted = {figure.name for figure in one.figures}

@@ -46,10 +46,10 @@ def train(settings: Settings, run: Run, context: ProcessContext) -> None:
         trainer.progress.step += 1
         losses.append(trainer._watch(window))
         if trainer.progress.step % 10 == 0:
-            trainer.keeper.save(trainer.progress, None)
+            trainer.checkpointer.save(trainer.progress, None)
         if "DIE" in os.environ and trainer.progress.step == 23:
             die_once(run.folder / "died", context)
-    weights, validated = trainer.optimiser.weights(), trainer.validate()
+    weights, validated = trainer.optimizer.weights(), trainer.validate()
     if context.is_main:
         write_weights(run.folder / "weights", weights)
         (run.folder / "losses.json").write_text(json.dumps([*losses, validated]))

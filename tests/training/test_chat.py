@@ -12,13 +12,13 @@ from tests.training.test_gguf_file import written
 from training.errors import Refused, TooLong
 from training.generation import chat_templates
 from training.generation.chat_templates import rendered
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.models.pretrained import TOKENIZER_CONFIG, Pretrained
 from training.using.chat import Chat, converse
 
 HI = [{"role": "user", "content": "hi <b>"}]
 MARKS = {"bos_token": "<s>", "eos_token": "</s>"}
-LIKELIEST = Drawing(temperature=0.0)
+LIKELIEST = Sampling(temperature=0.0)
 TEMPLATE = (
     "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'a:' }}{% endif %}"
@@ -165,7 +165,7 @@ def chat_of(speaker, **how):
     written = []
     console = Console(width=200, record=True, quiet=False, file=io.StringIO(),
                       theme=display.THEME)  # fmt: skip
-    return Chat(speaker, Drawing(), 9, console, written.append, **how), written, console
+    return Chat(speaker, Sampling(), 9, console, written.append, **how), written, console
 
 
 def hear_all(chat, *lines):

@@ -8,7 +8,7 @@ import torch
 from training import checkpoints
 from training.checkpoints import (
     Damaged,
-    State,
+    TrainingState,
     previous,
     read_state,
     read_weights,
@@ -18,8 +18,10 @@ from training.checkpoints import (
 )
 from training.errors import Refused
 
-FIRST = State({"weights.a": torch.arange(5.0), "optimizer.step.a": torch.tensor(3.0)}, {"step": 1})
-SECOND = State({"weights.a": torch.ones(5)}, {"step": 2, "best": None, "words": "é"})
+FIRST = TrainingState(
+    {"weights.a": torch.arange(5.0), "optimizer.step.a": torch.tensor(3.0)}, {"step": 1}
+)
+SECOND = TrainingState({"weights.a": torch.ones(5)}, {"step": 2, "best": None, "words": "é"})
 
 
 def test_a_state_comes_back(tmp_path):

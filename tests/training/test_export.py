@@ -15,7 +15,7 @@ from tests.training.conftest import POETRY, SMALL
 from training.checkpoints import read_weights
 from training.data.vocabulary import characters
 from training.errors import Refused
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.loop.run_folder import Run
 from training.models import onnx_models
 from training.models.pretrained import Pretrained
@@ -25,7 +25,7 @@ from variants.shipping import QuantizedLinear, dequantize
 
 LANGUAGES = ("paper", "gpt", "llama")
 KINDS = (*LANGUAGES, "own", "sorting")
-COLD = Drawing(temperature=0)
+COLD = Sampling(temperature=0)
 OWN_NORM = """
 import torch
 from torch import nn

@@ -16,20 +16,20 @@ from tests.training.test_pretrained import published as published_model
 from training.checkpoints import read_state, read_weights
 from training.data.vocabulary import Published, from_json
 from training.errors import Refused
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.loop.run_folder import Run
 from training.loop.trainer import Interrupted, Trainer
 from training.models.finetuning import PROJECTIONS
 from training.models.gguf_file import FACTORS
 from training.models.pretrained import Pretrained
 from training.runs import session
-from training.runs.options import Asked
+from training.runs.options import RunRequest
 from training.settings import CONFIGS, load
 from training.using import hugging_face_folder
 from training.using.evaluation import evaluate
 from training.using.inference import Model
 
-COLD = Drawing(temperature=0.0)
+COLD = Sampling(temperature=0.0)
 PROMPT = "7 green bottles"
 SOURCES = ("gpt2", "llama", "llama tied", "llama3", "model.gguf")
 WAYS = {"whole": {}, "lora": {"lora": 4}}
@@ -62,7 +62,7 @@ def asked(sources, tmp_path):
                  "context": 16, "batch": 4, "steps": 6, "factor": 0.3, "warmup": 2,
                  "validate_every": 3, "save_every": 3, "fused": False}  # fmt: skip
         settings = load(CONFIGS / "finetuning.yaml").but(usual | changes)
-        return Asked(settings, tmp_path / f"run{next(numbers)}")
+        return RunRequest(settings, tmp_path / f"run{next(numbers)}")
 
     return made
 
@@ -170,7 +170,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(asked, source, change
         try:
             going.train(None)
         except Interrupted:
-            going = trainer(Asked(Run(folder).settings(), folder, resumed=True), folder)
+            going = trainer(RunRequest(Run(folder).settings(), folder, resumed=True), folder)
     for name in ("last", "best"):
         some, others = (read_weights(getattr(run, name)) for run in (Run(folder), whole))
         assert some.keys() == others.keys()
@@ -335,7 +335,7 @@ def test_a_model_that_has_changed_is_refused(asked, sources, tmp_path, way):
     folder = shutil.copytree(sources / "llama", tmp_path / "source")
     one = asked(folder, **WAYS[way])
     trained(one)
-    resumed = Asked(Run(one.folder).settings(), one.folder, resumed=True)
+    resumed = RunRequest(Run(one.folder).settings(), one.folder, resumed=True)
     torch.manual_seed(12)
     other = published_model("llama")
     other.save_pretrained(folder)

@@ -7,7 +7,7 @@ import torch
 
 from tests.training.test_pretrained import PROMPT, written
 from training.errors import Refused
-from training.generation.generate import Drawing, adjusted, choosing, until
+from training.generation.generate import Sampling, adjusted, choosing, until
 from training.models.pretrained import Pretrained
 
 LOGITS = torch.tensor([[2.0, 1.0, -1.0, 0.5]])
@@ -18,7 +18,7 @@ def test_min_p_is_a_share_of_the_likeliest(temperature):
     """As transformers has it, after the temperature."""
     transformers = pytest.importorskip("transformers")
     for min_p in (0.1, 0.3, 0.5, 1.0):
-        ours = adjusted(LOGITS, [0], Drawing(temperature, min_p=min_p)) / temperature
+        ours = adjusted(LOGITS, [0], Sampling(temperature, min_p=min_p)) / temperature
         warper = transformers.MinPLogitsWarper(min_p)
         wanted = warper(None, LOGITS / temperature)
         assert torch.equal(ours.isinf(), wanted.isinf()), min_p
@@ -30,9 +30,9 @@ def test_the_repetition_penalty_is_that_of_transformers():
     ids = [2, 0, 2]
     processor = transformers.RepetitionPenaltyLogitsProcessor(1.7)
     wanted = processor(torch.tensor([ids]), LOGITS.clone())
-    got = adjusted(LOGITS, ids, Drawing(repetition_penalty=1.7))
+    got = adjusted(LOGITS, ids, Sampling(repetition_penalty=1.7))
     torch.testing.assert_close(got, wanted)
-    assert torch.equal(adjusted(LOGITS, ids, Drawing()), LOGITS)
+    assert torch.equal(adjusted(LOGITS, ids, Sampling()), LOGITS)
 
 
 def test_a_penalty_keeps_a_text_from_repeating_itself():
@@ -45,15 +45,15 @@ def test_a_penalty_keeps_a_text_from_repeating_itself():
             ids.append(choose(ids))
         return ids[1:]
 
-    assert said(Drawing(0.0)) == [0, 0, 0]
-    assert said(Drawing(0.0, repetition_penalty=100.0)) == [0, 1, 0]
+    assert said(Sampling(0.0)) == [0, 0, 0]
+    assert said(Sampling(0.0, repetition_penalty=100.0)) == [0, 1, 0]
 
 
 @pytest.mark.parametrize("how", [{"min_p": 1.5}, {"min_p": -0.1}, {"repetition_penalty": 0.0},
                                  {"repetition_penalty": math.inf}])  # fmt: skip
 def test_a_way_of_drawing_that_there_is_not_is_refused(how):
     with pytest.raises(Refused, match=r"min-p must be|repetition-penalty must be"):
-        Drawing(**how)
+        Sampling(**how)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_may_begin_a_stop_waits():
 
 def test_the_command_stops(tmp_path, course):
     written(tmp_path, "llama")
-    said = "".join(Pretrained.load(tmp_path, "cpu").generate(PROMPT, 9, Drawing(0.0)))
+    said = "".join(Pretrained.load(tmp_path, "cpu").generate(PROMPT, 9, Sampling(0.0)))
     stop = said[len(said) // 2 :][:2]
     done = course("generate", "--pretrained", tmp_path, "--prompt", PROMPT, "--tokens", 9,
                   "--temperature", 0, "--stop", stop)  # fmt: skip

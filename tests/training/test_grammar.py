@@ -21,7 +21,7 @@ from training.data.grammar import (
     TU,
     VERBS,
     Clause,
-    Speaker,
+    SentenceMaker,
     again,
     asked,
     belonging,
@@ -416,7 +416,7 @@ def assert_one_to_one(said):
 
 def test_one_translation():
     """Of all that is said, whether or not it comes into the corpus."""
-    speaker = Speaker(seed=7)
+    speaker = SentenceMaker(seed=7)
     assert_one_to_one({speaker.sentence() for _ in range(20_000)})
 
 
@@ -427,7 +427,7 @@ def test_one_translation_where_words_are_few(first, monkeypatch):
         every = getattr(grammar, name)
         few = lambda *use, every=every: [*every(*use)[first:], *every(*use)][:2]  # noqa: E731
         monkeypatch.setattr(grammar, name, few)
-    speaker = Speaker(seed=first)
+    speaker = SentenceMaker(seed=first)
     said = Counter(speaker.sentence() for _ in range(10_000))
     assert sum(count > 1 for count in said.values()) > 300, (
         "a test where nothing is said twice shows nothing"
@@ -593,6 +593,6 @@ def test_the_noun_decides_what_it_is(pairs):
 
 def test_seeds():
     """The same seed says the same, another one something else."""
-    one, same, other = Speaker(1), Speaker(1), Speaker(2)
+    one, same, other = SentenceMaker(1), SentenceMaker(1), SentenceMaker(2)
     said = [[speaker.sentence() for _ in range(20)] for speaker in (one, same, other)]
     assert said[0] == said[1] != said[2]

@@ -15,15 +15,15 @@ from training.data.tasks import Translation
 from training.data.vocabulary import END, START
 from training.errors import Refused
 from training.generation import generate
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.loop.monitor import Monitor
 from training.models.architectures import Objective
-from training.runs.options import Asked
+from training.runs.options import RunRequest
 from training.using.evaluation import evaluate
 from training.using.inference import Model
 from training.using.plots import draw_attention, draw_curves
 
-COLD = Drawing(temperature=0)
+COLD = Sampling(temperature=0)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_what_cannot_be_answered_is_refused(runs, name, text, words):
 def test_a_text_goes_on_the_same_with_the_same_seed(runs):
     model = model_of(runs, "text")
     one, same, other = (
-        "".join(model.generate("7 green", 40, Drawing(seed=seed))) for seed in (1, 1, 2)
+        "".join(model.generate("7 green", 40, Sampling(seed=seed))) for seed in (1, 1, 2)
     )
     assert one == same != other and one
 
@@ -126,9 +126,10 @@ def test_the_likeliest_is_what_no_temperature_and_one_candidate_give(runs, name)
     model = model_of(runs, name)
     cold = "".join(model.generate("bottles", 30, COLD))
     assert (
-        cold == "".join(model.generate("bottles", 30, Drawing(top_k=1, seed=3))) and len(cold) == 30
+        cold == "".join(model.generate("bottles", 30, Sampling(top_k=1, seed=3)))
+        and len(cold) == 30
     )
-    assert cold == "".join(model.generate("bottles", 30, Drawing(top_p=1e-9, seed=4)))
+    assert cold == "".join(model.generate("bottles", 30, Sampling(top_p=1e-9, seed=4)))
 
 
 def test_pieces_are_whole_characters(runs, monkeypatch):
@@ -172,7 +173,7 @@ def test_a_prompt_that_cannot_be_gone_on_with_is_refused(runs, name, prompt, wor
 )
 def test_a_way_of_drawing_that_there_is_not_is_refused(how, words):
     with pytest.raises(Refused, match=words):
-        Drawing(**how)
+        Sampling(**how)
 
 
 # --- Measuring ------------------------------------------------------------------------------------
@@ -250,7 +251,7 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
     monkeypatch.setattr(session, "draw_attention", full)
     run, task = runs["copy"]
     screen = io.StringIO()
-    asked = Asked(run.settings(), run.folder, device="cpu")
+    asked = RunRequest(run.settings(), run.folder, device="cpu")
     found = session._measured(run, task, asked, Console(file=screen, width=500))
     assert found.sequences == 1000
     assert "attention.png could not be drawn: No space left on device" in screen.getvalue()

@@ -206,7 +206,7 @@ def test_without_a_workshop_a_learner_s_parts_are_refused(answers, tmp_path):
 
 
 def test_an_error_of_ours_is_no_learner_s(tmp_path):
-    with pytest.raises(ZeroDivisionError), REFERENCES["paper"].blamed():
+    with pytest.raises(ZeroDivisionError), REFERENCES["paper"].attribute_errors():
         raise ZeroDivisionError
 
 

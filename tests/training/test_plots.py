@@ -8,13 +8,13 @@ import torch
 from matplotlib.image import imread
 
 from training import checkpoints
-from training.using.inference import Attention
+from training.using.inference import AttentionMap
 from training.using.plots import MOST_PIXELS, draw_attention, label
 
 
 def attention(names, heads=2, title="layer 1"):
     weights = torch.rand(heads, len(names), len(names)).softmax(-1)
-    return Attention(title, weights, names, names)
+    return AttentionMap(title, weights, names, names)
 
 
 @pytest.mark.parametrize(

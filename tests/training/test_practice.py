@@ -6,12 +6,19 @@ import torch
 from course.checks import practice
 from implementation import Batch, beam_search, greedy_decode
 from tests.training.conftest import QUIET, small
-from tests.training.test_decoding import LONGEST, MODELS, WORDS, encoder_decoder, made, sources
+from tests.training.test_cached_decoding import (
+    LONGEST,
+    MODELS,
+    WORDS,
+    encoder_decoder,
+    made,
+    sources,
+)
 from training import devices
 from training.data import tasks
 from training.data.vocabulary import Languages
 from training.devices import ProcessContext
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.loop.monitor import Monitor
 from training.loop.run_folder import Run
 from training.loop.trainer import Trainer
@@ -23,7 +30,7 @@ from variants.shipping import quantize_model
 pytestmark = pytest.mark.skipif(
     not practice.CAN_BE_HAD, reason=f"torch {torch.__version__} knows no devices written in Python"
 )
-COLD = Drawing(temperature=0)
+COLD = Sampling(temperature=0)
 RUNS = [
     ("copy", {}),
     ("arithmetic", {"norm": "pre"}),

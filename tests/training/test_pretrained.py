@@ -14,13 +14,13 @@ from rich.console import Console
 from tests.reference.oracles import randomised
 from tests.training.conftest import POETRY, QUIET
 from training.errors import Refused
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.models import pretrained
 from training.models.pretrained import Pretrained, folder_of
 from variants.rope import rope_angles
 
 PROMPT = "7 green bottles"
-LIKELIEST = Drawing(temperature=0.0)
+LIKELIEST = Sampling(temperature=0.0)
 LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 10_000.0, "factor": 8.0, "low_freq_factor": 1.0,
     "high_freq_factor": 4.0, "original_max_position_embeddings": 16,

@@ -7,7 +7,7 @@ from pathlib import Path
 import training
 from course import cli
 from course.assembly import runs
-from training.models.parts import Workshop
+from training.models.parts import PartsProvider
 from training.program import Program
 
 NAMED = re.compile(r"\bcourse (?!training\b)([a-z]+)")  # as in `course train`
@@ -29,7 +29,7 @@ def test_the_program_is_typed():
     """mypy holds what is handed over to what is asked for."""
     assert cli._program.__annotations__["return"] == Program.__name__
     for name in ("keep", "load"):
-        ours, theirs = (getattr(one, name).__annotations__ for one in (runs, Workshop))
+        ours, theirs = (getattr(one, name).__annotations__ for one in (runs, PartsProvider))
         assert ours == theirs
 
 

@@ -11,7 +11,7 @@ from tests.training.conftest import QUIET
 from tests.training.test_gguf_file import OTHERS, PARTS
 from training.data.downloads import cache
 from training.data.wheels import SMOLLM2
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.models.pretrained import Pretrained
 from training.using.chat import Chat
 from variants.kv_cache import generate_cached
@@ -102,7 +102,7 @@ def test_it_splits_texts_as_transformers_does(ours, text):
 
 def test_it_answers_a_question_and_knows_what_was_said(ours):
     said = []
-    chat = Chat(ours, Drawing(temperature=0.0), 24, QUIET, said.append)
+    chat = Chat(ours, Sampling(temperature=0.0), 24, QUIET, said.append)
     chat.hear("What is the capital of France?")
     assert "Paris" in "".join(said)
     first = len(said)

@@ -87,8 +87,8 @@ def test_batches_accumulated_are_one_large_batch(trainer, double):
 def test_the_gradient_is_cut_to_the_length_that_is_allowed(trainer):
     one = trainer(small(clip=1e-3, factor=0.0))
     lengths = []
-    step = one.optimiser.adam.step
-    one.optimiser.adam.step = lambda: (
+    step = one.optimizer.adam.step
+    one.optimizer.adam.step = lambda: (
         lengths.append(
             torch.nn.utils.get_total_norm([p.grad for p in one.objective.parameters.values()])
         )
@@ -102,14 +102,14 @@ def test_the_gradient_is_cut_to_the_length_that_is_allowed(trainer):
 
 def test_the_rate_is_the_paper_s_and_falls_to_zero_if_asked_to(trainer):
     one = trainer(small(steps=100, warmup=10))
-    assert [one.optimiser.rate(n) for n in (1, 10, 100)] == [
+    assert [one.optimizer.rate(n) for n in (1, 10, 100)] == [
         implementation.rate(n, 16, 1.0, 10) for n in (1, 10, 100)
     ]
     cooled = trainer(small(steps=100, warmup=10, cooldown=0.2))
-    assert cooled.optimiser.rate(80) == one.optimiser.rate(80)
-    assert cooled.optimiser.rate(81) == one.optimiser.rate(81)
-    assert cooled.optimiser.rate(91) == pytest.approx(one.optimiser.rate(91) / 2)
-    assert cooled.optimiser.rate(100) == pytest.approx(one.optimiser.rate(100) / 20)
+    assert cooled.optimizer.rate(80) == one.optimizer.rate(80)
+    assert cooled.optimizer.rate(81) == one.optimizer.rate(81)
+    assert cooled.optimizer.rate(91) == pytest.approx(one.optimizer.rate(91) / 2)
+    assert cooled.optimizer.rate(100) == pytest.approx(one.optimizer.rate(100) / 20)
 
 
 def test_the_running_mean_is_what_is_measured_and_kept(trainer):
@@ -127,7 +127,7 @@ def test_the_running_mean_is_what_is_measured_and_kept(trainer):
         mean = first
         for weights in seen:
             mean = 0.5 * mean + 0.5 * weights[name]
-        torch.testing.assert_close(one.optimiser.ema[name], mean)
+        torch.testing.assert_close(one.optimizer.ema[name], mean)
         torch.testing.assert_close(read_weights(one.run.best)[name], mean)
         assert torch.equal(
             one.objective.parameters[name], seen[-1][name]
@@ -136,7 +136,7 @@ def test_the_running_mean_is_what_is_measured_and_kept(trainer):
 
 def test_the_mean_of_the_last_checkpoints_is_the_end(trainer):
     one = trainer(small(average=2, steps=12, save_every=4))
-    kept, save = {}, one.keeper.save
+    kept, save = {}, one.checkpointer.save
 
     def saved(progress, monitor):
         save(progress, monitor)
@@ -144,7 +144,7 @@ def test_the_mean_of_the_last_checkpoints_is_the_end(trainer):
             n: p.detach().clone() for n, p in one.objective.parameters.items()
         }
 
-    one.keeper.save = saved
+    one.checkpointer.save = saved
     one.train(None)
     assert sorted(kept) == [4, 8, 12]
     last = read_weights(one.run.last)
@@ -187,7 +187,7 @@ def test_a_snapshot_that_is_gone_does_not_end_a_resumed_run(trainer):
     one.run.snapshot(8).unlink()
     again = trainer(settings, one.run.folder)
     assert again.progress.snapshots == (4, 12)
-    assert again.keeper.told == ["step-00000008.safetensors is gone; the mean is without it"]
+    assert again.checkpointer.notes == ["step-00000008.safetensors is gone; the mean is without it"]
     again.train(None)
 
 
@@ -301,14 +301,14 @@ def test_a_parameter_without_a_gradient_is_no_obstacle_to_going_on(trainer, monk
 def test_what_a_killed_run_wrote_after_its_checkpoint_is_gone(trainer):
     settings = small(steps=20, save_every=10, validate_every=3)
     one = trainer(settings)
-    save = one.keeper.save
+    save = one.checkpointer.save
 
     def killed(progress, monitor):
         if progress.step == 20:
             raise KeyboardInterrupt
         save(progress, monitor)
 
-    one.keeper.save = killed
+    one.checkpointer.save = killed
     with pytest.raises(KeyboardInterrupt):
         monitored(one)
     assert [row["step"] for row in read_metrics(one.run)][-1] == 20
@@ -371,8 +371,8 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(trainer, damage
         one.run.state.write_bytes(body[:-5] if damage == "truncated" else body[:-1] + b"\0\1")
     again = trainer(settings, one.run.folder)
     assert again.progress.step == 8
-    assert (damage == "gone") == (not again.keeper.told)
-    assert damage == "gone" or "last.state is damaged" in again.keeper.told[0]
+    assert (damage == "gone") == (not again.checkpointer.notes)
+    assert damage == "gone" or "last.state is damaged" in again.checkpointer.notes[0]
     monitored(again)
     assert same(read_weights(one.run.last), end)
 
@@ -480,14 +480,14 @@ def test_a_loss_that_is_no_number_stops_and_names_the_step(trainer):
 
 def test_a_gradient_that_is_no_number_never_reaches_a_checkpoint(trainer):
     one = trainer(small(steps=12))
-    clip = one.optimiser._clip
+    clip = one.optimizer._clip
 
     def poisoned():
         if one.progress.step == 7:
             next(iter(one.objective.parameters.values())).grad.fill_(math.inf)
         return clip()
 
-    one.optimiser._clip = poisoned
+    one.optimizer._clip = poisoned
     with pytest.raises(Diverged, match="In step 8 the gradient's norm is inf"):
         one.train(None)
     assert read_state(one.run.state).facts["progress"]["step"] == 4
@@ -511,7 +511,7 @@ def test_metrics_are_a_table_with_every_column(trainer):
         False,
         True,
     ]
-    assert float(rows[-1]["learning_rate"]) == pytest.approx(one.optimiser.rate(20))
+    assert float(rows[-1]["learning_rate"]) == pytest.approx(one.optimizer.rate(20))
     assert all(
         float(row["tokens_per_second"]) > 0 and float(row["gradient_norm"]) > 0 for row in rows
     )

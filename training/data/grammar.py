@@ -7,7 +7,7 @@ taste: each English sentence has exactly one French translation here, and each F
 one English, so that a model can be taught in either direction.
 
 Tables of words come first, some 200 for each language; then builders, which make both languages at
-once and leave nothing to chance; then a `Speaker`, who draws what to say.
+once and leave nothing to chance; then a `SentenceMaker`, who draws what to say.
 """
 
 from __future__ import annotations
@@ -521,7 +521,7 @@ def determiners(role: str, kind: str, plural: bool) -> list[str]:
     return [name for name in fitting if not (unowned and name in OWNERS)]
 
 
-class Speaker:
+class SentenceMaker:
     """Makes up sentences, always the same ones from the same seed."""
 
     def __init__(self, seed: int) -> None:
@@ -654,7 +654,7 @@ SHORTEST, LONGEST = 3, 16  # in words between spaces
 def corpus() -> dict[str, list[Pair]]:
     """The whole corpus, always the same: `train`, `validation` and `test`, pairs of an English and a
     French sentence. None comes twice."""
-    speaker, found = Speaker(seed=1), dict[str, str]()
+    speaker, found = SentenceMaker(seed=1), dict[str, str]()
     while len(found) < sum(SPLITS.values()):
         english, french = speaker.sentence()
         lengths = len(english.split()), len(french.split())

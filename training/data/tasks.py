@@ -129,7 +129,7 @@ def _data_dir(settings: Settings) -> Path | None:
 # --- Tasks that are drawn -------------------------------------------------------------------------
 
 
-class Drawn:
+class GeneratedPairs:
     """Pairs of sequences without end. What is held out is never learnt from.
 
     A subclass says what its questions are, and the answer to each.
@@ -199,7 +199,7 @@ def _codes(questions: Tensor) -> Tensor:
     return codes
 
 
-class Copy(Drawn):
+class Copy(GeneratedPairs):
     """Ten symbols, to be said again. 0 is padding, and 1, a symbol like others, starts every answer."""
 
     symbols = ("<pad>", *map(str, range(1, 11)))
@@ -225,7 +225,7 @@ class Sorting(Copy):
         return questions.sort(dim=1).values
 
 
-class Arithmetic(Drawn):
+class Arithmetic(GeneratedPairs):
     """Two numbers below 1000, `123+45=`, and their sum, the digit that counts most first."""
 
     symbols = (*SPECIAL, *"0123456789", "+", "=")

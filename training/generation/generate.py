@@ -25,7 +25,7 @@ class Words(Protocol):
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Sampling:
     """How the next token is chosen.
 
     Attributes:
@@ -84,7 +84,7 @@ class Sample(Protocol):
 
 def choosing(
     ask: Ask,
-    drawing: Drawing,
+    drawing: Sampling,
     *,
     context: int,
     device: torch.device,
@@ -111,7 +111,7 @@ def choosing(
     return choose
 
 
-def adjusted(logits: Tensor, ids: list[int], drawing: Drawing) -> Tensor:
+def adjusted(logits: Tensor, ids: list[int], drawing: Sampling) -> Tensor:
     """Scores `(1, V)` after the repetition penalty and min-p, which are applied before top-k and top-p."""
     if drawing.repetition_penalty != 1:
         seen = torch.tensor([sorted(set(ids))])  # (1, distinct tokens)
@@ -173,12 +173,12 @@ def pieces(
     yield text[told:]
 
 
-def going_on(
+def continue_text(
     ask: Ask,
     words: Words,
     prompt: str,
     tokens: int,
-    drawing: Drawing,
+    drawing: Sampling,
     *,
     context: int,
     device: torch.device,

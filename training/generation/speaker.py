@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from training.generation.chat_templates import Message
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 
 
 class Speaker(Protocol):
     """A model that is asked for text."""
 
-    def generate(self, prompt: str, tokens: int, drawing: Drawing) -> Iterator[str]:
+    def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
         """Pieces of what follows a text."""
 
-    def reply(self, messages: Sequence[Message], tokens: int, drawing: Drawing) -> Iterator[str]:
+    def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
         """Pieces of the reply in a conversation.
 
         Raises:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from training.checkpoints import (
     Damaged,
-    State,
+    TrainingState,
     previous,
     read_state,
     read_weights,
@@ -28,7 +28,7 @@ from training.devices import ProcessContext
 from training.errors import Refused
 from training.loop.distributed import copy_into
 from training.loop.monitor import Monitor
-from training.loop.optimizer import Optimiser
+from training.loop.optimizer import Optimizer
 from training.loop.run_folder import Run
 from training.settings import Settings
 
@@ -60,14 +60,14 @@ class Progress:
         )
 
 
-class Keeper:
+class Checkpointer:
     """Keeps a run. All processes have to ask for it, and the one that leads writes.
 
     Args:
         run: where it is kept.
         settings: of the run.
         context: this process's device and rank.
-        optimiser: what it holds is kept.
+        optimizer: what it holds is kept.
         data, parts, frozen: fingerprints of what is learnt from, of what the model is made of, and of
             weights that are not trained.
         finished: from the weights that are trained to those that are used.
@@ -78,7 +78,7 @@ class Keeper:
         run: Run,
         settings: Settings,
         context: ProcessContext,
-        optimiser: Optimiser,
+        optimizer: Optimizer,
         *,
         data: str,
         parts: str,
@@ -86,16 +86,16 @@ class Keeper:
         finished: Callable[[dict[str, Tensor]], dict[str, Tensor]] = lambda weights: weights,
     ):
         self.run, self.settings, self.context = run, settings, context
-        self.optimiser = optimiser
+        self.optimizer = optimizer
         self.fingerprints = {"data": data, "parts": parts, "frozen": frozen}
         self.finished = finished
         self.unsaved: OSError | None = None
-        self.told: list[str] = []
+        self.notes: list[str] = []
         """What there was to say about the checkpoint that the run goes on from."""
 
     # --- The state --------------------------------------------------------------------------------
 
-    def go_on(self) -> Progress:
+    def resume(self) -> Progress:
         """Take up the last checkpoint, or the one before it where the last is damaged.
 
         Returns:
@@ -110,25 +110,27 @@ class Keeper:
             except FileNotFoundError:
                 continue
             except (OSError, Damaged) as error:
-                self.told.append(f"{error}; the checkpoint before it is used")
+                self.notes.append(f"{error}; the checkpoint before it is used")
                 continue
             self._refuse_another(state)
-            self.optimiser.take(state.tensors)
-            self.optimiser.scaler.load_state_dict(state.facts["scaler"])
+            self.optimizer.load_state_dict(state.tensors)
+            self.optimizer.scaler.load_state_dict(state.facts["scaler"])
             return self._with_its_snapshots(Progress.of(state.facts["progress"]))
-        if self.told:
-            raise Refused(f"{self.run.folder} holds no checkpoint that can be read: {self.told[0]}")
+        if self.notes:
+            raise Refused(
+                f"{self.run.folder} holds no checkpoint that can be read: {self.notes[0]}"
+            )
         return Progress()
 
     def _with_its_snapshots(self, progress: Progress) -> Progress:
         """The same without snapshots whose files are gone: the mean is that of the others."""
         there = [step for step in progress.snapshots if self.run.snapshot(step).exists()]
         for step in sorted(set(progress.snapshots) - set(there)):
-            self.told.append(f"{self.run.snapshot(step).name} is gone; the mean is without it")
+            self.notes.append(f"{self.run.snapshot(step).name} is gone; the mean is without it")
         progress.snapshots = tuple(there)
         return progress
 
-    def _refuse_another(self, state: State) -> None:
+    def _refuse_another(self, state: TrainingState) -> None:
         if state.facts["data"] != self.fingerprints["data"]:
             raise Refused(
                 f"{self.run.folder} was begun with other data: what is there now has changed since"
@@ -143,7 +145,7 @@ class Keeper:
         settings = self.settings
         regular = progress.step % settings.save_every == 0 or progress.step == settings.steps
         if settings.average and regular:  # not wherever somebody stopped it
-            weights = self.optimiser.weights()
+            weights = self.optimizer.weights()
             lost = self._writing(lambda: write_weights(self.run.snapshot(progress.step), weights))
             if lost is None:
                 progress.snapshots = (*progress.snapshots, progress.step)[-settings.average :]
@@ -166,13 +168,13 @@ class Keeper:
                 monitor.say(f"Step {progress.step} is saved")
             self._forget(progress.snapshots)
 
-    def _state(self, progress: Progress) -> State:
+    def _state(self, progress: Progress) -> TrainingState:
         facts = {
             "progress": progress.as_facts,
-            "scaler": self.optimiser.scaler.state_dict(),
+            "scaler": self.optimizer.scaler.state_dict(),
             **self.fingerprints,
         }
-        return State(self.optimiser.tensors(), facts)
+        return TrainingState(self.optimizer.state_dict(), facts)
 
     def _forget(self, kept: tuple[int, ...]) -> None:
         """Delete snapshots that no mean will need."""
@@ -200,7 +202,7 @@ class Keeper:
     def keep_best(self, progress: Progress, validated: float) -> None:
         """Write the weights, where no validation has been better."""
         if validated < progress.best:
-            weights = self.finished(self.optimiser.weights())
+            weights = self.finished(self.optimizer.weights())
             failed = self._writing(lambda: write_weights(self.run.best, weights))
             progress.since_best = 0
             if failed is None:  # else what is on the disk is still the best that can be had
@@ -214,7 +216,7 @@ class Keeper:
         Raises:
             Unsaved: they could not be written, or the last state could not.
         """
-        weights = self.finished(self.optimiser.weights())
+        weights = self.finished(self.optimizer.weights())
         failed = self._writing(lambda: write_weights(self.run.last, weights))
         self.unsaved = failed or self.unsaved
         self.refuse_unsaved()
@@ -222,7 +224,7 @@ class Keeper:
     def take_mean(self, snapshots: tuple[int, ...]) -> None:
         """Make the weights the mean of those at some steps: Vaswani et al. 2017, §6.1."""
         some = [read_weights(self.run.snapshot(step)) for step in snapshots]
-        for name, parameter in self.optimiser.parameters.items():
+        for name, parameter in self.optimizer.parameters.items():
             copy_into(parameter, torch.stack([weights[name] for weights in some]).mean(dim=0))
 
     def _writing(self, write: Callable[[], None]) -> OSError | None:

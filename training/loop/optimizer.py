@@ -13,7 +13,7 @@ from training.loop.distributed import autocast_dtype, copy_into, full_tensor, gr
 from training.settings import Settings
 
 
-class Optimiser:
+class Optimizer:
     """Takes the steps of a run, and keeps the running mean of its weights where one is asked for.
 
     Args:
@@ -87,7 +87,7 @@ class Optimiser:
         return {name: full_tensor(tensor) for name, tensor in (self.ema or self.parameters).items()}
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def ema_weights(self) -> Iterator[None]:
         """Within it the parameters hold the running mean, where there is one."""
         if not self.ema:
             yield
@@ -103,7 +103,7 @@ class Optimiser:
 
     # --- What is kept of it -----------------------------------------------------------------------
 
-    def tensors(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """All that a step depends on but the scale, whole. All processes have to ask."""
         found = {f"weights.{name}": full_tensor(one) for name, one in self.parameters.items()}
         found |= {f"ema.{name}": full_tensor(one) for name, one in self.ema.items()}
@@ -112,7 +112,7 @@ class Optimiser:
                 found[f"optimizer.{part}.{name}"] = full_tensor(value)
         return found
 
-    def take(self, tensors: dict[str, Tensor]) -> None:
+    def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
         """Go on from tensors that were kept."""
         for name, parameter in self.parameters.items():
             copy_into(parameter, tensors[f"weights.{name}"])

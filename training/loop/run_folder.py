@@ -23,7 +23,7 @@ from training.checkpoints import Damaged, draft_of, previous, read_state, write_
 from training.data.vocabulary import Languages, languages_from_json
 from training.errors import Refused
 from training.models.base_model import Base, base_from_json
-from training.models.parts import Workshop, needed
+from training.models.parts import PartsProvider, needed
 from training.settings import Settings
 
 
@@ -92,7 +92,7 @@ class Run:
         return self.folder / f"step-{step:08d}.safetensors"
 
     @classmethod
-    def begin(cls, folder: Path, settings: Settings, workshop: Workshop | None = None) -> Run:
+    def begin(cls, folder: Path, settings: Settings, workshop: PartsProvider | None = None) -> Run:
         """A new run in a folder of its own.
 
         Args:

@@ -10,7 +10,7 @@ from types import FrameType
 from training.devices import ProcessContext
 
 
-class Stop:
+class StopSignal:
     """Whether a run is to end after the step that it is in.
 
     Args:
@@ -22,7 +22,7 @@ class Stop:
         self.asked = False
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
+    def handle_signals(self) -> Iterator[None]:
         """Within it Ctrl-C and SIGTERM let the step end and be saved; a second Ctrl-C does not wait."""
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -37,7 +37,7 @@ class Stop:
             for one, handler in before.items():
                 signal.signal(one, handler)
 
-    def anywhere(self) -> bool:
+    def requested(self) -> bool:
         """Whether any process was asked to."""
         if self.context.world_size == 1:
             return self.asked

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from training.data.batches import Rows
 from training.data.tasks import Task
 from training.devices import ProcessContext
-from training.loop.checkpointer import Keeper
+from training.loop.checkpointer import Checkpointer
 from training.loop.distributed import (
     DistributedObjective,
     autocast_dtype,
@@ -28,9 +28,9 @@ from training.loop.distributed import (
     seed_everything,
 )
 from training.loop.monitor import Monitor, Row, perplexity
-from training.loop.optimizer import Optimiser
+from training.loop.optimizer import Optimizer
 from training.loop.run_folder import Run
-from training.loop.signals import Stop
+from training.loop.signals import StopSignal
 from training.models.architectures import Model, Objective, build, count, recompute_layers
 from training.models.finetuning import Origin
 from training.models.parts import REFERENCES, Parts
@@ -95,21 +95,21 @@ class Trainer:
         if settings.recompute:
             recompute_layers(model)
         self.size = count(model)
-        self.half = autocast_dtype(settings, context.device)
-        self.objective = DistributedObjective(self.aim(model), settings, context)
-        self.optimiser = Optimiser(self.objective.parameters, settings, context.device)
-        self.keeper = Keeper(
+        self.autocast_dtype = autocast_dtype(settings, context.device)
+        self.objective = DistributedObjective(self.build_loss(model), settings, context)
+        self.optimizer = Optimizer(self.objective.parameters, settings, context.device)
+        self.checkpointer = Checkpointer(
             run,
             settings,
             context,
-            self.optimiser,
+            self.optimizer,
             data=task.fingerprint,
             parts=self.parts.fingerprint,
             frozen=origin.fingerprint if origin and settings.lora else "",
             finished=self.finished_weights,
         )
-        self.progress = self.keeper.go_on()
-        self.stop = Stop(context)
+        self.progress = self.checkpointer.resume()
+        self.stop = StopSignal(context)
 
     def build(self) -> Model:
         """The model that is trained, with the weights it starts from."""
@@ -123,8 +123,8 @@ class Trainer:
         frozen = {name: full_tensor(one) for name, one in self.objective.frozen.items()}
         return merged(frozen | trained)
 
-    def aim(self, model: Model) -> Objective:
-        """What is to become small."""
+    def build_loss(self, model: Model) -> Objective:
+        """Build the objective that training minimizes."""
         return Objective(model, self.settings.smoothing)
 
     @property
@@ -145,20 +145,20 @@ class Trainer:
         settings, progress = self.settings, self.progress
         started = time.monotonic() - progress.seconds
         window = Window()
-        with self.stop.heard():
+        with self.stop.handle_signals():
             groups = self._groups()
             while not self.finished:
                 self._step(next(groups), window)
                 progress.step += 1
                 progress.seconds = time.monotonic() - started
-                stopping = self.stop.anywhere()
+                stopping = self.stop.requested()
                 validated = None
                 last = progress.step == settings.steps
                 if progress.step % settings.validate_every == 0 or last:
                     self._watch(window)
                     paused = time.monotonic()
                     validated = self.validate()
-                    self.keeper.keep_best(progress, validated)
+                    self.checkpointer.keep_best(progress, validated)
                     window.began += time.monotonic() - paused
                 saving = progress.step % settings.save_every == 0 or self.finished or stopping
                 logging = progress.step % LOG_EVERY == 0 or validated is not None or saving
@@ -169,27 +169,27 @@ class Trainer:
                         if logging:
                             monitor.keep(row)
                 if saving:
-                    self.keeper.save(progress, monitor)
+                    self.checkpointer.save(progress, monitor)
                 if logging:
                     window = Window()
                 if stopping and not self.finished:
-                    self.keeper.refuse_unsaved()
+                    self.checkpointer.refuse_unsaved()
                     raise Interrupted(f"Stopped after step {progress.step}, which is saved.")
         if settings.average and progress.snapshots:
-            self.keeper.take_mean(progress.snapshots)
-            self.keeper.keep_best(progress, self.validate())
-        self.keeper.keep_last()
+            self.checkpointer.take_mean(progress.snapshots)
+            self.checkpointer.keep_best(progress, self.validate())
+        self.checkpointer.keep_last()
 
     def validate(self) -> float:
         """The loss per token on the validation split, unsmoothed, by the weights that would be used."""
         self.objective.train(False)
-        with self.optimiser.shown(), torch.no_grad():
+        with self.optimizer.ema_weights(), torch.no_grad():
             total, tokens = 0.0, 0.0
             for rows in self._validation():
                 mine = rows.share(self.context.rank, self.context.world_size)
                 if mine.counted or self.settings.shard:
                     on_device = mine.to(self.context.device)
-                    with self._autocast(), self.parts.blamed():
+                    with self._autocast(), self.parts.attribute_errors():
                         _, plain = self.objective(on_device.source, on_device.target)
                     total += float(plain) * mine.counted
                     tokens += mine.tokens
@@ -226,20 +226,21 @@ class Trainer:
             mine = rows.share(self.context.rank, world)
             on_device = mine.to(self.context.device)
             last = self.objective.syncing(rows is group[-1])
-            with last, self._autocast(), self.parts.blamed():
+            with last, self._autocast(), self.parts.attribute_errors():
                 summed, plain = self.objective(on_device.source, on_device.target)
                 # Gradients are averaged over the processes, and a mean is over tokens.
                 share = world / max(tokens, 1) if mine.counted else 0.0
-                self.optimiser.backward(summed * share)
+                self.optimizer.backward(summed * share)
             losses.append(plain * mine.counted)
-        norm = self.optimiser.step(number)
+        norm = self.optimizer.step(number)
         window.losses.append(torch.stack(losses).sum())
         window.tokens.append(tokens)
         window.norms.append(norm)
 
     def _autocast(self) -> torch.autocast:
+        dtype = self.autocast_dtype
         return torch.autocast(
-            self.context.device.type, self.half or torch.bfloat16, enabled=self.half is not None
+            self.context.device.type, dtype or torch.bfloat16, enabled=dtype is not None
         )
 
     # --- What is seen of it -----------------------------------------------------------------------
@@ -256,7 +257,7 @@ class Trainer:
             perplexity=perplexity(loss),
             validation_loss=validated,
             validation_perplexity=None if validated is None else perplexity(validated),
-            learning_rate=self.optimiser.rate(self.progress.step),
+            learning_rate=self.optimizer.rate(self.progress.step),
             gradient_norm=float(window.norms[-1]),
             tokens_per_second=pace,
             memory_bytes=self.context.peak_memory,
@@ -274,7 +275,9 @@ class Trainer:
         first = self.progress.step - len(losses) + 1
         for number, (loss, norm) in enumerate(zip(losses, norms, strict=True), first):
             # In float16 a gradient that is too long is skipped, and the scale lowered.
-            if not math.isfinite(loss) or not (math.isfinite(norm) or self.half is torch.float16):
+            if not math.isfinite(loss) or not (
+                math.isfinite(norm) or self.autocast_dtype is torch.float16
+            ):
                 gradient = f"gradient's norm is {norm}"
                 wrong = gradient if math.isfinite(loss) else f"loss is {loss}"
                 raise Diverged(f"In step {number} the {wrong}")

@@ -76,7 +76,7 @@ def build(
     """
     reference = REFERENCES[settings.model]
     parts = parts or reference
-    with parts.blamed("do not make a model:"):
+    with parts.attribute_errors("do not make a model:"):
         model = _built(settings, languages, parts.module, base)
         shapes = shapes_of(model)
     if parts is reference:

@@ -56,7 +56,10 @@ def write(path: Path, model: Model, settings: Settings, languages: Languages, pa
     asked = reader(fuse(model, False), settings.but({"fused": False}), parts)
     cached = isinstance(asked, Reader)
     try:
-        with tempfile.TemporaryDirectory() as folder, parts.blamed("cannot be written as ONNX."):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            parts.attribute_errors("cannot be written as ONNX."),
+        ):
             draft = Path(folder) / "model.onnx"
             export(asked.model if isinstance(asked, Reader) else model, draft, cache=cached)
             written = onnx.load(draft)

@@ -40,7 +40,7 @@ class Parts:
         yield from whose(self.own, self.filled)
 
     @contextmanager
-    def blamed(self, what: str = "raise an error.") -> Iterator[None]:
+    def attribute_errors(self, what: str = "raise an error.") -> Iterator[None]:
         """Around what calls the parts: where they are a learner's, an error is told as one of theirs.
 
         Args:
@@ -76,7 +76,7 @@ REFERENCES = {
 """The reference's parts, by the setting `model`."""
 
 
-class Workshop(Protocol):
+class PartsProvider(Protocol):
     """Who makes parts of a learner's files."""
 
     def keep(self, answers: Path, folder: Path) -> None:
@@ -113,7 +113,7 @@ class Workshop(Protocol):
         """
 
 
-def parts_of(settings: Settings, folder: Path, workshop: Workshop | None) -> Parts:
+def parts_of(settings: Settings, folder: Path, workshop: PartsProvider | None) -> Parts:
     """The parts of a run: the reference's, where it names no learner's.
 
     Args:
@@ -129,7 +129,7 @@ def parts_of(settings: Settings, folder: Path, workshop: Workshop | None) -> Par
     return needed(workshop).load(settings, folder)
 
 
-def needed(workshop: Workshop | None) -> Workshop:
+def needed(workshop: PartsProvider | None) -> PartsProvider:
     """The workshop, where parts of a learner's are wanted.
 
     Raises:

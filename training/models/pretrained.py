@@ -29,7 +29,7 @@ from training.data.lfs_pointers import POINTER, refuse_a_pointer
 from training.devices import pick
 from training.errors import Refused, TooLong
 from training.generation.chat_templates import Message, rendered
-from training.generation.generate import Ask, Choose, Drawing, Sample, choosing, pieces
+from training.generation.generate import Ask, Choose, Sample, Sampling, choosing, pieces
 from training.models.architectures import Model, put_in_place
 from training.models.base_model import rope_of
 from variants import hugging_face
@@ -142,7 +142,7 @@ class Pretrained:
             _rope(config),
         )
 
-    def generate(self, prompt: str, tokens: int, drawing: Drawing) -> Iterator[str]:
+    def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
         """Go on with a text: pieces of what follows, as they come, to the model's end of a text.
 
         Raises:
@@ -153,7 +153,7 @@ class Pretrained:
             raise Refused("The prompt is empty: there is nothing to go on with")
         return pieces(self._choosing(ids, drawing), self, ids, tokens, self.ends)
 
-    def reply(self, messages: Sequence[Message], tokens: int, drawing: Drawing) -> Iterator[str]:
+    def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
         """Answer in a conversation: pieces of the reply, as they come.
 
         Args:
@@ -181,7 +181,7 @@ class Pretrained:
             raise Refused("The chat template makes an empty text: there is nothing to reply to")
         return pieces(self._choosing(ids, drawing), self, ids, min(tokens, room), self.ends)
 
-    def _choosing(self, ids: list[int], drawing: Drawing) -> Choose:
+    def _choosing(self, ids: list[int], drawing: Sampling) -> Choose:
         """How tokens are chosen. A text that continues the one read last is read from there on."""
         context = self.model.config.context
         known = len(self._read)
@@ -305,7 +305,7 @@ def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _Architecture:
     """An architecture that we have a class for."""
 
     config: Callable[[Mapping[str, Any]], GPTConfig | LLaMAConfig]
@@ -413,9 +413,9 @@ def _divisors(config: Mapping[str, Any]) -> Tensor | None:
 
 
 KINDS = {
-    "gpt2": _Kind(_gpt2, lambda classes: classes.gpt2, hugging_face.gpt2),
-    "llama": _Kind(_llama, lambda classes: classes.llama, hugging_face.llama),
-    "mistral": _Kind(_mistral, lambda classes: classes.llama, hugging_face.llama),
+    "gpt2": _Architecture(_gpt2, lambda classes: classes.gpt2, hugging_face.gpt2),
+    "llama": _Architecture(_llama, lambda classes: classes.llama, hugging_face.llama),
+    "mistral": _Architecture(_mistral, lambda classes: classes.llama, hugging_face.llama),
 }
 
 

@@ -17,7 +17,7 @@ from training.data.corpora import LANGUAGES
 from training.devices import under_torchrun
 from training.errors import Refused
 from training.models.architectures import in_bytes
-from training.models.parts import Workshop
+from training.models.parts import PartsProvider
 from training.loop.run_folder import Run
 from training.settings import (
     OF_THE_PRETRAINED,
@@ -31,7 +31,7 @@ from training.settings import (
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunRequest:
     """What somebody wants trained, and where."""
 
     settings: Settings
@@ -39,13 +39,13 @@ class Asked:
     resumed: bool = False
     epochs: int | None = None
     device: str = "auto"
-    workshop: Workshop | None = None
+    workshop: PartsProvider | None = None
     """Who makes parts of a learner's files."""
     began: Path | None = None
     """Where the process that leads says by its id that it trains, and can be interrupted."""
 
 
-def asked(
+def request_from(
     task: str,
     changes: list[str],
     shortcuts: dict[str, Any],
@@ -56,8 +56,8 @@ def asked(
     epochs: int | None,
     device: str,
     data_dir: Path | None,
-    workshop: Workshop,
-) -> Asked:
+    workshop: PartsProvider,
+) -> RunRequest:
     """All that a run depends on, new or resumed.
 
     Args:
@@ -80,7 +80,7 @@ def asked(
         raise Refused("A run that is resumed keeps its settings: only --steps may be new")
     else:
         settings = _kept(task, resume).but(wanted)
-    return Asked(
+    return RunRequest(
         settings.but({"data_dir": str(data_dir.resolve())}) if data_dir else settings,
         resume or out or _default_folder(task),
         resumed=resume is not None,
@@ -121,7 +121,7 @@ def _without_the_kernel(found: Settings, asked_for: bool) -> Settings:
     """The settings with `fused` false where a learner's own parts compute: torch's kernels would stand in.
 
     Raises:
-        Refused: it was asked for there.
+        Refused: it was request_from for there.
     """
     if not found.answers:
         return found

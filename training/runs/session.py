@@ -14,7 +14,7 @@ from rich.text import Text
 from training import devices
 from training.models import finetuning
 from training.data import tasks
-from training.runs.options import Asked
+from training.runs.options import RunRequest
 from training.devices import ProcessContext
 from training.errors import Refused
 from training.models.finetuning import Origin
@@ -33,11 +33,11 @@ from training.progress import waiting
 SHOWN = 24  # tokens of a language's attention
 
 
-class Unmeasured(Exception):
+class EvaluationInterrupted(Exception):
     """Training is complete, and somebody did not want to wait for what comes after it."""
 
 
-def train(asked: Asked, console: Console) -> Evaluation | None:
+def train(asked: RunRequest, console: Console) -> Evaluation | None:
     """Train to the end, draw the pictures, and measure the best model on what was held out.
 
     Returns:
@@ -46,7 +46,7 @@ def train(asked: Asked, console: Console) -> Evaluation | None:
     Raises:
         Refused: what was asked for cannot be done.
         Diverged, Interrupted, Unsaved: see `Trainer.train`.
-        Unmeasured: Ctrl-C after the training.
+        EvaluationInterrupted: Ctrl-C after the training.
     """
     ended = None
     with devices.process_context(asked.device) as context, beginning(asked, context) as run:
@@ -63,11 +63,11 @@ def train(asked: Asked, console: Console) -> Evaluation | None:
     try:
         return _measured(run, task, asked, console)
     except KeyboardInterrupt as error:
-        raise Unmeasured from error
+        raise EvaluationInterrupted from error
 
 
 @contextmanager
-def beginning(asked: Asked, context: ProcessContext) -> Iterator[Run]:
+def beginning(asked: RunRequest, context: ProcessContext) -> Iterator[Run]:
     """The run's folder, begun by the process that leads. Where nothing comes of a new one it goes
     again, so that it is not in the way of the next try.
 
@@ -91,7 +91,7 @@ def beginning(asked: Asked, context: ProcessContext) -> Iterator[Run]:
         raise
 
 
-def _trained(run: Run, asked: Asked, context: ProcessContext, console: Console) -> Task:
+def _trained(run: Run, asked: RunRequest, context: ProcessContext, console: Console) -> Task:
     """A process's part in the training, of which nothing is left afterwards but the folder."""
     settings, task, parts, origin = prepare(run, asked, context, console)
     trainer = Trainer(settings, task, run, context, parts, origin)
@@ -109,7 +109,7 @@ def _trained(run: Run, asked: Asked, context: ProcessContext, console: Console) 
 
 
 def prepare(
-    run: Run, asked: Asked, context: ProcessContext, console: Console
+    run: Run, asked: RunRequest, context: ProcessContext, console: Console
 ) -> tuple[Settings, Task, Parts, Origin | None]:
     """All that a run starts from. What can be refused is refused here.
 
@@ -180,8 +180,9 @@ def _in_epochs(settings: Settings, task: Task, epochs: int) -> Settings:
 def _introduce(trainer: Trainer, console: Console) -> None:
     settings, context = trainer.settings, trainer.context
     where = str(context.device) if context.device.type != "cuda" else torch.cuda.get_device_name()
-    many = f" × {context.world_size} ({'FSDP2' if settings.shard else 'DDP'})" if context.world_size > 1 else ""
-    half = "" if trainer.half is None else f", {str(trainer.half).removeprefix('torch.')}"
+    wrapper = "FSDP2" if settings.shard else "DDP"
+    many = f" × {context.world_size} ({wrapper})" if context.world_size > 1 else ""
+    half = "" if trainer.autocast_dtype is None else f", {str(trainer.autocast_dtype).removeprefix('torch.')}"
     trained = sum(one.numel() for one in trainer.objective.parameters.values())
     some = f" ({trained:,} of them trained)" if settings.lora else ""
     console.print(
@@ -194,13 +195,13 @@ def _introduce(trainer: Trainer, console: Console) -> None:
         console.print(trainer.task.sizes(), soft_wrap=True)
     for words in trainer.parts.lines():
         console.print(Text(words), soft_wrap=True)
-    for words in trainer.keeper.told:
+    for words in trainer.checkpointer.notes:
         console.print(Text(words, "yellow"), soft_wrap=True)
     if trainer.progress.step:
         console.print(f"Goes on from step {trainer.progress.step}")
 
 
-def _measured(run: Run, task: Task, asked: Asked, console: Console) -> Evaluation:
+def _measured(run: Run, task: Task, asked: RunRequest, console: Console) -> Evaluation:
     """What the best model can do. A picture that fails does not cost the measurement."""
     model = Model.load(run.folder, asked.device, asked.workshop)
     with _drawing(run.curves, console):

@@ -16,15 +16,15 @@ from rich.console import Console
 from rich.text import Text
 
 from training.runs import session
-from training.runs.options import Asked
+from training.runs.options import RunRequest
 from training.devices import ProcessContext, under_torchrun
-from training.errors import Refused, Told
+from training.errors import Refused, AlreadyReported
 from training.loop.checkpointer import Unsaved
 from training.runs.torchrun import launch
 from training.using.evaluation import as_table
 from training.program import INTERRUPTED, REFUSED, Program, follows
 from training.loop.run_folder import Run
-from training.runs.session import Unmeasured
+from training.runs.session import EvaluationInterrupted
 from training.loop.trainer import Diverged, Interrupted
 
 OUTCOME = "COURSE_OUTCOME"
@@ -32,7 +32,7 @@ OUTCOME = "COURSE_OUTCOME"
 that it trains."""
 
 
-def run(program: Program, asked: Asked, devices: int | None) -> int:
+def run(program: Program, asked: RunRequest, devices: int | None) -> int:
     """Train.
 
     Args:
@@ -62,7 +62,7 @@ def _gpus(device: str) -> int:
 
 
 def _launch(
-    module: str, asked: Asked, processes: int, devices: int | None, console: Console
+    module: str, asked: RunRequest, processes: int, devices: int | None, console: Console
 ) -> int:
     """Train in many processes. What can be refused is refused here, before there are many."""
     context = ProcessContext(torch.device("cpu"))
@@ -79,11 +79,11 @@ def _launch(
             return _stopped_at_once(asked, devices, console)
         status = int(outcome.read_text()) if outcome.exists() else status
         if status == REFUSED:
-            raise Told
+            raise AlreadyReported
         return status
 
 
-def _launched(program: Program, asked: Asked, devices: int | None, console: Console) -> int:
+def _launched(program: Program, asked: RunRequest, devices: int | None, console: Console) -> int:
     """Train as one of the processes that `_launch` has started.
 
     Returns:
@@ -108,7 +108,7 @@ def _began(outcome: Path) -> Path:
     return outcome.with_name("began")
 
 
-def _train(asked: Asked, devices: int | None, console: Console) -> int:
+def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
     """Train in this process.
 
     Returns:
@@ -122,7 +122,7 @@ def _train(asked: Asked, devices: int | None, console: Console) -> int:
     except Interrupted as stop:
         console.print(Text(f"{stop} To go on: {again}"), soft_wrap=True)
         return INTERRUPTED
-    except Unmeasured:
+    except EvaluationInterrupted:
         measure = shlex.join(["course", "evaluate", str(asked.folder), *_where(asked)])
         words = f"Training is complete, and was not measured. To measure it: {measure}"
         console.print(Text(words), soft_wrap=True)
@@ -145,14 +145,14 @@ def _train(asked: Asked, devices: int | None, console: Console) -> int:
     return 0
 
 
-def _stopped_at_once(asked: Asked, devices: int | None, console: Console) -> int:
+def _stopped_at_once(asked: RunRequest, devices: int | None, console: Console) -> int:
     again = shlex.join(_again(asked, devices))
     words = f"Stopped at once: what came after the last checkpoint is lost. To go on: {again}"
     console.print(Text(words), soft_wrap=True)
     return INTERRUPTED
 
 
-def _diverged(error: Diverged, asked: Asked) -> str:
+def _diverged(error: Diverged, asked: RunRequest) -> str:
     """What happened, what is left of it, and what may help."""
     kept = (
         "The checkpoint before it is kept" if Run(asked.folder).trained else "Nothing was saved yet"
@@ -165,11 +165,11 @@ def _diverged(error: Diverged, asked: Asked) -> str:
     )
 
 
-def _again(asked: Asked, devices: int | None) -> list[str]:
+def _again(asked: RunRequest, devices: int | None) -> list[str]:
     """The command that goes on with a run, on the same devices."""
     words = ["course", "train", asked.settings.task, "--resume", str(asked.folder)]
     return [*words, *(["--devices", str(devices)] if devices else []), *_where(asked)]
 
 
-def _where(asked: Asked) -> list[str]:
+def _where(asked: RunRequest) -> list[str]:
     return [] if asked.device == "auto" else ["--device", asked.device]

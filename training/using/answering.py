@@ -16,7 +16,7 @@ from rich.text import Text
 from training.data import tasks
 from training.data.corpora import read_text
 from training.errors import Refused
-from training.generation.generate import Drawing, until
+from training.generation.generate import Sampling, until
 from training.generation.speaker import Speaker
 from training.loop.run_folder import Run
 from training.models.pretrained import Pretrained, folder_of
@@ -52,7 +52,7 @@ def generate(
     run: Path,
     prompt: str,
     tokens: int,
-    drawing: Drawing,
+    drawing: Sampling,
     device: str,
     stops: Collection[str] = (),
 ) -> None:
@@ -70,7 +70,7 @@ def generate_pretrained(
     asked: str,
     prompt: str,
     tokens: int,
-    drawing: Drawing,
+    drawing: Sampling,
     device: str,
     data_dir: Path | None,
     answers: Path | None = None,
@@ -89,7 +89,7 @@ def chat(
     program: Program,
     asked: str,
     tokens: int,
-    drawing: Drawing,
+    drawing: Sampling,
     device: str,
     data_dir: Path | None,
     answers: Path | None,

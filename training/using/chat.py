@@ -10,7 +10,7 @@ from rich.text import Text
 
 from training.errors import Refused, TooLong
 from training.generation.chat_templates import Message
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.generation.speaker import Speaker
 
 PROMPT = "> "
@@ -26,7 +26,7 @@ class Chat:
     def __init__(
         self,
         speaker: Speaker,
-        drawing: Drawing,
+        drawing: Sampling,
         tokens: int,
         console: Console,
         write: Callable[[str], None],

@@ -13,7 +13,7 @@ from training.data.tasks import Task
 from training.errors import Refused
 from training.loop.monitor import perplexity, short
 from training.models.architectures import Objective
-from training.progress import Tell, untold
+from training.progress import OnProgress, no_progress
 from training.using.inference import Model
 
 
@@ -35,7 +35,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Model, task: Task, split: str, beam: int | None = None, tell: Tell = untold
+    model: Model, task: Task, split: str, beam: int | None = None, tell: OnProgress = no_progress
 ) -> Evaluation:
     """Measure a model on a whole split.
 
@@ -67,12 +67,12 @@ def evaluate(
     return Evaluation(split, sequences, loss, perplexity(loss), exact, bleu, signature, per_byte)
 
 
-def held_out_loss(model: Model, task: Task, split: str, tell: Tell) -> tuple[float, int, int]:
+def held_out_loss(model: Model, task: Task, split: str, tell: OnProgress) -> tuple[float, int, int]:
     """The mean over all tokens of a split, and how many sequences and tokens it has."""
     objective = Objective(model.model, smoothing=0.0)
     total, tokens, sequences = 0.0, 0, 0
     batches = task.held_out(split)
-    with torch.no_grad(), model.parts.blamed():
+    with torch.no_grad(), model.parts.attribute_errors():
         for number, rows in enumerate(batches, 1):
             on_device = rows.to(model.device)
             total += float(objective(on_device.source, on_device.target)[1])

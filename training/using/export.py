@@ -16,7 +16,7 @@ from training.checkpoints import write_weights
 from training.data import tasks
 from training.data.tasks import Task
 from training.errors import Refused
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.loop.run_folder import Run
 from training.models import onnx_models
 from training.models.architectures import in_bytes, state_of
@@ -29,7 +29,7 @@ from variants.shipping import quantize_model
 
 ROUNDS = 5  # of both models in turn, of which the median counts
 TOKENS, ANSWERS = 64, 16  # of a round: what a language model adds, or what another answers
-LIKELIEST = Drawing(temperature=0)
+LIKELIEST = Sampling(temperature=0)
 
 
 def quantize(

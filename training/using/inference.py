@@ -20,15 +20,15 @@ from training.data.batches import padded
 from training.data.vocabulary import END, PAD, START, Languages
 from training.devices import pick
 from training.errors import Refused
-from training.generation.generate import Drawing, going_on
+from training.generation.generate import Sampling, continue_text
 from training.loop.run_folder import Run
 from training.models import onnx_models
 from training.models.architectures import build, with_weights
 from training.models.attention_weights import self_attention
 from training.models.base_model import Base
 from training.models.cached_decoding import CachedEncoderDecoder, reader
-from training.models.parts import REFERENCES, Parts, Workshop, parts_of
-from training.progress import Tell, untold
+from training.models.parts import REFERENCES, Parts, PartsProvider, parts_of
+from training.progress import OnProgress, no_progress
 from training.settings import Settings
 from variants.fused import fuse
 from variants.onnx_export import OnnxModel
@@ -36,11 +36,11 @@ from variants.onnx_export import OnnxModel
 MARGIN = 50  # tokens that a translation may be longer than its source: Vaswani et al. 2017, §6.1
 AT_ONCE = 4000  # source tokens that are decoded side by side, times the beam
 LONGEST = 1000  # tokens of a source
-AS_LIKELY = Drawing()  # as the model has it
+AS_LIKELY = Sampling()  # as the model has it
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionMap:
     """The weights of one kind of attention in one layer: `(h, rows, columns)`, and what they stand for."""
 
     title: str
@@ -68,7 +68,9 @@ class Model:
         """What it has of a published model, where it was fine-tuned."""
 
     @classmethod
-    def load(cls, folder: Path, device: str = "auto", workshop: Workshop | None = None) -> Model:
+    def load(
+        cls, folder: Path, device: str = "auto", workshop: PartsProvider | None = None
+    ) -> Model:
         """The best model of a run, or the one in a file of ONNX.
 
         Args:
@@ -104,7 +106,11 @@ class Model:
     # --- From sequence to sequence ----------------------------------------------------------------
 
     def translate(
-        self, texts: Sequence[str], beam: int = 4, alpha: float = 0.6, tell: Tell = untold
+        self,
+        texts: Sequence[str],
+        beam: int = 4,
+        alpha: float = 0.6,
+        tell: OnProgress = no_progress,
     ) -> list[str]:
         """What the model makes of each text, in the same order. Beam 1 is greedy decoding.
 
@@ -142,7 +148,7 @@ class Model:
         model = self.model
         if self.parts is REFERENCES[self.settings.model]:
             model = CachedEncoderDecoder(model, self.settings, longest, beam)
-        with self.parts.blamed():
+        with self.parts.attribute_errors():
             if beam == 1 or end is None:
                 tokens = greedy_decode(model, src, src_mask, longest, START, end)
             else:
@@ -153,7 +159,7 @@ class Model:
     # --- Language ---------------------------------------------------------------------------------
 
     def generate(
-        self, prompt: str, tokens: int = 200, drawing: Drawing = AS_LIKELY
+        self, prompt: str, tokens: int = 200, drawing: Sampling = AS_LIKELY
     ) -> Iterator[str]:
         """Go on with a text: pieces of what follows, as they come.
 
@@ -165,10 +171,10 @@ class Model:
         ask = reader(self.model, self.settings, self.parts, self.context)
 
         def asked(seen: Tensor) -> Tensor:
-            with self.parts.blamed():
+            with self.parts.attribute_errors():
                 return ask(seen)
 
-        yield from going_on(
+        yield from continue_text(
             asked,
             self.languages.target,
             prompt,
@@ -179,9 +185,9 @@ class Model:
             ends=() if self.base is None else self.base.ends,
         )
 
-    # --- Attention --------------------------------------------------------------------------------
+    # --- AttentionMap --------------------------------------------------------------------------------
 
-    def attention(self, text: str) -> list[Attention]:
+    def attention(self, text: str) -> list[AttentionMap]:
         """What every head of every layer looks at, in a text and in the model's answer to it.
 
         Raises:
@@ -193,12 +199,12 @@ class Model:
             )
         fuse(self.model, False)
         try:
-            with self.parts.blamed():
+            with self.parts.attribute_errors():
                 return self._attention(text)
         finally:
             fuse(self.model, self.settings.fused)
 
-    def _attention(self, text: str) -> list[Attention]:
+    def _attention(self, text: str) -> list[AttentionMap]:
         target = self.languages.target
         if self.settings.of_language:
             ids = target.encode(text)[-self.settings.context :]
@@ -207,7 +213,7 @@ class Model:
             found = self_attention(self.model, torch.tensor([ids], device=self.device))
             names = target.names(ids)
             return [
-                Attention(f"layer {number}", weights, names, names)
+                AttentionMap(f"layer {number}", weights, names, names)
                 for number, weights in enumerate(found, 1)
             ]
         source = self._source(text)
@@ -226,13 +232,13 @@ class Model:
         # The symbol that starts an answer may be one like others elsewhere.
         said = ["<start>", *target.names(answer)]
         drawn = [
-            Attention(f"encoder {n}", layer.self_attn.weights[0].cpu(), read, read)
+            AttentionMap(f"encoder {n}", layer.self_attn.weights[0].cpu(), read, read)
             for n, layer in enumerate(self.model.encoder.layers, 1)
         ]
         for n, layer in enumerate(self.model.decoder.layers, 1):
             own, seen = layer.self_attn.weights[0].cpu(), layer.src_attn.weights[0].cpu()
-            drawn.append(Attention(f"decoder {n}, own past", own, said, said))
-            drawn.append(Attention(f"decoder {n}, source", seen, said, read))
+            drawn.append(AttentionMap(f"decoder {n}, own past", own, said, said))
+            drawn.append(AttentionMap(f"decoder {n}, source", seen, said, read))
         return drawn
 
 

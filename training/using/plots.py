@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from training.checkpoints import write_whole
 from training.loop.monitor import read_metrics
 from training.loop.run_folder import Run
-from training.using.inference import Attention
+from training.using.inference import AttentionMap
 
 TRAINING, VALIDATION = "#3b6fb6", "#d1495b"
 DPI = 130
@@ -91,7 +91,7 @@ def _line(
 # --- What it attends to ---------------------------------------------------------------------------
 
 
-def draw_attention(maps: Sequence[Attention], path: Path) -> None:
+def draw_attention(maps: Sequence[AttentionMap], path: Path) -> None:
     """Every layer (a row) and head (a column), with the tokens on the axes: a row of a panel is a
     position that looks, a column one that it looks at.
 
@@ -127,7 +127,7 @@ def draw_attention(maps: Sequence[Attention], path: Path) -> None:
     write_figure(figure, path)
 
 
-def _panel(plot: Axes, one: Attention, head: int) -> matplotlib.image.AxesImage:
+def _panel(plot: Axes, one: AttentionMap, head: int) -> matplotlib.image.AxesImage:
     image = plot.imshow(one.weights[head].numpy(), cmap="viridis", vmin=0, vmax=1, aspect="auto")
     rows = one.rows if head == 0 else []
     # Tokens are no formulas, whatever dollars are in them.
@@ -139,14 +139,14 @@ def _panel(plot: Axes, one: Attention, head: int) -> matplotlib.image.AxesImage:
     return image
 
 
-def _cut(one: Attention) -> Attention:
+def _cut(one: AttentionMap) -> AttentionMap:
     """The first tokens, with names that can be drawn."""
     rows, columns = one.rows[:MOST_TOKENS], one.columns[:MOST_TOKENS]
     weights = one.weights[:, : len(rows), : len(columns)].float()
-    return Attention(one.title, weights, list(map(label, rows)), list(map(label, columns)))
+    return AttentionMap(one.title, weights, list(map(label, rows)), list(map(label, columns)))
 
 
-def _left_out(maps: Sequence[Attention]) -> list[str]:
+def _left_out(maps: Sequence[AttentionMap]) -> list[str]:
     """What is not drawn, in a line, if anything is not."""
     counts = {
         "tokens": (MOST_TOKENS, max(max(len(one.rows), len(one.columns)) for one in maps)),

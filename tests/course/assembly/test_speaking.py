@@ -10,15 +10,15 @@ import pytest
 from course.assembly import runs
 from course.curriculum import DAYS, ROOT
 from course.references.text import reference
-from tests.training.test_chatting import HI, TEMPLATE
+from tests.training.test_chat import HI, TEMPLATE
 from tests.training.test_gguf_file import written
 from tests.training.test_pretrained import PROMPT
 from tests.training.test_pretrained import written as folder_written
 from training.errors import Refused, TooLong
-from training.generation.generate import Drawing
+from training.generation.generate import Sampling
 from training.models.pretrained import Pretrained
 
-LIKELIEST = Drawing(temperature=0.0)
+LIKELIEST = Sampling(temperature=0.0)
 FIVE = "import torch\ndef sample(logits, *how):\n    return torch.full(logits.shape[:-1], 5)\n"
 
 
