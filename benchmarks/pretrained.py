@@ -44,7 +44,8 @@ from rounds import console, in_turns, in_words, machine_with, ratios, show_machi
 
 from training.data.downloads import cache
 from training.data.wheels import SMOLLM2
-from training.models.pretrained import TOKENIZER, TOKENIZER_CONFIG, Pretrained
+from training.models.model_folder import TOKENIZER, TOKENIZER_CONFIG
+from training.models.pretrained import Pretrained
 from variants.hugging_face import llama_published
 
 OURS, THEIRS = "Pretrained.load", "transformers"

@@ -13,7 +13,8 @@ from training.errors import Refused, TooLong
 from training.generation import chat_templates
 from training.generation.chat_templates import rendered
 from training.generation.generate import Sampling
-from training.models.pretrained import TOKENIZER_CONFIG, Pretrained
+from training.models.model_folder import TOKENIZER_CONFIG
+from training.models.pretrained import Pretrained
 from training.using.chat import Chat, converse
 
 HI = [{"role": "user", "content": "hi <b>"}]

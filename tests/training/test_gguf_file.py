@@ -14,7 +14,8 @@ from tests.training.test_pretrained import LIKELIEST, PROMPT, tokenizer
 from training.errors import Refused
 from training.models import gguf_file
 from training.models.gguf_tokenizer import SPACE, tokenizer_of
-from training.models.pretrained import Pretrained, folder_of
+from training.models.hub import folder_of
+from training.models.pretrained import Pretrained
 
 BLOCK = 32  # weights that share a scale in most types
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"

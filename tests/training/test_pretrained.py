@@ -15,8 +15,10 @@ from tests.reference.oracles import randomised
 from tests.training.conftest import POETRY, QUIET
 from training.errors import Refused
 from training.generation.generate import Sampling
-from training.models import pretrained
-from training.models.pretrained import Pretrained, folder_of
+from training.models import hub as hub_
+from training.models import model_folder
+from training.models.hub import folder_of
+from training.models.pretrained import Pretrained
 from variants.rope import rope_angles
 
 PROMPT = "7 green bottles"
@@ -109,7 +111,7 @@ def test_a_greedy_continuation_is_that_of_transformers(kind, shard, tmp_path):
     """Read with the cache on both sides, 32 tokens from the prompt on."""
     how = {"max_shard_size": shard} if shard else {}
     theirs = written(tmp_path, kind, **how)
-    assert (tmp_path / pretrained.INDEX).exists() == bool(shard)
+    assert (tmp_path / model_folder.INDEX).exists() == bool(shard)
     ours = Pretrained.load(tmp_path, "cpu")
     ids = torch.tensor([ours.encode(PROMPT)])
     wanted = theirs.generate(ids, max_new_tokens=32, do_sample=False, pad_token_id=0)[0]
@@ -133,8 +135,8 @@ def test_a_text_ends_where_the_model_ends_it(copy):
     ours = Pretrained.load(folder, "cpu")
     ids = ours.encode(PROMPT)
     following = int(ours.model(torch.tensor([ids]))[0, -1].argmax())
-    ends = json.loads((folder / pretrained.ENDS).read_text())
-    (folder / pretrained.ENDS).write_text(json.dumps(ends | {"eos_token_id": [1, following]}))
+    ends = json.loads((folder / model_folder.ENDS).read_text())
+    (folder / model_folder.ENDS).write_text(json.dumps(ends | {"eos_token_id": [1, following]}))
     assert "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 9, LIKELIEST)) == ""
 
 
@@ -148,15 +150,15 @@ def rewrite(path, **changes):
 def test_the_end_comes_from_the_first_file_that_names_one(copy, token):
     """A file for generating without an end hides no other, and the tokenizer's is the last resort."""
     folder = copy()
-    rewrite(folder / pretrained.TOKENIZER_CONFIG, eos_token=token)
-    rewrite(folder / pretrained.CONFIG, eos_token_id=5)
-    rewrite(folder / pretrained.ENDS, eos_token_id=[6, 7])
+    rewrite(folder / model_folder.TOKENIZER_CONFIG, eos_token=token)
+    rewrite(folder / model_folder.CONFIG, eos_token_id=5)
+    rewrite(folder / model_folder.ENDS, eos_token_id=[6, 7])
     assert Pretrained.load(folder, "cpu").ends == {6, 7}
-    rewrite(folder / pretrained.ENDS, eos_token_id=None, temperature=0.6)
+    rewrite(folder / model_folder.ENDS, eos_token_id=None, temperature=0.6)
     assert Pretrained.load(folder, "cpu").ends == {5}
-    rewrite(folder / pretrained.CONFIG, eos_token_id=None)
+    rewrite(folder / model_folder.CONFIG, eos_token_id=None)
     assert Pretrained.load(folder, "cpu").ends == {1}
-    rewrite(folder / pretrained.TOKENIZER_CONFIG, eos_token="no token of this tokenizer")
+    rewrite(folder / model_folder.TOKENIZER_CONFIG, eos_token="no token of this tokenizer")
     assert Pretrained.load(folder, "cpu").ends == set()
 
 
@@ -205,10 +207,12 @@ def test_older_configurations_stretch_angles_too(copy):
     """transformers 4 wrote `rope_scaling` beside `rope_theta`."""
     folder = copy("llama")
     scaling = {name: value for name, value in LLAMA3.items() if name != "rope_theta"}
-    rewrite(folder / pretrained.CONFIG, rope_parameters=None, rope_scaling=scaling,
+    rewrite(folder / model_folder.CONFIG, rope_parameters=None, rope_scaling=scaling,
             rope_theta=10_000.0)  # fmt: skip
     older = Pretrained.load(folder, "cpu").model.blocks[0].self_attn.angles
-    rewrite(folder / pretrained.CONFIG, rope_parameters=LLAMA3, rope_scaling=None, rope_theta=None)
+    rewrite(
+        folder / model_folder.CONFIG, rope_parameters=LLAMA3, rope_scaling=None, rope_theta=None
+    )
     newer = Pretrained.load(folder, "cpu").model.blocks[0].self_attn.angles
     plain = rope_angles(4, 64)
     assert torch.equal(older, newer) and not torch.equal(older, plain)
@@ -218,7 +222,7 @@ def test_older_configurations_stretch_angles_too(copy):
 
 
 def change(folder, **changes):
-    path = folder / pretrained.CONFIG
+    path = folder / model_folder.CONFIG
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
@@ -250,7 +254,9 @@ def test_a_config_of_another_model_is_refused(copy, kind, changes, words):
         Pretrained.load(folder, "cpu")
 
 
-@pytest.mark.parametrize("name", [pretrained.CONFIG, pretrained.TOKENIZER, pretrained.WEIGHTS])
+@pytest.mark.parametrize(
+    "name", [model_folder.CONFIG, model_folder.TOKENIZER, model_folder.WEIGHTS]
+)
 @pytest.mark.parametrize("body", [None, b"", b"{", "half", b"[]", b"\xff\xfe\x00"])
 def test_a_file_that_is_missing_or_damaged_is_named(copy, name, body):
     folder = copy()
@@ -269,7 +275,7 @@ def test_a_tokenizer_may_know_more_than_the_model(copy):
     wanted = "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 9, LIKELIEST))
     larger = tokenizer()
     larger.add_tokens([f"word{number}" for number in range(100)])
-    larger.save(str(folder / pretrained.TOKENIZER))
+    larger.save(str(folder / model_folder.TOKENIZER))
     ours = Pretrained.load(folder, "cpu")
     assert "".join(ours.generate(PROMPT, 9, LIKELIEST)) == wanted != ""
     words = r"no embedding of the token 'word7' \(id 307\): the tokenizer has 400 .* the model 300"
@@ -279,20 +285,20 @@ def test_a_tokenizer_may_know_more_than_the_model(copy):
 
 def test_an_adapter_is_no_model(tmp_path):
     base = {"peft_type": "LORA", "base_model_name_or_path": "some/model"}
-    (tmp_path / pretrained.ADAPTER).write_text(json.dumps(base))
+    (tmp_path / model_folder.ADAPTER).write_text(json.dumps(base))
     with pytest.raises(Refused, match=r"a LoRA adapter: .* the weights of 'some/model', and no"):
         Pretrained.load(tmp_path, "cpu")
 
 
-@pytest.mark.parametrize("name", pretrained.SLOW_TOKENIZERS)
+@pytest.mark.parametrize("name", model_folder.SLOW_TOKENIZERS)
 def test_a_slow_tokenizer_is_to_be_converted(copy, name):
     folder = copy()
-    (folder / pretrained.TOKENIZER).rename(folder / name)
+    (folder / model_folder.TOKENIZER).rename(folder / name)
     with pytest.raises(Refused, match=rf"has {name} and no tokenizer\.json. Convert it once"):
         Pretrained.load(folder, "cpu")
 
 
-@pytest.mark.parametrize("name", [pretrained.TOKENIZER, pretrained.WEIGHTS, "model.gguf"])
+@pytest.mark.parametrize("name", [model_folder.TOKENIZER, model_folder.WEIGHTS, "model.gguf"])
 def test_a_pointer_of_git_lfs_is_no_file(copy, name):
     folder = copy()
     (folder / name).write_text(
@@ -305,7 +311,7 @@ def test_a_pointer_of_git_lfs_is_no_file(copy, name):
 
 def test_a_pickle_is_not_read(copy):
     folder = copy()
-    (folder / pretrained.WEIGHTS).rename(folder / "pytorch_model.bin")
+    (folder / model_folder.WEIGHTS).rename(folder / "pytorch_model.bin")
     with pytest.raises(Refused, match=r"pytorch_model\.bin is a pickle, which may run code"):
         Pretrained.load(folder, "cpu")
 
@@ -314,11 +320,11 @@ def test_weights_that_are_no_numbers_of_a_kind_are_refused(copy):
     from safetensors.torch import load_file, save_file
 
     folder = copy()
-    weights = load_file(folder / pretrained.WEIGHTS)
-    save_file(weights | {"x": torch.ones(2, dtype=torch.int8)}, folder / pretrained.WEIGHTS)
+    weights = load_file(folder / model_folder.WEIGHTS)
+    save_file(weights | {"x": torch.ones(2, dtype=torch.int8)}, folder / model_folder.WEIGHTS)
     with pytest.raises(Refused, match=r"holds x as torch\.int8"):
         Pretrained.load(folder, "cpu")
-    save_file(weights | {"h.0.extra.weight": torch.ones(2)}, folder / pretrained.WEIGHTS)
+    save_file(weights | {"h.0.extra.weight": torch.ones(2)}, folder / model_folder.WEIGHTS)
     with pytest.raises(Refused, match=r"is no gpt2: 'h\.0\.extra\.weight'"):
         Pretrained.load(folder, "cpu")
 
@@ -327,9 +333,9 @@ def test_a_llama_without_its_head_is_refused(copy):
     from safetensors.torch import load_file, save_file
 
     folder = copy("llama")
-    weights = load_file(folder / pretrained.WEIGHTS)
+    weights = load_file(folder / model_folder.WEIGHTS)
     del weights["lm_head.weight"]
-    save_file(weights, folder / pretrained.WEIGHTS)
+    save_file(weights, folder / model_folder.WEIGHTS)
     with pytest.raises(Refused, match=r"is no llama: there is no lm_head\.weight"):
         Pretrained.load(folder, "cpu")
 
@@ -337,16 +343,16 @@ def test_a_llama_without_its_head_is_refused(copy):
 @pytest.mark.parametrize("file", ["../secret.safetensors", "/etc/passwd", "x.bin", 7])
 def test_an_index_names_only_files_beside_it(copy, file):
     folder = copy()
-    (folder / pretrained.WEIGHTS).unlink()
+    (folder / model_folder.WEIGHTS).unlink()
     index = {"weight_map": {"transformer.wte.weight": file}}
-    (folder / pretrained.INDEX).write_text(json.dumps(index))
+    (folder / model_folder.INDEX).write_text(json.dumps(index))
     with pytest.raises(Refused, match=r"which is no \.safetensors beside it"):
         Pretrained.load(folder, "cpu")
 
 
 def test_a_shard_that_lacks_what_its_index_says_is_named(tmp_path):
     written(tmp_path, "gpt2", max_shard_size="20KB")
-    index = json.loads((tmp_path / pretrained.INDEX).read_text())
+    index = json.loads((tmp_path / model_folder.INDEX).read_text())
     one, *_, other = sorted(set(index["weight_map"].values()))
     shutil.copyfile(tmp_path / one, tmp_path / other)
     with pytest.raises(
@@ -390,7 +396,7 @@ def hub(tmp_path, monkeypatch):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(pretrained, "HUB", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(hub_, "HUB", f"http://127.0.0.1:{server.server_port}")
     yield site, asked
     server.shutdown()
 
@@ -417,7 +423,7 @@ def test_a_name_is_fetched_once(hub, tmp_path, shard):
     kept = tmp_path / "kept"
     folder = folder_of("gpt2", kept, QUIET)
     assert folder == kept / "openai-community" / "gpt2"
-    assert (folder / pretrained.ENDS).exists()
+    assert (folder / model_folder.ENDS).exists()
     assert "".join(Pretrained.load(folder, "cpu").generate(PROMPT, 3, LIKELIEST))
     asked.clear()
     assert folder_of("gpt2", kept, QUIET) == folder
@@ -428,7 +434,7 @@ def test_weights_with_another_digest_are_refused(hub, tmp_path):
     site, _ = hub
     written(tmp_path / "model", "gpt2")
     there = serve(site, tmp_path / "model", "some/model")
-    with (there / pretrained.WEIGHTS).open("r+b") as file:
+    with (there / model_folder.WEIGHTS).open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"!")
     with pytest.raises(Refused, match="is not the file that is meant: its SHA-256 should be"):
@@ -436,7 +442,7 @@ def test_weights_with_another_digest_are_refused(hub, tmp_path):
 
 
 def test_offline_it_says_what_to_fetch_where(tmp_path, monkeypatch):
-    monkeypatch.setattr(pretrained, "HUB", "http://127.0.0.1:9")
+    monkeypatch.setattr(hub_, "HUB", "http://127.0.0.1:9")
     kept = tmp_path / "kept"
     with pytest.raises(Refused) as told:
         folder_of("gpt2", kept, Console(quiet=True))

@@ -14,7 +14,8 @@ from training.data.vocabulary import Languages, Published
 from training.errors import Refused
 from training.models.architectures import Model, put_weights, weights_of
 from training.models.base_model import Base
-from training.models.pretrained import Pretrained, folder_of
+from training.models.hub import folder_of
+from training.models.pretrained import Pretrained
 from training.settings import Settings
 from variants.lora import add_lora
 

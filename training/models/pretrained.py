@@ -7,52 +7,43 @@ data: nothing in it is run.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import tokenizers
 import torch
-from rich.console import Console
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from training.data import wheels
-from training.data.downloads import File, find
-from training.data.lfs_pointers import POINTER, refuse_a_pointer
 from training.devices import pick
 from training.errors import Refused, TooLong
 from training.generation.chat_templates import Message, rendered
 from training.generation.generate import Ask, Choose, Sample, Sampling, choosing, pieces
+from training.models import model_config
 from training.models.architectures import Model, put_in_place
 from training.models.base_model import rope_of
+from training.models.model_folder import (
+    CONFIG,
+    TOKENIZER,
+    chat_template,
+    end_tokens,
+    read_json,
+    read_tokenizer,
+    read_weights,
+    refuse_incomplete,
+    special_tokens,
+)
 from variants import hugging_face
 from variants.fused import fuse, last_alone
 from variants.gpt import GPTConfig
 from variants.kv_cache import CachedGPT, Reader
 from variants.llama import LLaMA, LLaMAConfig
-from variants.rope_scaling import linear_divisors, llama3_divisors, stretch
+from variants.rope_scaling import stretch
 from variants.sampling import sample
 
-CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
-INDEX = f"{WEIGHTS}.index.json"
-ENDS, TOKENIZER_CONFIG = "generation_config.json", "tokenizer_config.json"  # may be missing
-TEMPLATE = "chat_template.jinja"  # likewise
-ADAPTER = "adapter_config.json"
-SLOW_TOKENIZERS = ("tokenizer.model", "spiece.model", "vocab.json", "merges.txt")
 LEAST_REPLY = 64  # tokens that a reply must have room for
-
-SMOLLM2 = "smollm2-135m"  # from the package index: where there is no hub, there may be one
-HUB = "https://huggingface.co"
-SHORT = {
-    name: f"openai-community/{name}" for name in ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
-}
 
 
 @dataclass(frozen=True)
@@ -125,21 +116,21 @@ class Pretrained:
 
     @classmethod
     def _from_folder(cls, folder: Path, device: str, classes: Classes) -> Pretrained:
-        _refuse_what_is_no_whole_model(folder)
-        config = _json(folder / CONFIG)
-        tokenizer = _tokenizer(folder / TOKENIZER)
+        refuse_incomplete(folder)
+        config = read_json(folder / CONFIG)
+        tokenizer = read_tokenizer(folder / TOKENIZER)
         model, divisors = _model(folder, config, classes)
         where = pick(device)
         return cls(
             fuse(model.to(where).eval()),
             tokenizer,
-            _ends(folder, config, tokenizer),
+            end_tokens(folder, config, tokenizer),
             where,
-            _template(folder),
-            _specials(folder),
+            chat_template(folder),
+            special_tokens(folder),
             classes,
             divisors,
-            _rope(config),
+            model_config.rope_parameters(config),
         )
 
     def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
@@ -242,65 +233,6 @@ class _Uninitialized(TorchFunctionMode):
         return func(*args, **given)
 
 
-# --- Where it is ----------------------------------------------------------------------------------
-
-
-def folder_of(asked: str, data_dir: Path | None, console: Console) -> Path:
-    """The folder or file of a model: the one that was named, or that of a published model, fetched once.
-
-    Args:
-        asked: a folder, a file of GGUF, or a name on the hub, such as `gpt2` or `owner/model`, or
-            `smollm2-135m`.
-        data_dir: where the files are looked for, and fetched to, instead of the cache.
-        console: where fetching is shown.
-
-    Raises:
-        Refused: neither a folder nor a name, or files that cannot be had; the text says what to fetch
-            where.
-    """
-    if Path(asked).is_dir() or Path(asked).is_file():
-        return Path(asked)
-    if asked == SMOLLM2:
-        return wheels.unpacked(wheels.SMOLLM2, data_dir, console)
-    name = SHORT.get(asked, asked)
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) or ".." in name:
-        known = ", ".join([SMOLLM2, *SHORT])
-        raise Refused(
-            f"There is no folder or file {asked}, and a published model is one of {known}, or "
-            "owner/model as on huggingface.co"
-        )
-
-    def fetched(file: str, sha256: str | None = None, kind: str = "resolve") -> Path:
-        kept = file if kind == "resolve" else f"{file}.pointer"
-        return find(
-            File(f"{name}/{kept}", f"{HUB}/{name}/{kind}/main/{file}", sha256), data_dir, console
-        )
-
-    def weights(file: str) -> None:
-        pointer = fetched(file, kind="raw").read_text(encoding="utf-8", errors="replace")
-        digest = POINTER.search(pointer)
-        fetched(file, digest[1] if digest else None)
-
-    folder = fetched(CONFIG).parent
-    fetched(TOKENIZER)
-    if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():
-        for file in (ENDS, TOKENIZER_CONFIG, TEMPLATE):  # asked for once: not every model has them
-            with contextlib.suppress(Refused):
-                fetched(file)
-    if not (folder / INDEX).exists():
-        try:
-            weights(WEIGHTS)
-            return folder
-        except Refused as missing:
-            try:
-                fetched(INDEX)
-            except Refused:
-                raise missing from None
-    for file in sorted(set(_weight_map(folder / INDEX).values())):
-        weights(file)
-    return folder
-
-
 # --- What it is -----------------------------------------------------------------------------------
 
 
@@ -319,7 +251,7 @@ def kind_of(path: Path) -> str:
     Raises:
         Refused: one that we have no class for.
     """
-    kind = "llama" if path.is_file() else str(_json(path / CONFIG).get("model_type"))
+    kind = "llama" if path.is_file() else str(read_json(path / CONFIG).get("model_type"))
     if kind not in KINDS:
         raise Refused(
             f"{path / CONFIG} is of a model of type {kind!r}: there are classes for "
@@ -328,118 +260,13 @@ def kind_of(path: Path) -> str:
     return kind
 
 
-def _gpt2(config: Mapping[str, Any]) -> GPTConfig:
-    _only(
-        config,
-        activation_function=("gelu_new", "gelu_pytorch_tanh"),
-        layer_norm_epsilon=(1e-5,),
-        scale_attn_weights=(True,),
-        scale_attn_by_inverse_layer_idx=(False,),
-        add_cross_attention=(False,),
-        tie_word_embeddings=(True,),
-    )
-    width = _size(config, "n_embd")
-    return GPTConfig(
-        vocab=_size(config, "vocab_size"),
-        context=_size(config, "n_positions"),
-        n_layers=_size(config, "n_layer"),
-        n_heads=_size(config, "n_head"),
-        d_model=width,
-        d_ff=4 * width if config.get("n_inner") is None else _size(config, "n_inner"),
-        dropout=0.0,
-    )
-
-
-def _llama(config: Mapping[str, Any]) -> LLaMAConfig:
-    _only(config, hidden_act=("silu",), attention_bias=(False,), mlp_bias=(False,))
-    heads, width = _size(config, "num_attention_heads"), _size(config, "hidden_size")
-    _only(config, head_dim=(width // heads, None))
-    grouped = config.get("num_key_value_heads") is not None
-    return LLaMAConfig(
-        vocab=_size(config, "vocab_size"),
-        context=_size(config, "max_position_embeddings"),
-        n_layers=_size(config, "num_hidden_layers"),
-        n_heads=heads,
-        n_kv_heads=_size(config, "num_key_value_heads") if grouped else heads,
-        d_model=width,
-        d_ff=_size(config, "intermediate_size"),
-        eps=_number(config, "rms_norm_eps"),
-        base=_base(config),
-    )
-
-
-def _mistral(config: Mapping[str, Any]) -> LLaMAConfig:
-    """A Mistral attends to a window of the text: where that holds the entire context, it is a LLaMA."""
-    context, window = _size(config, "max_position_embeddings"), config.get("sliding_window")
-    if window is not None and _size(config, "sliding_window") < context:
-        raise Refused(
-            f"{CONFIG} has a sliding_window of {window} tokens, and a context of {context}: our class "
-            "attends to all tokens before one"
-        )
-    return _llama(config)
-
-
-def _rope(config: Mapping[str, Any]) -> dict[str, Any]:
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(rope, dict):
-        raise Refused(f"{CONFIG} has no table of rope parameters, but {rope!r}")
-    return rope
-
-
-def _base(config: Mapping[str, Any]) -> float:
-    """The base of the angles."""
-    return _number({"rope_theta": 10000.0} | dict(config) | _rope(config), "rope_theta")
-
-
-def _divisors(config: Mapping[str, Any]) -> Tensor | None:
-    """What the angles are divided by, where they are stretched for longer texts."""
-    rope = _rope(config)
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    head_dim = _size(config, "hidden_size") // _size(config, "num_attention_heads")
-    if kind == "default":
-        return None
-    if kind == "linear":
-        return linear_divisors(head_dim, _number(rope, "factor"))
-    if kind == "llama3":
-        low, high = _number(rope, "low_freq_factor"), _number(rope, "high_freq_factor")
-        if not low < high:
-            raise Refused(
-                f"{CONFIG} must have low_freq_factor < high_freq_factor, got {low}, {high}"
-            )
-        original = _size(rope, "original_max_position_embeddings")
-        factor = _number(rope, "factor")
-        return llama3_divisors(head_dim, _base(config), factor, low, high, original)
-    raise Refused(f"{CONFIG} has rope_type {kind!r}: our class computes default, linear and llama3")
-
-
 KINDS = {
-    "gpt2": _Architecture(_gpt2, lambda classes: classes.gpt2, hugging_face.gpt2),
-    "llama": _Architecture(_llama, lambda classes: classes.llama, hugging_face.llama),
-    "mistral": _Architecture(_mistral, lambda classes: classes.llama, hugging_face.llama),
+    "gpt2": _Architecture(model_config.gpt2, lambda classes: classes.gpt2, hugging_face.gpt2),
+    "llama": _Architecture(model_config.llama, lambda classes: classes.llama, hugging_face.llama),
+    "mistral": _Architecture(
+        model_config.mistral, lambda classes: classes.llama, hugging_face.llama
+    ),
 }
-
-
-def _only(config: Mapping[str, Any], **allowed: tuple[Any, ...]) -> None:
-    """Refuse what our classes do not compute. What a config leaves out is as usual."""
-    for key, values in allowed.items():
-        if key in config and config[key] not in values:
-            raise Refused(
-                f"{CONFIG} has {key} {config[key]!r}, and our class computes {values[0]!r} alone"
-            )
-
-
-def _size(config: Mapping[str, Any], key: str) -> int:
-    value = config.get(key)
-    if type(value) is not int or value < 1:
-        raise Refused(f"{CONFIG} must have {key}, a whole number above 0, and has {value!r}")
-    return value
-
-
-def _number(config: Mapping[str, Any], key: str) -> float:
-    value: Any = config.get(key)
-    if type(value) not in (int, float) or not value > 0:
-        raise Refused(f"{CONFIG} must have {key}, a number above 0, and has {value!r}")
-    return float(value)
 
 
 def _model(
@@ -451,11 +278,11 @@ def _model(
     try:
         with torch.device("meta"), _Uninitialized():  # without numbers, which are to come
             model = kind.model(classes)(ours)
-        weights = kind.renamed(_with_its_head(_weights(folder), config))
+        weights = kind.renamed(_with_its_head(read_weights(folder), config))
     except ValueError as error:
         raise Refused(f"{folder} is no {config['model_type']}: {error}") from error
     put_in_place(model, weights)
-    divisors = None if kind.config is _gpt2 else _divisors(config)
+    divisors = None if kind.config is model_config.gpt2 else model_config.rope_divisors(config)
     if divisors is not None:
         stretch(model, divisors)
     return model, divisors
@@ -467,136 +294,3 @@ def _with_its_head(published: dict[str, Tensor], config: Mapping[str, Any]) -> d
     if not tied and "lm_head.weight" not in published:
         raise ValueError("there is no lm_head.weight, and tie_word_embeddings is false")
     return published
-
-
-def _refuse_what_is_no_whole_model(folder: Path) -> None:
-    """Before a file that is missing is named: what else the folder may be.
-
-    Raises:
-        Refused: an adapter, a tokenizer that needs converting, or pointers in place of files.
-    """
-    if (folder / ADAPTER).exists() and not (folder / CONFIG).exists():
-        base = _json(folder / ADAPTER).get("base_model_name_or_path")
-        raise Refused(
-            f"{folder} holds a LoRA adapter: low-rank changes to the weights of {base!r}, and no model. "
-            "Merge it first: `PeftModel.from_pretrained(model, DIR).merge_and_unload()` of peft, "
-            "and `save_pretrained`"
-        )
-    slow = [name for name in SLOW_TOKENIZERS if (folder / name).exists()]
-    if slow and (folder / CONFIG).exists() and not (folder / TOKENIZER).exists():
-        raise Refused(
-            f"{folder} has {slow[0]} and no {TOKENIZER}. Convert it once: "
-            "`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes the latter"
-        )
-    for path in [folder / TOKENIZER, *sorted(folder.glob("*.safetensors"))]:
-        refuse_a_pointer(path)
-
-
-def _weights(folder: Path) -> dict[str, Tensor]:
-    """The published tensors by name, of one file or of several."""
-    if (folder / WEIGHTS).exists():
-        return _tensors(folder / WEIGHTS)
-    if not (folder / INDEX).exists():
-        old = [path.name for path in sorted(folder.glob("*.bin"))]
-        why = f". {old[0]} is a pickle, which may run code: it is not read" if old else ""
-        raise Refused(f"{folder} has neither {WEIGHTS} nor {INDEX}{why}")
-    found: dict[str, Tensor] = {}
-    wanted = _weight_map(folder / INDEX)
-    for file in sorted(set(wanted.values())):
-        tensors = _tensors(folder / file)
-        missing = [name for name, its in wanted.items() if its == file and name not in tensors]
-        if missing:
-            raise Refused(f"{folder / file} has no {missing[0]}, which {INDEX} says it has")
-        found |= tensors
-    return found
-
-
-def _weight_map(index: Path) -> dict[str, str]:
-    """The file of each tensor."""
-    found = _json(index).get("weight_map")
-    if not isinstance(found, dict) or not found:
-        raise Refused(f"{index} names no files: it needs a weight_map")
-    for file in found.values():
-        if not isinstance(file, str) or not re.fullmatch(r"[\w.-]+\.safetensors", file, re.ASCII):
-            raise Refused(f"{index} names {file!r}, which is no .safetensors beside it")
-    return found
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        tensors = safetensors.torch.load_file(path)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror or error}") from error
-    except safetensors.SafetensorError as error:
-        raise Refused(f"{path} is damaged: {error}") from error
-    for name, tensor in tensors.items():
-        if not tensor.is_floating_point() or tensor.element_size() < 2:
-            raise Refused(
-                f"{path} holds {name} as {tensor.dtype}: only floating-point weights are read"
-            )
-    return tensors
-
-
-def _tokenizer(path: Path) -> tokenizers.Tokenizer:
-    _json(path)  # which says more of what is missing or damaged
-    try:
-        return tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # it raises nothing narrower
-        raise Refused(f"{path} is no tokenizer: {error}") from error
-
-
-def _ends(
-    folder: Path, config: Mapping[str, Any], tokenizer: tokenizers.Tokenizer
-) -> frozenset[int]:
-    """The tokens with which a text ends, from the first file that names any: the one for generating,
-    the model's, the tokenizer's."""
-    for found in (_optional(folder / ENDS), config):
-        ids = found.get("eos_token_id")
-        if ends := frozenset(
-            end for end in (ids if isinstance(ids, list) else [ids]) if type(end) is int
-        ):
-            return ends
-    token = _optional(folder / TOKENIZER_CONFIG).get("eos_token")
-    content = token.get("content") if isinstance(token, dict) else token
-    end = tokenizer.token_to_id(content) if isinstance(content, str) else None
-    return frozenset() if end is None else frozenset([end])
-
-
-def _template(folder: Path) -> str | None:
-    """The chat template: a file of its own, or in the tokenizer's, where several may have names."""
-    if (path := folder / TEMPLATE).exists():
-        try:
-            return path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise Refused(f"{path} cannot be read: {error}") from error
-    found = _optional(folder / TOKENIZER_CONFIG).get("chat_template")
-    if isinstance(found, list):
-        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
-
-
-def _specials(folder: Path) -> dict[str, str]:
-    known = _optional(folder / TOKENIZER_CONFIG)
-    found = {}
-    for name in ("bos_token", "eos_token"):
-        token = known.get(name)
-        content = token.get("content") if isinstance(token, dict) else token
-        found[name] = content if isinstance(content, str) else ""
-    return found
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    return _json(path) if path.exists() else {}
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise Refused(f"{path} is damaged: {error}") from error
-    if not isinstance(found, dict):
-        raise Refused(f"{path} is damaged: it must hold an object")
-    return found

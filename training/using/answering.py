@@ -19,7 +19,8 @@ from training.errors import Refused
 from training.generation.generate import Sampling, until
 from training.generation.speaker import Speaker
 from training.loop.run_folder import Run
-from training.models.pretrained import Pretrained, folder_of
+from training.models.hub import folder_of
+from training.models.pretrained import Pretrained
 from training.program import Program
 from training.progress import waiting
 from training.using import evaluation
