@@ -1,1 +1,1 @@
-"""Real runs of what is taught: tasks, data, the trainer, pictures, and using what was trained."""
+"""Real training runs of the course's models: data, models, training loop, and the use of trained models."""

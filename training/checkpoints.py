@@ -1,8 +1,8 @@
-"""Files that a kill cannot tear: weights, and the state that a run goes on from.
+"""Weights and training states, written atomically: a kill leaves the old file or the new one.
 
-A file is written under another name, forced to the disk, and then renamed: what has the name is whole.
-The state is one file, so no kill between two can mix them; the one before it is kept, in case a disk
-damages the last.
+A file is written under a temporary name, synced to the disk, and then renamed, so a file with its final
+name is complete. The state is one file, so a kill cannot leave parts of two; the previous state is kept
+in case the disk damages the last one.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ HEAD = b"course training state 1 "
 
 
 class Damaged(Exception):
-    """A file that is not what was written."""
+    """The file's contents are not what was written."""
 
 
 @dataclass
 class TrainingState:
-    """All that resuming needs."""
+    """Everything that resuming a run needs."""
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
 
 
 def write_whole(path: Path, body: bytes) -> None:
-    """Write a file at once or not at all.
+    """Write a file completely or not at all.
 
     Raises:
-        OSError: it could not be written; what was there before is untouched.
+        OSError: it could not be written; the old file is untouched.
     """
     draft = draft_of(path)
     try:
@@ -56,12 +56,12 @@ def write_whole(path: Path, body: bytes) -> None:
 
 
 def draft_of(path: Path) -> Path:
-    """What a file is written as before it is renamed. A kill may leave it; it is never read."""
+    """The file's name before it is renamed. A kill may leave such a file; it is never read."""
     return path.with_name(f"{path.name}.part")
 
 
 def write_weights(path: Path, weights: dict[str, Tensor]) -> None:
-    """Weights by name as safetensors.
+    """Write weights by name as safetensors.
 
     Raises:
         OSError: they could not be written.
@@ -70,10 +70,10 @@ def write_weights(path: Path, weights: dict[str, Tensor]) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Weights by name.
+    """Read weights by name.
 
     Raises:
-        Refused: no such file, or not all of one.
+        Refused: the file is missing or incomplete.
     """
     try:
         return safetensors.torch.load(path.read_bytes())
@@ -84,32 +84,32 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def write_state(path: Path, state: TrainingState) -> None:
-    """Write the state, and keep the one before it.
+    """Write the state, and keep the previous one.
 
     Raises:
-        OSError: it could not be written; the last one is still there.
+        OSError: it could not be written; the last state is untouched.
     """
     body = safetensors.torch.save(_apart(state.tensors), {"facts": json.dumps(state.facts)})
     head = HEAD + hashlib.sha256(body).hexdigest().encode() + b"\n"
     coming = path.with_name(f"{path.name}.next")
     write_whole(coming, head + body)
-    # A kill between these two leaves no `last`, and a whole `previous`.
+    # A kill between these two lines leaves no `last`, and a complete `previous`.
     if path.exists():
         path.replace(previous(path))
     coming.replace(path)
 
 
 def previous(path: Path) -> Path:
-    """Where the state before the last is kept."""
+    """The file of the previous state."""
     return path.with_name(f"previous{path.suffix}")
 
 
 def read_state(path: Path) -> TrainingState:
-    """The state that was written.
+    """Read a state.
 
     Raises:
         OSError: it cannot be read.
-        Damaged: it is not what was written.
+        Damaged: the file is not what was written.
     """
     head, _, body = path.read_bytes().partition(b"\n")
     if head != HEAD + hashlib.sha256(body).hexdigest().encode():
@@ -120,5 +120,5 @@ def read_state(path: Path) -> TrainingState:
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same, each in memory of its own, as the format asks for."""
+    """The same tensors, each in its own memory, as safetensors requires."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

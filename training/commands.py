@@ -1,5 +1,5 @@
-"""`train`, and what is done with what it has made: `translate`, `generate`, `chat`, `evaluate`, `attention`,
-`compare`, `quantize`, `export`."""
+"""The commands `train`, `translate`, `generate`, `chat`, `evaluate`, `attention`, `compare`, `quantize` and
+`export`."""
 
 from __future__ import annotations
 
@@ -39,18 +39,24 @@ Answers = Annotated[
         exists=True,
         file_okay=False,
         metavar="DIR",
-        help="With --pretrained: compute it by your own parts, what this folder defines of days 23 to 32. "
-        "The reference stands in for the others.",
+        help="With --pretrained: run it with your own parts, this folder's definitions of days 23 to 32. "
+        "The reference supplies the rest.",
     ),
 ]
 MinP = Annotated[
     float | None,
     typer.Option(
-        min=0, max=1, help="Draw no token with less than this share of the likeliest's p."
+        min=0,
+        max=1,
+        help="Min-p: only sample tokens with at least this fraction of the top token's probability.",
     ),
 ]
 Penalty = Annotated[
-    float, typer.Option("--repetition-penalty", help="Above 1: what the text has already is rarer.")
+    float,
+    typer.Option(
+        "--repetition-penalty",
+        help="Repetition penalty: above 1, tokens already in the text become less likely.",
+    ),
 ]
 Beam = Annotated[
     int | None,
@@ -111,8 +117,8 @@ def train(
             exists=True,
             file_okay=False,
             metavar="DIR",
-            help="Train your own parts: what this folder defines of days 8 to 14, or of the days that GPT "
-            "and LLaMA are made of. The reference stands in for the others.",
+            help="Train your own parts: this folder's definitions of days 8 to 14, or of the days that GPT "
+            "and LLaMA are made of. The reference supplies the rest.",
         ),
     ] = None,
     device: Device = "auto",
@@ -256,19 +262,23 @@ def chat(
         ),
     ],
     answers: Answers = None,
-    system: Annotated[
-        str | None, typer.Option(help="What the model is told before the conversation.")
+    system: Annotated[str | None, typer.Option(help="The system prompt.")] = None,
+    tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens in a reply.")] = 512,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="0 always takes the most likely token.")
+    ] = 0.6,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")
     ] = None,
-    tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a reply.")] = 512,
-    temperature: Annotated[float, typer.Option(min=0, help="0 takes the likeliest.")] = 0.6,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k likeliest.")] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Draw from the likeliest that have p together."),
+        typer.Option(
+            min=0, max=1, help="Sample from the most likely tokens with total probability p."
+        ),
     ] = 0.9,
     min_p: MinP = None,
     repetition_penalty: Penalty = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="Where the draws come from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
@@ -298,7 +308,7 @@ def evaluate(
     device: Device = "auto",
     data_dir: DataDir = None,
 ) -> None:
-    """Measure a trained model on an entire held-out split."""
+    """Evaluate a trained model on an entire held-out split."""
     program: Program = context.obj
     with program.refusals():
         from training.using import answering  # torch takes a second to import

@@ -1,4 +1,4 @@
-"""How many cores a program may use: in a container, or under a scheduler, fewer than the machine has."""
+"""The number of cores that a program may use, which a container or a scheduler may limit."""
 
 from __future__ import annotations
 

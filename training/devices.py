@@ -1,4 +1,4 @@
-"""Devices, and the processes that `torchrun` has started: which of them this is, and what it computes on."""
+"""The device of this process, and its rank among the processes that `torchrun` has started."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from training.errors import Refused
 
-# The most that a GPU computes in a second in bfloat16, dense, by words of its name: from NVIDIA's data
-# sheets of each.
+# Dense bfloat16 FLOP/s of a GPU, by words of its name, from NVIDIA's data sheets.
 PEAK_FLOPS = {
     "GB200": 2.5e15,
     "B200": 2.25e15,
@@ -36,7 +35,7 @@ PEAK_FLOPS = {
 
 @dataclass(frozen=True)
 class ProcessContext:
-    """The device of this process, and which of how many processes it is."""
+    """The device of this process, its rank, and the number of processes."""
 
     device: torch.device
     rank: int = 0
@@ -48,7 +47,7 @@ class ProcessContext:
         return self.rank == 0
 
     def total(self, *numbers: float) -> list[float]:
-        """Sums over all processes, on the CPU."""
+        """Sum numbers over all processes, on the CPU."""
         summed = torch.tensor(numbers, dtype=torch.float64)
         if self.world_size > 1:
             dist.all_reduce(summed)
@@ -60,21 +59,21 @@ class ProcessContext:
 
     @property
     def peak_flops(self) -> float | None:
-        """What the device can do in bfloat16, where that is known."""
+        """The device's peak FLOP/s in bfloat16, where known."""
         if self.device.type != "cuda":
             return None
         return peak_flops_of(torch.cuda.get_device_name(self.device))
 
     @property
     def peak_memory(self) -> float | None:
-        """The most memory of a GPU that has been in use, in bytes."""
+        """The peak of allocated GPU memory, in bytes."""
         if self.device.type != "cuda":
             return None
         return float(torch.cuda.max_memory_allocated(self.device))
 
 
 def peak_flops_of(name: str) -> float | None:
-    """What the GPU of this name can do in bfloat16, where that is known: an L40 is no L4."""
+    """Peak FLOP/s in bfloat16 of the GPU with this name, where known (an L40 is not an L4)."""
     return next(
         (
             peak
@@ -86,10 +85,10 @@ def peak_flops_of(name: str) -> float | None:
 
 
 def pick(asked: str) -> torch.device:
-    """The device that was asked for; `auto` is a GPU where there is one.
+    """Return the device of this name; `auto` is a GPU where there is one.
 
     Raises:
-        Refused: there is no such device here.
+        Refused: this machine has no such device.
     """
     if asked == "auto":
         for kind in ("cuda", "mps"):
@@ -107,7 +106,7 @@ def pick(asked: str) -> torch.device:
             for kind in ("cpu", "cuda", "mps")
             if _count(kind)
         )
-        raise Refused(f"There is no device {asked!r} here. There is: {found}")
+        raise Refused(f"device must be one of this machine's, {found}, got {asked!r}")
     return device
 
 
@@ -123,7 +122,7 @@ def _count(kind: str) -> int:
 
 
 def under_torchrun() -> bool:
-    """Whether this process is one of many."""
+    """Whether `torchrun` has started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -134,7 +133,7 @@ def restarts() -> int:
 
 @contextlib.contextmanager
 def process_context(asked: str) -> Iterator[ProcessContext]:
-    """This process's context; the process group lives as long as it."""
+    """Set up this process, and the process group where there are several."""
     device = pick(asked)
     if not under_torchrun():
         yield ProcessContext(device)
@@ -142,17 +141,17 @@ def process_context(asked: str) -> Iterator[ProcessContext]:
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         torch.cuda.set_device(device)
-    # Numbers on the CPU go by gloo, so that asking for them never waits for a GPU.
+    # Sums of numbers go by gloo on the CPU, so that they never wait for a GPU.
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    # `torchrun` keeps its store when it starts the processes again: without a name of their own for each
-    # attempt they look for each other where the dead ones were (torch 2.13).
+    # `torchrun` keeps its store when it restarts the processes: without a prefix for each attempt, they
+    # would look for each other at the dead processes' addresses (torch 2.13).
     store, rank, world = next(rendezvous("env://"))
     own = dist.PrefixStore(f"attempt {restarts()}", store)  # type: ignore[attr-defined]
     dist.init_process_group(backend, store=own, rank=rank, world_size=world)
     context = ProcessContext(device, rank, world)
     yield context
-    # Only after a good end: a process that fails must not wait for the others. What shared gradients has to
-    # be gone by then; freed after the group it shared them in, it may wait for ever.
+    # Only after success: a process that fails must not wait for the others. DDP's reducer must be freed
+    # before its process group; freed afterwards, it may wait forever.
     gc.collect()
     context.barrier()
     dist.destroy_process_group()

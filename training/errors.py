@@ -1,13 +1,13 @@
-"""What is told to whoever asked, in place of a traceback."""
+"""Errors that a command prints as one message, without a traceback."""
 
 
 class Refused(Exception):
-    """What cannot be done, in words for whoever asked."""
+    """The request cannot be carried out; the message says why and what is allowed."""
 
 
 class AlreadyReported(Refused):
-    """The same, where another process has said it already."""
+    """The same, already printed by another process."""
 
 
 class TooLong(Refused):
-    """A conversation that does not fit: a shorter one may."""
+    """The conversation does not fit into the model's context."""

@@ -1,9 +1,7 @@
-"""The program that these commands are joined to, and how it tells what cannot be done.
+"""The program that these commands belong to, and how it prints errors.
 
-That is `course`, whose other commands messages here name. Nothing of it is imported: what is needed of it
-is a `Program`.
-
-It is imported whatever the program is started for, and so never imports torch, which takes a second.
+The program is `course`. Nothing of `course` is imported: it passes a `Program`. Every command of `course`
+imports this module, so it must not import torch, which takes a second.
 """
 
 from __future__ import annotations
@@ -28,22 +26,22 @@ REFUSED, INTERRUPTED = 2, 130  # exit statuses
 
 @dataclass(frozen=True)
 class Program:
-    """What the commands are given by the program that they are joined to."""
+    """What the program passes to the commands."""
 
     module: str
-    """What `python -m` starts it by, in each of many processes."""
+    """The module that `python -m` starts in each of several processes."""
     console: Callable[..., Console]
-    """A console in its colours; arguments are rich's."""
+    """Return a console in the program's colors; the arguments are rich's."""
     safe: Callable[[str], Text]
-    """Words that may come from anyone: no markup, and control characters made visible."""
+    """Untrusted text: without markup, and with control characters made visible."""
     workshop: PartsProvider
 
     @contextmanager
     def refusals(self, quiet: bool = False) -> Iterator[None]:
-        """What cannot be done is told, and ends with 2; Ctrl-C with 130.
+        """Print errors and exit with status 2; exit with 130 after Ctrl-C.
 
         Args:
-            quiet: another process tells it.
+            quiet: do not print, because another process does.
         """
         try:
             yield
@@ -59,12 +57,12 @@ class Program:
             raise typer.Exit(INTERRUPTED) from error
 
     def refuse(self, error: Refused) -> None:
-        """Tell what cannot be done."""
+        """Print an error."""
         told = self.safe(str(error))
         told.stylize("failed")
         self.console(stderr=True).print(told, soft_wrap=True)
 
 
 def follows() -> bool:
-    """Whether this is one of many processes, and another speaks for all."""
+    """Whether this is one of several processes, and not the main one."""
     return int(os.environ.get("RANK", "0")) > 0

@@ -1,4 +1,4 @@
-"""What is shown while somebody waits for a measurement or for answers."""
+"""Progress bars for measurements and answers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 OnProgress = Callable[[str, int, int], None]
-"""Takes what is counted, how many of it are done, and how many there are."""
+"""Called with what is counted, how many are done, and how many there are."""
 
 
 def no_progress(what: str, done: int, total: int) -> None:
-    """Where nobody waits."""
+    """Show nothing."""
 
 
 @contextmanager
 def waiting(console: Console, words: str) -> Iterator[OnProgress]:
-    """A bar that goes when it is done; off a terminal, one plain line at the beginning."""
+    """Show a bar that disappears at the end; without a terminal, print one plain line."""
     if not console.is_terminal:
         console.print(Text(f"{words} …"), soft_wrap=True)
         yield no_progress

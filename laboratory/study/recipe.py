@@ -104,7 +104,7 @@ class Recipe:
             )
         if self.attention == "grouped" and settings.heads % self.groups:
             raise Refused(
-                f"groups must divide heads, and {self.groups} does not divide {settings.heads}"
+                f"groups must divide heads, got groups={self.groups}, heads={settings.heads}"
             )
         if self.normalised_by == "group" and settings.d_model % GROUPS:
             raise Refused(

@@ -126,7 +126,7 @@ def test_a_kill_while_a_cell_was_begun_is_no_obstacle(small: Study, tmp_path: Pa
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
-    with pytest.raises(Refused, match="is there already, and holds something else"):
+    with pytest.raises(Refused, match="already exists, and contains something else"):
         perform(cell, other, "cpu")
 
 

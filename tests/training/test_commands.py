@@ -67,10 +67,10 @@ def test_a_model_is_trained_measured_and_used(course, course_here, tmp_path):
     assert drawn.stdout.strip() == "picture.png" and (tmp_path / "picture.png").exists()
 
     again = course_here("train", "sorting", "--out", "mine")
-    assert again.exit_code == 2 and "holds another run" in again.stderr
+    assert again.exit_code == 2 and "already contains a run" in again.stderr
     assert "course train copy --resume mine" in again.stderr
     finished = course_here("train", "copy", "--resume", "mine")
-    assert finished.exit_code == 0 and "Goes on from step 30" in finished.stdout
+    assert finished.exit_code == 0 and "Resuming from step 30" in finished.stdout
     further = course_here("train", "copy", "--resume", "mine", "--steps", 40)
     assert further.exit_code == 0 and "step 40/40" in further.stdout
 
@@ -101,10 +101,10 @@ def test_a_text_is_learnt_and_gone_on_with(course_here, tmp_path):
     measured = course_here("evaluate", "mine", "--json")
     found = json.loads(measured.stdout)
     assert found["exact_match"] is None and found["split"] == "validation"
-    assert "Measuring on the validation split" in measured.stderr
+    assert "Evaluating on the validation split" in measured.stderr
     assert "changed" not in measured.stderr
     (tmp_path / "poem.txt").write_text(POETRY.replace("green", "brown"), encoding="utf-8")
-    assert "The data have changed since" in course_here("evaluate", "mine", "--json").stderr
+    assert "The data has changed since training" in course_here("evaluate", "mine", "--json").stderr
 
 
 def test_the_data_are_found_where_training_found_them(tmp_path, monkeypatch):
@@ -132,7 +132,7 @@ def test_the_data_are_found_where_training_found_them(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / "data")
     gone = course("evaluate", "../mine")
     assert gone.exit_code == 2
-    assert f"The data were in the folder {tmp_path / 'data'}, which is gone" in gone.output
+    assert f"The data folder {tmp_path / 'data'} no longer exists" in gone.output
     assert course("evaluate", "../mine", "--json", "--data-dir", ".").exit_code == 0
 
 
@@ -147,23 +147,23 @@ def test_a_run_has_a_folder_of_its_own_by_default(course_here, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["copi"], "There is no task 'copi' (did you mean 'copy'?)"),
+        (["copi"], "got 'copi' (did you mean 'copy'?)"),
         (
             ["copy", "--set", "foo=1"],
             "There is no setting 'foo' (did you mean 'factor'?): training/settings.py explains",
         ),
         (["copy", "--set", "layrs=2"], "There is no setting 'layrs' (did you mean 'layers'?)"),
-        (["copy", "--set", "dropout=2"], "dropout must be from 0 to 0.999, not 2.0"),
+        (["copy", "--set", "dropout=2"], "dropout must be from 0 to 0.999, got 2.0"),
         (["copy", "--config", "none.yaml"], "none.yaml cannot be read"),
-        (["copy", "--device", "cuda:7"], "There is no device 'cuda:7' here. There is: cpu"),
-        (["copy", "--device", "gpu"], "There is no device 'gpu' here"),
-        (["copy", "--resume", "nowhere"], "nowhere holds no run"),
-        (["copy", "--epochs", "2"], "has no end, and so no epochs: use --steps"),
-        (["copy", "--steps", "1", "--epochs", "2"], "two ways to say the same"),
+        (["copy", "--device", "cuda:7"], "device must be one of this machine's, cpu, got 'cuda:7'"),
+        (["copy", "--device", "gpu"], "got 'gpu'"),
+        (["copy", "--resume", "nowhere"], "nowhere contains no run"),
+        (["copy", "--epochs", "2"], "has no epochs, because its data is generated: use --steps"),
+        (["copy", "--steps", "1", "--epochs", "2"], "cannot be combined: use one"),
         (["text"], "--data FILE"),
         (["text", "--data", "none.txt"], "none.txt cannot be read"),
-        (["translation", "--data", "multi31k"], "there is no file 'multi31k'"),
-        (["translation", "--source", "de"], "toy is in en, fr, and not in 'de'"),
+        (["translation", "--data", "multi31k"], "got 'multi31k', which does not exist"),
+        (["translation", "--source", "de"], "toy has the languages en, fr, got 'de'"),
         (["copy", "--devices", "2", "--set", "norm=non"], "norm must be one of post, pre"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -180,7 +180,7 @@ def test_a_folder_with_something_else_is_left_alone(course_here, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").write_text("words")
     done = course_here("train", "copy", "--out", "mine")
-    assert done.exit_code == 2 and "holds something else" in done.stderr
+    assert done.exit_code == 2 and "contains something else" in done.stderr
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis"]
 
 
@@ -221,7 +221,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     said, _ = running.communicate()
     assert running.returncode == 130
     step = int(re.search(r"Stopped after step (\d+), which is saved", said)[1])
-    assert "To go on: course train copy --resume mine" in said
+    assert "To resume: course train copy --resume mine" in said
     from training.checkpoints import read_state
 
     assert read_state(tmp_path / "mine" / "last.state").facts["progress"]["step"] == step
@@ -237,12 +237,12 @@ def test_ctrl_c_while_it_is_measured_says_how_to_measure(tmp_path):
         text=True,
     )
     said = ""
-    while "Measuring on the test split" not in said:
+    while "Evaluating on the test split" not in said:
         said += running.stdout.readline()
     running.send_signal(signal.SIGINT)
     said, _ = running.communicate()
     assert running.returncode == 130 and "Traceback" not in said
-    assert "Training is complete, and was not measured" in said
+    assert "Training is complete; the evaluation was interrupted" in said
     assert "course evaluate 'my run' --device cpu" in said
 
 
@@ -261,7 +261,7 @@ def test_ctrl_c_ends_two_processes_in_a_sentence(tmp_path):
     said, _ = running.communicate()
     assert running.returncode == 130
     last = said.splitlines()[-1]
-    assert re.match(r"Stopped after step \d+, which is saved. To go on: course train copy", last)
+    assert re.match(r"Stopped after step \d+, which is saved. To resume: course train copy", last)
     assert last.endswith("--resume 'my run' --devices 2 --device cpu")
     assert "Traceback" not in said and "torch" not in said
 

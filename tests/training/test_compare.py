@@ -194,7 +194,7 @@ def test_losses_of_other_data_are_said_not_to_be_comparable(course, home, tmp_pa
 def test_unknown_tokens_are_said_to_be(course, tmp_path):
     trained(tmp_path / "sums", small("arithmetic"))
     shown = course("copy", tmp_path / "sums").output
-    assert "not known" in shown and "any length in sums" in shown
+    assert "unknown" in shown and "vary in sums" in shown
     assert (
         "at 12 steps" in shown
         and " tokens" not in shown.split("at 12 steps", 1)[1].split("Equal")[0]
@@ -262,11 +262,11 @@ def test_the_same_runs_are_the_same_picture(course, tmp_path, ending):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["post"], "takes two runs or more"),
-        (["post", "nowhere"], "nowhere holds no run"),
+        (["post"], "needs at least two runs"),
+        (["post", "nowhere"], "nowhere contains no run"),
         (["post", "pre", "./post"], "post is named twice"),
         (["post", "pre", "--out", "picture.gif"], "must end in one of .png, .svg, .pdf"),
-        (["post", "pre", "--out", "."], "is a folder"),
+        (["post", "pre", "--out", "."], "got the folder"),
         (["post", "pre", "--out", "poem.txt/picture.png"], "cannot be written"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

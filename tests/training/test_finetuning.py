@@ -288,7 +288,7 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
     larger = tokenizer()
     larger.add_tokens(["hanging"])
     larger.save(str(folder / "tokenizer.json"))
-    words = r"The tokenizer does not fit the model, .* of the token 'hanging' \(id 300\)"
+    words = r"The tokenizer does not fit the model, .* for the token 'hanging' \(id 300\)"
     with pytest.raises(Refused, match=words):
         trainer(asked(folder))
 
@@ -299,20 +299,20 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["copy", "--from", "llama"], "--from is for language models, shakespeare and text: the task copy"),
-        (["translation", "--from", "llama"], "the task translation asks for answers"),
+        (["copy", "--from", "llama"], "--from fine-tunes language models, for shakespeare and text, and not for the task copy"),
+        (["translation", "--from", "llama"], "not for the task translation"),
         (["text", "--set", "lora=8"], "lora=8 updates a published model: it needs --from"),
-        (["text", "--from", "llama", "--set", "lora=-1"], "lora must be at least 0, not -1"),
-        (["text", "--from", "llama", "--set", "lora=2.5"], "lora must be a whole number, not 2.5"),
-        (["text", "--from", "llama", "--set", "lora=all"], "lora must be a whole number, not 'all'"),
-        (["text", "--from", "llama", "--set", "layers=3"], "layers is that of the model in --from"),
-        (["text", "--from", "llama", "--set", "vocabulary=400"], "vocabulary is that of the model"),
+        (["text", "--from", "llama", "--set", "lora=-1"], "lora must be at least 0, got -1"),
+        (["text", "--from", "llama", "--set", "lora=2.5"], "lora must be a whole number, got 2.5"),
+        (["text", "--from", "llama", "--set", "lora=all"], "lora must be a whole number, got 'all'"),
+        (["text", "--from", "llama", "--set", "layers=3"], "layers is determined by the model in --from"),
+        (["text", "--from", "llama", "--set", "vocabulary=400"], "vocabulary is determined by the model"),
         (["text", "--from", "llama", "--set", "context=65"], "context must be at most 64 tokens"),
         (["text", "--from", "llama", "--set", "context=16", "--set", "dropout=0.1"],
          "dropout must be 0 for model=llama"),
         (["text", "--from", "nowhere"], "There is no folder or file nowhere"),
         (["text", "--from", "empty"], "config.json cannot be read"),
-        (["text", "--set", "pretrained=llama"], "pretrained is not for --set: course train TASK --from"),
+        (["text", "--set", "pretrained=llama"], "pretrained cannot be changed by --set: use course train TASK --from"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip

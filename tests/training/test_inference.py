@@ -99,10 +99,10 @@ def test_without_an_end_an_answer_is_as_long_as_its_question(runs):
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("copy", "1 2 11", "never seen '11'"),
-        ("arithmetic", "two", "never seen 't'"),
+        ("copy", "1 2 11", "'11' is not in the model's vocabulary"),
+        ("arithmetic", "two", "'t' is not in the model's vocabulary"),
         ("arithmetic", "1" * 1001, "1001 tokens, and at most 1000"),
-        ("text", "hello", "language model: course generate"),
+        ("text", "hello", "language model: use course generate"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(runs, name, text, words):
@@ -152,8 +152,8 @@ def test_a_prompt_longer_than_the_context_is_cut(runs, name):
 @pytest.mark.parametrize(
     ("name", "prompt", "words"),
     [
-        ("text", "", "The prompt is empty"),
-        ("shakespeare", "ß", "never seen 'ß'"),
+        ("text", "", "The prompt must not be empty"),
+        ("shakespeare", "ß", "'ß' is not in the model's vocabulary"),
         ("copy", "1 2", "This model answers: course translate"),
     ],
 )
@@ -165,10 +165,10 @@ def test_a_prompt_that_cannot_be_gone_on_with_is_refused(runs, name, prompt, wor
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"top_p": 0.0}, "top-p must be above 0 and at most 1, not 0.0"),
-        ({"top_p": math.nan}, "top-p must be above 0 and at most 1, not nan"),
-        ({"temperature": math.inf}, "temperature must be a number of at least 0, not inf"),
-        ({"temperature": math.nan}, "temperature must be a number of at least 0, not nan"),
+        ({"top_p": 0.0}, "top-p must be above 0 and at most 1, got 0.0"),
+        ({"top_p": math.nan}, "top-p must be above 0 and at most 1, got nan"),
+        ({"temperature": math.inf}, "temperature must be a number of at least 0, got inf"),
+        ({"temperature": math.nan}, "temperature must be a number of at least 0, got nan"),
     ],
 )
 def test_a_way_of_drawing_that_there_is_not_is_refused(how, words):
@@ -208,7 +208,7 @@ def test_a_whole_split_is_measured(runs, name):
 
 def test_a_split_that_there_is_not_is_refused(runs):
     run, task = runs["text"]
-    with pytest.raises(Refused, match="text has no split 'test': validation"):
+    with pytest.raises(Refused, match="split must be one of validation for text, got 'test'"):
         evaluate(Model.load(run.folder, "cpu"), task, "test")
 
 
@@ -279,7 +279,7 @@ def test_attention_of_gpt_and_llama_is_what_their_layers_computed(runs, name, mo
 
 @pytest.mark.parametrize("name", ["copy", "text"])
 def test_nothing_has_no_attention(runs, name):
-    with pytest.raises(Refused, match="The text is empty"):
+    with pytest.raises(Refused, match="The text must not be empty"):
         model_of(runs, name).attention("")
 
 
@@ -308,8 +308,8 @@ def test_a_folder_moves_to_another_machine(runs, tmp_path):
 @pytest.mark.parametrize(
     ("name", "body", "words"),
     [
-        ("config.yaml", None, "holds no run: it has no config.yaml"),
-        ("config.yaml", b"task: [", "is no YAML"),
+        ("config.yaml", None, "contains no run: it has no config.yaml"),
+        ("config.yaml", b"task: [", "is not valid YAML"),
         ("vocabulary.json", None, "holds no trained model yet"),
         ("vocabulary.json", b'{"target": {"kind": "odd"}}', "vocabulary.json is damaged"),
         ("vocabulary.json", b"{", "vocabulary.json is damaged"),

@@ -42,7 +42,7 @@ def test_a_run_that_was_killed_again_and_again_ends_the_same(tmp_path):
     )  # it was killed in the middle, each time
     done = subprocess.run(command(*arguments), capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
-    assert int(re.search(r"Goes on from step (\d+)", done.stdout)[1]) > 0
+    assert int(re.search(r"Resuming from step (\d+)", done.stdout)[1]) > 0
     for name in ("last.safetensors", "best.safetensors"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     losses = [

@@ -278,7 +278,7 @@ def test_a_tokenizer_may_know_more_than_the_model(copy):
     larger.save(str(folder / model_folder.TOKENIZER))
     ours = Pretrained.load(folder, "cpu")
     assert "".join(ours.generate(PROMPT, 9, LIKELIEST)) == wanted != ""
-    words = r"no embedding of the token 'word7' \(id 307\): the tokenizer has 400 .* the model 300"
+    words = r"no embedding for the token 'word7' \(id 307\): the tokenizer has 400 .* the model 300"
     with pytest.raises(Refused, match=words):
         list(ours.generate("word7", 9, LIKELIEST))
 
@@ -305,7 +305,7 @@ def test_a_pointer_of_git_lfs_is_no_file(copy, name):
         "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
     )
     path = folder / name if name.endswith("gguf") else folder
-    with pytest.raises(Refused, match=rf"{name} is a pointer of git-lfs, .* `git lfs pull`"):
+    with pytest.raises(Refused, match=rf"{name} is a git-lfs pointer, .* `git lfs pull`"):
         Pretrained.load(path, "cpu")
 
 

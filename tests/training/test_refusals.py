@@ -26,10 +26,13 @@ def refused(*arguments: str) -> str:
     ("arguments", "words"),
     [
         (["copy", "--set", "xyz=2"], "no setting 'xyz' (did you mean"),
-        (["copy", "--set", "task=sorting"], "task is not for --set: course train TASK"),
-        (["copy", "--source", "de"], "source is for translation: the task copy has none"),
-        (["sorting", "--data", "f"], "data is for text and translation: the task sorting has none"),
-        (["copy", "--answers", ".", "--set", "fused=true"], "fused never calls the attention"),
+        (["copy", "--set", "task=sorting"], "task cannot be changed by --set: use course train TASK"),
+        (["copy", "--source", "de"], "source is for translation only, got task copy"),
+        (["sorting", "--data", "f"], "data is for text and translation only, got task sorting"),
+        (
+            ["copy", "--answers", ".", "--set", "fused=true"],
+            "fused=true would not call your own attention",
+        ),
         (
             ["translation", "--data", "short.txt"],
             "short.txt must have a sentence, a tab and its translation in each line, and line 1 is "
@@ -73,14 +76,14 @@ def run(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["translate", "RUN", "nofile.txt"], "There is no file nofile.txt"),
-        (["translate", "RUN", "no/file"], "There is no file no/file"),
+        (["translate", "RUN", "nofile.txt"], "The file nofile.txt does not exist"),
+        (["translate", "RUN", "no/file"], "The file no/file does not exist"),
         (["translate", "RUN", "RUN"], "is a folder"),
-        (["translate", "RUN", " "], "The text is empty"),
+        (["translate", "RUN", " "], "The text must not be empty"),
         (["translate", "RUN", "1 2", "--beam", "65"], "equal to 64"),
         (["attention", "RUN", "1 2", "--out", "picture"], "must end in one of .png, .svg, .pdf"),
         (["attention", "RUN", "1 2", "--out", "p.jpg"], "must end in one of .png, .svg, .pdf"),
-        (["attention", "RUN", "1 2", "--out", "RUN"], "is a folder"),
+        (["attention", "RUN", "1 2", "--out", "RUN"], "got the folder"),
         (["train", "sorting", "--out", "RUN"], "course train copy --resume '"),
         (["train", "copy", "--resume", "RUN", "--set", "clip=1"], "keeps its settings"),
     ],
@@ -99,4 +102,4 @@ def test_a_text_is_no_file(run, text):
 
 @pytest.mark.parametrize("text", ["Hello.", "e.g. this/that"])
 def test_a_text_with_dots_and_slashes_is_no_file_either(run, text):
-    assert "never seen" in refused("translate", str(run.folder), text)
+    assert "is not in the model's vocabulary" in refused("translate", str(run.folder), text)

@@ -239,8 +239,8 @@ def test_a_text_that_is_not_there_is_refused(tmp_path):
     ("data", "source", "target", "words"),
     [
         ("multi40k", "de", "en", "data must be toy, multi30k, wmt14 or a file of sentence pairs"),
-        ("toy", "en", "de", "toy is in en, fr, and not in 'de'"),
-        ("wmt14", "en", "fr", "wmt14 is in de, en, and not in 'fr'"),
+        ("toy", "en", "de", "toy has the languages en, fr, got 'de'"),
+        ("wmt14", "en", "fr", "wmt14 has the languages de, en, got 'fr'"),
     ],
 )
 def test_a_corpus_that_there_is_not_is_refused(data, source, target, words):
@@ -277,14 +277,14 @@ def test_multi30k_is_read_in_pairs(tmp_path, monkeypatch):
 def test_sides_of_different_lengths_are_refused(tmp_path, monkeypatch):
     digests = multi30k(tmp_path, monkeypatch, lambda name: "ab" if name == "val.de" else "abc")
     monkeypatch.setattr(corpora, "_MULTI30K_DIGESTS", digests)
-    with pytest.raises(Refused, match=r"val\.fr and val\.de must have as many lines, not 3 and 2"):
+    with pytest.raises(Refused, match=r"val\.fr and val\.de must have equal numbers of lines, got 3 and 2"):
         corpora.parallel("multi30k", "fr", "de", tmp_path, QUIET)
 
 
 def test_a_corpus_of_one_line_is_refused(tmp_path, monkeypatch):
     digests = multi30k(tmp_path, monkeypatch, lambda name: "a")
     monkeypatch.setattr(corpora, "_MULTI30K_DIGESTS", digests)
-    with pytest.raises(Refused, match="more than one line"):
+    with pytest.raises(Refused, match="more than one training line"):
         corpora.parallel("multi30k", "de", "en", tmp_path, QUIET)
 
 
@@ -335,8 +335,8 @@ def test_no_more_is_held_out_than_tells_something(monkeypatch, tmp_path):
         ("Go.\tVa !\tCC-BY 2.0\n", r"line 1 is 'Go\.\\tVa !\\tCC-BY 2\.0'.*`cut -f 1,2`"),
         ("x\n" * 9, "line 1 is 'x', line 2 is 'x', line 3 is 'x', and 6 more"),
         ("y" * 99, f"line 1 is '{'y' * 60}…'"),
-        ("a\tb\n" * 99, "must have at least 40 different sentences to translate, got 1"),
-        ("\n \n", "must have at least 40 different sentences to translate, got 0"),
+        ("a\tb\n" * 99, "must have at least 40 different source sentences, got 1"),
+        ("\n \n", "must have at least 40 different source sentences, got 0"),
         ("", "is empty"),
         (b"a\tb\n\xff\n", r"is not UTF-8: byte 4 \(line 2\) is 0xff"),
     ],
@@ -358,11 +358,11 @@ def test_few_pairs_are_told_beside_what_others_have(tmp_path):
     data = pairs_file(tmp_path / "mine.tsv", CATS)
     own = small("translation", data=data)
     assert tasks.load(own, QUIET).sizes() == (
-        "180 pairs to learn from, 10 to validate on, 10 to test on. For comparison: Multi30k has 29,000 "
-        "pairs to learn from"
+        "180 training pairs, 10 for validation, 10 for testing. For comparison: Multi30k has 29,000 "
+        "training pairs"
     )
     toy = tasks.load(small("translation", pairs=900), QUIET).sizes()
-    assert toy == "900 pairs to learn from, 500 to validate on, 1,000 to test on"
+    assert toy == "900 training pairs, 500 for validation, 1,000 for testing"
 
 
 def test_text_in_the_middle_of_a_window_is_what_it_was(poem):

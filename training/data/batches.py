@@ -1,4 +1,4 @@
-"""Batches, each a function of its number: training can go on from any of them, on any number of devices."""
+"""Batches as functions of their number: training can resume from any, on any number of devices."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from training.data.vocabulary import PAD
 
 @dataclass(frozen=True)
 class Rows:
-    """Sequences side by side: `source` `(B, S)` or None, `target` `(B, T)`, short ones padded with 0."""
+    """A batch: `source` `(B, S)` or None, and `target` `(B, T)`, padded with 0."""
 
     source: Tensor | None
     target: Tensor
     counted: bool = True
-    """False for rows that a process works on only because the others wait for it."""
+    """False for rows that a process computes only to stay in step with the others."""
 
     def __len__(self) -> int:
         return len(self.target)
 
     @property
     def tokens(self) -> int:
-        """How many there are to predict: all of the target but its first, and no padding."""
+        """The number of tokens to predict: the target without its first token and padding."""
         if not self.counted:
             return 0
         wanted = self.target[:, 1:]
         return wanted.numel() if self.source is None else int((wanted != PAD).sum())
 
     def share(self, rank: int, world: int) -> Rows:
-        """The rows of one of `world` processes; where there are too few for it, one that does not count."""
+        """Return the rows of one of `world` processes; if there are too few, a row that does not count."""
         if world == 1:
             return self
         mine = slice(rank, None, world) if rank < len(self) else slice(0, 1)
@@ -41,18 +41,18 @@ class Rows:
         return Rows(source, self.target[mine], counted=rank < len(self))
 
     def to(self, device: torch.device) -> Rows:
-        """The same on a device."""
+        """Return the batch on a device."""
         source = None if self.source is None else self.source.to(device, non_blocking=True)
         return replace(self, source=source, target=self.target.to(device, non_blocking=True))
 
     def pin_memory(self) -> Rows:
-        """The same in memory that a GPU can read while others work."""
+        """Return the batch in pinned memory."""
         source = None if self.source is None else self.source.pin_memory()
         return replace(self, source=source, target=self.target.pin_memory())
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> Tensor:
-    """Sequences as one tensor `(B, longest)`, filled up with padding."""
+    """Pad sequences to one tensor `(B, longest)`."""
     rows = torch.full((len(sequences), max(map(len, sequences))), PAD)
     for row, sequence in zip(rows, sequences, strict=True):
         row[: len(sequence)] = torch.as_tensor(sequence)
@@ -60,17 +60,17 @@ def padded(sequences: Sequence[Sequence[int]]) -> Tensor:
 
 
 def draws(*names: object) -> torch.Generator:
-    """A source of random numbers that depends on nothing but what it is called."""
+    """Return a generator seeded by names only."""
     return torch.Generator().manual_seed(seed_of(*names))
 
 
 def seed_of(*names: object) -> int:
-    """A seed for what is called by these names, the same on every machine."""
+    """Return a seed from names, the same on every machine."""
     return int.from_bytes(hashlib.sha256(repr(names).encode()).digest()[:8], "big") >> 1
 
 
 def in_batches(rows: Rows, size: int) -> list[Rows]:
-    """Rows of one length, `size` at a time."""
+    """Yield batches of `size` rows of one length."""
     found = []
     for first in range(0, len(rows), size):
         some = slice(first, first + size)

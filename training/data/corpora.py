@@ -1,4 +1,4 @@
-"""Corpora that others have published, with their files and where these are; and pairs of a learner's own."""
+"""Published corpora, with their files and addresses, and a learner's own sentence pairs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _MULTI30K_DIGESTS = {
 }
 MULTI30K_SPLITS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
-# WMT 2014, English and German: three corpora to learn from (4.5 million pairs; Vaswani et al. 2017,
-# §5.1), newstest2013 to validate on, newstest2014 to test on.
+# WMT 2014, English and German: three training corpora (4.5 million pairs; Vaswani et al. 2017,
+# §5.1), newstest2013 for validation, newstest2014 for testing.
 _STATMT = "http://www.statmt.org/"
 WMT14 = {
     "europarl": File(
@@ -75,20 +75,22 @@ WMT14_PARTS = {
     "news commentary": "training/news-commentary-v9.de-en.",
 }
 
-# A file of pairs of a learner's own: a part of it is held out, and at least some pairs to learn from remain.
-HELD_OUT = 0.05  # of the sentences to translate, to validate on, and as many to test on
-MOST_HELD_OUT = 1000  # sentences: more take long to translate, and tell no more
-FEWEST = 40  # sentences to translate that a file must have
-MOST_SHOWN = 3  # lines that a message shows
+# A learner's own file of pairs: a part is held out, and at least some training pairs remain.
+HELD_OUT = 0.05  # fraction of the sentences for validation, and the same for testing
+MOST_HELD_OUT = (
+    1000  # maximum number of held-out sentences: more take long to translate, and add little
+)
+FEWEST = 40  # minimum number of different source sentences in a file
+MOST_SHOWN = 3  # lines shown in a message
 
 LANGUAGES = {"toy": ("en", "fr"), "multi30k": ("de", "en", "fr"), "wmt14": ("de", "en")}
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, its newlines as they are.
+    """Read a UTF-8 file, with its newlines unchanged.
 
     Raises:
-        Refused: no such file, nothing in it, or bytes that are no UTF-8.
+        Refused: the file is missing, empty, or not UTF-8.
     """
     try:
         return _text(path.read_bytes(), str(path))
@@ -99,23 +101,23 @@ def read_text(path: Path) -> str:
 def parallel(
     data: str, source: str, target: str, data_dir: Path | None, console: Console
 ) -> dict[str, Pairs]:
-    """Sentence pairs `(source, target)`: `train`, `validation` and `test`.
+    """Return sentence pairs `(source, target)` by split: `train`, `validation` and `test`.
 
     Args:
-        data: a corpus, or the path of a file of pairs, which is read from left to right.
+        data: a corpus, or the path of a file of pairs (source left, target right).
         source, target: the languages of a corpus.
-        data_dir: where its files are looked for first.
-        console: where fetching is shown.
+        data_dir: the folder to look in before downloading.
+        console: shows downloads.
 
     Raises:
-        Refused: no such corpus or file, a language that a corpus has not, files that cannot be had or read,
-            or lines that are not pairs.
+        Refused: the corpus, file or language does not exist, files cannot be downloaded or read, or lines
+            are not pairs.
     """
     if data not in LANGUAGES:
         return own_pairs(data)
     for side in (source, target):
         if side not in LANGUAGES[data]:
-            raise Refused(f"{data} is in {', '.join(LANGUAGES[data])}, and not in {side!r}")
+            raise Refused(f"{data} has the languages {', '.join(LANGUAGES[data])}, got {side!r}")
     if data == "toy":
         return {split: _ordered(pairs, source) for split, pairs in grammar.corpus().items()}
     if data == "multi30k":
@@ -127,23 +129,23 @@ def parallel(
 
 
 def own_pairs(data: str) -> dict[str, Pairs]:
-    """The pairs of a file with two columns: `train`, `validation` and `test`.
+    """Split the pairs of a two-column file into `train`, `validation` and `test`.
 
-    Which sentences are held out depends on the sentences alone, so that it is the same whatever their
-    order. Pairs with the same sentence to translate are in the same part.
+    Which sentences are held out depends on the sentences only, not on their order. Pairs with the same
+    source sentence are in the same split.
 
     Args:
         data: the path of the file.
 
     Raises:
-        Refused: no such file, lines that are not pairs, or too few of them.
+        Refused: the file is missing, lines are not pairs, or there are too few.
     """
     try:
         body = Path(data).read_bytes()
     except FileNotFoundError as error:
         raise Refused(
-            f"data must be {', '.join(LANGUAGES)} or a file of sentence pairs for translation, and there "
-            f"is no file {data!r}"
+            f"data must be {', '.join(LANGUAGES)} or a file of sentence pairs for translation, got "
+            f"{data!r}, which does not exist"
         ) from error
     except OSError as error:
         raise Refused(f"{data} cannot be read: {error.strerror}") from error
@@ -151,7 +153,7 @@ def own_pairs(data: str) -> dict[str, Pairs]:
     sources = sorted({source for source, _ in pairs}, key=lambda one: sha256(one.encode()).digest())
     if len(sources) < FEWEST:
         raise Refused(
-            f"{data} must have at least {FEWEST} different sentences to translate, got {len(sources)}"
+            f"{data} must have at least {FEWEST} different source sentences, got {len(sources)}"
         )
     count = min(MOST_HELD_OUT, int(len(sources) * HELD_OUT))
     part_of = dict.fromkeys(sources[:count], "validation")
@@ -163,7 +165,7 @@ def own_pairs(data: str) -> dict[str, Pairs]:
 
 
 def _columns(body: bytes, name: str) -> Pairs:
-    """The pairs of a text, without its blank lines."""
+    """Return the pairs of a text, without blank lines."""
     pairs: Pairs = []
     wrong: list[str] = []
     for number, line in enumerate(_text(body.removeprefix(BOM_UTF8), name).split("\n"), 1):
@@ -219,7 +221,7 @@ def _wmt14(source: str, target: str, data_dir: Path | None, console: Console) ->
 
 
 def _members(archive: Path, names: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Files of an archive, in the order asked for."""
+    """Read files of an archive, in this order."""
     with tarfile.open(archive) as opened:
         for name in names:
             try:
@@ -227,18 +229,18 @@ def _members(archive: Path, names: list[str]) -> Iterator[tuple[str, bytes]]:
             except KeyError:
                 member = None
             if member is None:
-                raise Refused(f"{archive} holds no {name}")
+                raise Refused(f"{archive} does not contain {name}")
             yield name, member.read()
 
 
 def _segments(body: bytes, name: str) -> list[str]:
-    """The sentences of an SGM file of NIST's."""
+    """Return the sentences of a NIST SGM file."""
     found = re.findall(r"<seg[^>]*>(.*?)</seg>", _text(body, name), flags=re.DOTALL)
     return [unescape(line).strip() for line in found]
 
 
 def _lines(body: bytes, name: str) -> list[str]:
-    # Only "\n" ends a line: some sentences of WMT hold other characters that Python ends lines at.
+    # Only "\n" ends a line: some WMT sentences contain other characters at which Python splits lines.
     return [line.strip() for line in _text(body, name).removesuffix("\n").split("\n")]
 
 
@@ -257,7 +259,9 @@ def _text(body: bytes, name: str) -> str:
 def _paired(sides: list[list[str]], name: str) -> Pairs:
     source, target = sides
     if len(source) != len(target):
-        raise Refused(f"{name} must have as many lines, not {len(source)} and {len(target)}")
+        raise Refused(
+            f"{name} must have equal numbers of lines, got {len(source)} and {len(target)}"
+        )
     if len(source) < 2:
-        raise Refused(f"{name} must have more than one line to learn from")
+        raise Refused(f"{name} must have more than one training line")
     return list(zip(source, target, strict=True))

@@ -1,4 +1,4 @@
-"""What git-lfs keeps in place of a large file: its digest, which a clone without git-lfs leaves there."""
+"""Git LFS pointers, which a clone without git-lfs has instead of large files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ BEGINNING = b"version https://git-lfs"
 
 
 def refuse_a_pointer(path: Path) -> None:
-    """Refuse a pointer in place of a file.
+    """Refuse a pointer instead of a file.
 
     Raises:
-        Refused: the file is one. A file that cannot be read is left to whoever reads it next.
+        Refused: the file is a pointer. A file that cannot be read is left to the caller.
     """
     try:
         with path.open("rb") as handle:
@@ -24,6 +24,6 @@ def refuse_a_pointer(path: Path) -> None:
         return
     if beginning == BEGINNING:
         raise Refused(
-            f"{path} is a pointer of git-lfs, and the file itself was not fetched: run `git lfs pull` "
+            f"{path} is a git-lfs pointer, and the file itself was not downloaded: run `git lfs pull` "
             f"in {path.parent}"
         )

@@ -1,11 +1,11 @@
-"""What can be learnt: each task with its vocabularies, its batches, and what is held out.
+"""The tasks, each with its vocabularies, batches and held-out splits.
 
-copy         say again ten symbols
-sorting      put ten symbols into order
+copy         copy ten symbols
+sorting      sort ten symbols
 arithmetic   add two numbers of up to three digits, digit by digit
 shakespeare  the next character of Shakespeare's plays
 text         the next token of any text
-translation  sentences of one language in another
+translation  translate sentences
 """
 
 from __future__ import annotations
@@ -36,43 +36,43 @@ from training.data.vocabulary import (
 from training.errors import Refused
 from training.settings import Settings
 
-HELD_OUT = {"validation": 500, "test": 1000}  # sequences of the tasks that are drawn
+HELD_OUT = {"validation": 500, "test": 1000}  # held-out sequences of the generated tasks
 
 
-MULTI30K_PAIRS = 29_000  # to learn from
+MULTI30K_PAIRS = 29_000  # training pairs
 
 
 class Task(Protocol):
-    """What a run learns from."""
+    """What a run trains on."""
 
     @property
     def languages(self) -> Languages:
-        """Its vocabularies."""
+        """The vocabularies."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """What is held out: `validation`, and `test` where there is one."""
+        """The held-out splits: `validation`, and `test` if there is one."""
 
     @property
     def per_epoch(self) -> int | None:
-        """Batches that go once through what there is; None where there is no end of it."""
+        """The number of batches in an epoch; None for generated data."""
 
     @property
     def fingerprint(self) -> str:
-        """What has been read, as a digest: a run must not go on with something else."""
+        """A digest of the data: a run must not resume with different data."""
 
     @property
     def held_out_bytes(self) -> int | None:
-        """The UTF-8 bytes of the text that is held out; None where it is no text."""
+        """The number of UTF-8 bytes of the held-out text; None for other tasks."""
 
     def batch(self, number: int) -> Rows:
-        """The batch of this number, counted from 0: the same whenever it is asked for."""
+        """Return the batch with this number, counted from 0."""
 
     def held_out(self, split: str) -> list[Rows]:
-        """Everything of a split, in batches."""
+        """Return an entire split, in batches."""
 
     def texts(self, split: str) -> list[tuple[str, str]]:
-        """The same as texts: sources, and what is wanted. A language model has none."""
+        """Return a split as texts, sources and targets; None for language models."""
 
 
 def load(
@@ -80,15 +80,15 @@ def load(
     console: Console,
     languages: Languages | None = None,
 ) -> Task:
-    """The task that the settings ask for, with its data.
+    """Load the task that the settings name, with its data.
 
     Args:
-        settings: which task, how much of it, and where its data lie.
+        settings: the task, its size, and its data.
         console: where fetching is shown.
-        languages: the vocabularies, where a run has made them already.
+        languages: the vocabularies of an existing run.
 
     Raises:
-        Refused: data that cannot be had, or that nothing can be learnt from.
+        Refused: the data cannot be loaded, or is too small.
     """
     match settings.task:
         case "copy":
@@ -103,7 +103,7 @@ def load(
             )
         case "text":
             if not settings.data:
-                raise Refused("The task `text` learns from a file of yours: --data FILE")
+                raise Refused("The task `text` needs a text file: --data FILE")
             return Text(settings, read_text(Path(settings.data)), languages)
         case _:
             languages_asked = settings.data, settings.source, settings.target
@@ -112,27 +112,27 @@ def load(
 
 
 def _data_dir(settings: Settings) -> Path | None:
-    """The folder in which the files of others lie, if one was named.
+    """Return the folder of downloaded corpora, if the settings name one.
 
     Raises:
-        Refused: it is gone.
+        Refused: the folder does not exist.
     """
     folder = Path(settings.data_dir) if settings.data_dir else None
     if folder is not None and not folder.is_dir():
         raise Refused(
-            f"The data were in the folder {folder}, which is gone: --data-dir DIR says where they "
-            "are now, or may be fetched to"
+            f"The data folder {folder} no longer exists: pass --data-dir DIR with the folder that has the "
+            "data now, or that it may be downloaded to"
         )
     return folder
 
 
-# --- Tasks that are drawn -------------------------------------------------------------------------
+# --- Generated tasks ------------------------------------------------------------------------------
 
 
 class GeneratedPairs:
-    """Pairs of sequences without end. What is held out is never learnt from.
+    """An endless supply of sequence pairs. Held-out pairs never occur in training.
 
-    A subclass says what its questions are, and the answer to each.
+    A subclass defines the questions and their answers.
     """
 
     symbols: tuple[str, ...]
@@ -154,7 +154,7 @@ class GeneratedPairs:
         self._held_out = questions[order[:total]]
 
     def batch(self, number: int) -> Rows:
-        """Fresh questions, with their answers."""
+        """Generate questions, with their answers."""
         source = draws(self._settings.seed, "batch", number)
         wanted = self._settings.batch
         kept = self._allowed(self._draw(wanted, source))
@@ -163,11 +163,11 @@ class GeneratedPairs:
         return self._rows(kept[:wanted])
 
     def held_out(self, split: str) -> list[Rows]:
-        """Questions that no batch holds."""
+        """Generate questions that occur in no batch."""
         return in_batches(self._rows(self._questions(split)), 250)
 
     def texts(self, split: str) -> list[tuple[str, str]]:
-        """Questions and answers as they are written."""
+        """Format questions and answers as text."""
         rows, words = self._rows(self._questions(split)), self.languages.target
         assert rows.source is not None
         return [
@@ -183,16 +183,16 @@ class GeneratedPairs:
         return questions[~torch.isin(_codes(questions), _codes(self._held_out))]
 
     def _draw(self, count: int, source: torch.Generator) -> Tensor:
-        """Questions as rows of small numbers, `(count, …)`."""
+        """Generate questions as rows of small numbers, `(count, …)`."""
         raise NotImplementedError
 
     def _rows(self, questions: Tensor) -> Rows:
-        """The questions as they are asked, and their answers."""
+        """Encode questions and their answers as tokens."""
         raise NotImplementedError
 
 
 def _codes(questions: Tensor) -> Tensor:
-    """One number for each row of numbers below 1000, of which at most two are above 10."""
+    """Encode each row of numbers below 1000, at most two of them above 10, as one number."""
     base = 1000 if questions.size(1) == 2 else 11
     powers = torch.tensor([base**place for place in range(questions.size(1))])
     codes: Tensor = (questions * powers).sum(dim=1)
@@ -200,7 +200,7 @@ def _codes(questions: Tensor) -> Tensor:
 
 
 class Copy(GeneratedPairs):
-    """Ten symbols, to be said again. 0 is padding, and 1, a symbol like others, starts every answer."""
+    """Copy ten symbols. 0 is padding, and 1, a regular symbol, starts every answer."""
 
     symbols = ("<pad>", *map(str, range(1, 11)))
     length = 10
@@ -217,7 +217,7 @@ class Copy(GeneratedPairs):
 
 
 class Sorting(Copy):
-    """Ten symbols out of nine, to be put into order: it has to count."""
+    """Sort ten symbols out of nine, which requires counting."""
 
     symbols = ("<pad>", *map(str, range(1, 10)))
 
@@ -226,7 +226,7 @@ class Sorting(Copy):
 
 
 class Arithmetic(GeneratedPairs):
-    """Two numbers below 1000, `123+45=`, and their sum, the digit that counts most first."""
+    """Add two numbers below 1000, `123+45=`, most significant digit first."""
 
     symbols = (*SPECIAL, *"0123456789", "+", "=")
     separator = ""
@@ -246,7 +246,7 @@ class Arithmetic(GeneratedPairs):
 
 
 class Text:
-    """One long text, whose last tenth is held out. Batches are windows from anywhere in the rest."""
+    """One long text; the last tenth is held out, and batches are random windows of the rest."""
 
     splits = ("validation",)
 
@@ -258,7 +258,7 @@ class Text:
                 lines = learnt.splitlines(keepends=True)
                 vocabulary: Vocabulary = BytePairs.learnt_from(lines, settings.vocabulary)
             else:
-                # Of the whole: a character of the held-out part alone would have no number.
+                # From the entire text, so that no held-out character is missing from the vocabulary.
                 vocabulary = characters(text)
             languages = Languages(None, vocabulary, None)
         self.languages = languages
@@ -266,8 +266,8 @@ class Text:
         self._validation = torch.tensor(languages.target.encode(held_out))
         if len(self._validation) < 2 or len(self._train) <= settings.context:
             raise Refused(
-                f"The text is too short: {len(self._train)} tokens to learn from and "
-                f"{len(self._validation)} held out. It takes {settings.context + 1} and 2"
+                f"The text is too short: it must have at least {settings.context + 1} training tokens and 2 "
+                f"held-out ones, got {len(self._train)} and {len(self._validation)}"
             )
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()
         self.held_out_bytes = len(held_out.encode())
@@ -275,7 +275,7 @@ class Text:
         self._settings = settings
 
     def batch(self, number: int) -> Rows:
-        """Windows of context + 1 tokens, each from a place of its own."""
+        """Return random windows of context + 1 tokens."""
         size, length = self._settings.batch, self._settings.context + 1
         places = torch.randint(
             len(self._train) - length + 1,
@@ -285,7 +285,7 @@ class Text:
         return Rows(None, self._train[places + torch.arange(length)])
 
     def held_out(self, split: str) -> list[Rows]:
-        """The held-out part in windows that do not overlap: each token is predicted once, but the first."""
+        """Return the held-out text in windows that predict every token but the first once."""
         context, tokens = self._settings.context, self._validation
         found, full = [], (len(tokens) - 1) // context
         if full:
@@ -295,7 +295,7 @@ class Text:
         return found + ([Rows(None, rest.unsqueeze(0))] if len(rest) > 1 else [])
 
     def texts(self, split: str) -> list[tuple[str, str]]:
-        """None: nothing is asked of a language model."""
+        """Return None: a language model has no questions and answers."""
         return []
 
 
@@ -305,7 +305,7 @@ class Text:
 class Sentences:
     """Sentences of ids in one long tensor, so that millions of them fit into memory.
 
-    `spans` says where each lies: a `range` has a length, which is all that batching asks for.
+    `spans` are their positions as `range`s, whose lengths are all that batching needs.
     """
 
     def __init__(self, sentences: list[list[int]]):
@@ -317,7 +317,7 @@ class Sentences:
             position += len(one)
 
     def rows(self, spans: list[range]) -> Tensor:
-        """Sentences side by side."""
+        """Return sentences as padded rows."""
         rows = torch.full((len(spans), max(map(len, spans))), PAD)
         for row, span in zip(rows, spans, strict=True):
             row[: len(span)] = self._ids[span.start : span.stop]
@@ -325,7 +325,7 @@ class Sentences:
 
 
 class Parallel:
-    """Sentence pairs as ids, in batches of about equally many tokens."""
+    """Sentence pairs as ids, in batches of about equal numbers of tokens."""
 
     def __init__(self, sources: list[list[int]], targets: list[list[int]], budget: int):
         self._sources = Sentences(sources)
@@ -334,10 +334,10 @@ class Parallel:
         self._budget = budget
 
     def batches(self, source: torch.Generator | None = None) -> list[list[tuple[range, range]]]:
-        """Where the pairs of each batch lie; the batches in any order, if there is something to draw from."""
+        """Return the pairs of each batch; in random order if a generator is given."""
         if source is None:
             return list(token_batches(self._pairs, self._budget))  # type: ignore[arg-type]
-        # Pairs of equal lengths in another order each time make other batches, of the same sizes.
+        # Shuffling pairs of equal lengths changes the batches, but not their sizes.
         pairs = [
             self._pairs[i] for i in torch.randperm(len(self._pairs), generator=source).tolist()
         ]
@@ -345,13 +345,13 @@ class Parallel:
         return [found[i] for i in torch.randperm(len(found), generator=source).tolist()]
 
     def rows(self, batch: list[tuple[range, range]]) -> Rows:
-        """A batch as tensors."""
+        """Return a batch as tensors."""
         sources, targets = zip(*batch, strict=True)
         return Rows(self._sources.rows(list(sources)), self._targets.rows(list(targets)))
 
 
 class Translation:
-    """Sentence pairs, in subwords that were learnt from the training split alone."""
+    """Sentence pairs, in subwords learned from the training split only."""
 
     splits = ("validation", "test")
     held_out_bytes = None
@@ -378,28 +378,30 @@ class Translation:
         self.per_epoch = len(self._epoch[1])
 
     def batch(self, number: int) -> Rows:
-        """A batch of its epoch: in each epoch every pair occurs once."""
+        """Return a batch; in each epoch every pair occurs once."""
         epoch, place = divmod(number, self.per_epoch)
         if epoch != self._epoch[0]:
             self._epoch = epoch, self._train.batches(draws(self._settings.seed, "epoch", epoch))
         return self._train.rows(self._epoch[1][place])
 
     def held_out(self, split: str) -> list[Rows]:
-        """Every pair of the split, however long."""
+        """Return every pair of the split, of any length."""
         some = self._parallel(self._texts[split], None)
         return [some.rows(batch) for batch in some.batches()]
 
     def texts(self, split: str) -> list[tuple[str, str]]:
-        """The pairs of a split, as they are written."""
+        """Return the pairs of a split as text."""
         return self._texts[split]
 
     def sizes(self) -> str:
-        """How many pairs there are, in words, with something to compare a small number to."""
+        """Describe the number of pairs, with a comparison where it is small."""
         validation, test = (len(self._texts[split]) for split in self.splits)
-        words = f"{self._learnt:,} pairs to learn from, {validation:,} to validate on, {test:,} to test on"
+        words = (
+            f"{self._learnt:,} training pairs, {validation:,} for validation, {test:,} for testing"
+        )
         if self._settings.data in LANGUAGES or self._learnt >= MULTI30K_PAIRS:
             return words
-        return f"{words}. For comparison: Multi30k has {MULTI30K_PAIRS:,} pairs to learn from"
+        return f"{words}. For comparison: Multi30k has {MULTI30K_PAIRS:,} training pairs"
 
     def _parallel(self, pairs: list[tuple[str, str]], longest: int | None) -> Parallel:
         sources, targets = (
@@ -420,7 +422,7 @@ class Translation:
 
 
 def _digest(pairs: dict[str, list[tuple[str, str]]]) -> str:
-    """Of every sentence of every split, in order."""
+    """Compute a digest of all sentences of all splits."""
     digest = hashlib.sha256()
     for split, some in pairs.items():
         digest.update(f"{split} {len(some)}\n".encode())
@@ -430,7 +432,7 @@ def _digest(pairs: dict[str, list[tuple[str, str]]]) -> str:
 
 
 def _learnt_from(pairs: list[tuple[str, str]], settings: Settings) -> Languages:
-    """Subwords of both languages together, or of each for itself."""
+    """Learn subwords of both languages together, or separately."""
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     if settings.joint:
         both = BytePairs.learnt_from(sides[0] + sides[1], settings.vocabulary)

@@ -1,6 +1,6 @@
-"""From text to ids and back: symbols, characters, byte-pair encoding; kept in `vocabulary.json`.
+"""Vocabularies: symbols, characters, byte-pair encoding; stored in `vocabulary.json`.
 
-Ids 0, 1 and 2 are padding, start and end wherever sequences have ends.
+Ids 0, 1 and 2 are padding, start and end for tasks whose sequences have ends.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ SPECIAL = ("<pad>", "<start>", "<end>")
 
 
 class Vocabulary(Protocol):
-    """Text to ids and back. Start and end are for others to add."""
+    """Maps text to ids and back. Callers add start and end."""
 
     def __len__(self) -> int: ...
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text.
+        """Encode a text.
 
         Raises:
-            Refused: something in it that the vocabulary has not.
+            Refused: the text has a symbol that is not in the vocabulary.
         """
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts."""
+        """Encode many texts."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; padding, start and end say nothing."""
+        """Decode ids, without padding, start and end."""
 
     def names(self, ids: Iterable[int]) -> list[str]:
-        """What to write on a picture's axis for each id."""
+        """Return a label for each id, for a picture's axis."""
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` makes it from again."""
+        """Return the vocabulary as JSON."""
 
 
 class Symbols:
-    """Symbols of their own, written in text with a separator between them, or none.
+    """A vocabulary of symbols, separated in text by a separator or by nothing.
 
     Args:
         symbols: the symbol of each id; the first may be `SPECIAL`.
-        separator: what stands between two: a space, or nothing where each is one character.
+        separator: between two symbols: a space, or nothing if each is one character.
     """
 
     def __init__(self, symbols: Sequence[str], separator: str = ""):
@@ -61,29 +61,31 @@ class Symbols:
         return len(self.symbols)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text.
+        """Encode a text.
 
         Raises:
-            Refused: a symbol that there is not.
+            Refused: unknown symbol.
         """
         try:
             return [self._ids[symbol] for symbol in (text.split() if self.separator else text)]
         except KeyError as error:
             some = " ".join(map(repr, self._writable()[:80]))
-            raise Refused(f"The model has never seen {error.args[0]!r}. It knows {some}") from error
+            raise Refused(
+                f"{error.args[0]!r} is not in the model's vocabulary, which has {some}"
+            ) from error
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts."""
+        """Encode many texts."""
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; padding, start and end say nothing."""
+        """Decode ids, without padding, start and end."""
         return self.separator.join(
             self.symbols[number] for number in ids if self.symbols[number] not in SPECIAL
         )
 
     def names(self, ids: Iterable[int]) -> list[str]:
-        """The symbols, with what cannot be seen made visible."""
+        """Return the symbols, with whitespace made visible."""
         return [self.symbols[number].replace("\n", "↵").replace(" ", "␣") for number in ids]
 
     def _writable(self) -> list[str]:
@@ -96,7 +98,7 @@ class Symbols:
 class BytePairs:
     """Byte-level byte-pair encoding by Hugging Face's `tokenizers`: lossless on any text.
 
-    Its ids 0, 1 and 2 are padding, start and end.
+    Ids 0, 1 and 2 are padding, start and end.
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer):
@@ -104,16 +106,16 @@ class BytePairs:
 
     @classmethod
     def learnt_from(cls, lines: Iterable[str], size: int) -> BytePairs:
-        """The vocabulary of `size` tokens, the 256 bytes and three special ones included.
+        """Learn a vocabulary of `size` tokens, including the 256 bytes and three special tokens.
 
         Raises:
-            Refused: a size without room for those.
+            Refused: `size` is too small for those.
         """
         smallest = 256 + len(SPECIAL)
         if size < smallest:
             raise Refused(
                 f"vocabulary must be at least {smallest} (256 bytes and {', '.join(SPECIAL)}), "
-                f"not {size}"
+                f"got {size}"
             )
         tokenizer = tokenizers.Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -131,20 +133,20 @@ class BytePairs:
         return int(self._tokenizer.get_vocab_size())
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, which may hold anything; a written `<end>` is letters like others."""
+        """Encode any text; `<end>` in it is plain text."""
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, on all cores."""
-        self._tokenizer.encode_special_tokens = True  # "<pad>" in a text is five characters
+        """Encode many texts, on all cores."""
+        self._tokenizer.encode_special_tokens = True  # "<pad>" in a text is plain text
         return [found.ids for found in self._tokenizer.encode_batch(list(texts))]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; padding, start and end say nothing, broken UTF-8 becomes U+FFFD."""
+        """Decode ids, without padding, start and end; invalid UTF-8 becomes U+FFFD."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def names(self, ids: Iterable[int]) -> list[str]:
-        """Each token's own text, with a space made visible."""
+        """Return each token's text, with spaces made visible."""
         return [
             SPECIAL[number]
             if number < len(SPECIAL)
@@ -159,12 +161,12 @@ class BytePairs:
 class Published:
     """The tokenizer of a published model.
 
-    Special tokens that are written in a text are read as such, so that a text may hold the turns of a chat;
-    and what the tokenizer puts before a text, such as the token that begins one, is put there.
+    Special tokens in a text are encoded as such, so that a text may contain chat turns. The tokenizer may
+    add tokens before the text, such as a beginning-of-text token.
 
     Args:
-        tokenizer: which may know more tokens than the model.
-        size: the number of tokens that the model has embeddings of.
+        tokenizer: may have more tokens than the model.
+        size: the number of the model's embeddings.
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, size: int):
@@ -175,33 +177,33 @@ class Published:
         return self._size
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text.
+        """Encode a text.
 
         Raises:
-            Refused: a text that the tokenizer cannot encode, or a token without an embedding.
+            Refused: the tokenizer cannot encode the text, or a token has no embedding.
         """
         try:
             ids: list[int] = self.tokenizer.encode(text).ids
-        except Exception as error:  # it raises nothing narrower
+        except Exception as error:  # tokenizers raises a plain Exception
             raise Refused(f"The tokenizer cannot encode the text: {error}") from error
         for number in set(ids):
             if number >= self._size:
                 raise Refused(
-                    f"The tokenizer does not fit the model, which has no embedding of the token "
+                    f"The tokenizer does not fit the model, which has no embedding for the token "
                     f"{self.tokenizer.id_to_token(number)!r} (id {number}): the model has {self._size}"
                 )
         return ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts."""
+        """Encode many texts."""
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, without special ones."""
+        """Decode ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def names(self, ids: Iterable[int]) -> list[str]:
-        """Each token's own text, with a space made visible."""
+        """Return each token's text, with spaces made visible."""
         texts = (self.tokenizer.decode([number], skip_special_tokens=False) for number in ids)
         return [text.replace(" ", "␣").replace("\n", "↵") for text in texts]
 
@@ -212,15 +214,15 @@ class Published:
 
 @dataclass(frozen=True)
 class Languages:
-    """How text becomes ids on both sides. A language model has one side alone."""
+    """The source and target vocabularies. A language model has no source."""
 
     source: Vocabulary | None
     target: Vocabulary
     end: int | None
-    """The token that ends a target; None where its length is that of its source."""
+    """The token that ends a target; None if targets are as long as their sources."""
 
     def as_json(self) -> dict[str, Any]:
-        """What `languages_from_json` makes them from again."""
+        """Return the vocabularies as JSON."""
         source: Any = self.source and self.source.as_json()
         if self.source is self.target:
             source = "target"
@@ -228,10 +230,10 @@ class Languages:
 
 
 def languages_from_json(found: dict[str, Any]) -> Languages:
-    """The vocabularies that `as_json` described.
+    """Read vocabularies from JSON.
 
     Raises:
-        KeyError, TypeError, ValueError, or tokenizers' Exception: it describes none.
+        KeyError, TypeError, ValueError, or tokenizers' Exception: invalid JSON contents.
     """
     target = from_json(found["target"])
     if found["source"] is None:
@@ -242,15 +244,15 @@ def languages_from_json(found: dict[str, Any]) -> Languages:
 
 
 def characters(text: str) -> Symbols:
-    """The characters that occur, in the order of their numbers."""
+    """Return the characters of a text, sorted by code point."""
     return Symbols(sorted(set(text)))
 
 
 def from_json(found: dict[str, Any]) -> Vocabulary:
-    """The vocabulary that `as_json` described.
+    """Read a vocabulary from JSON.
 
     Raises:
-        KeyError, TypeError, ValueError: it describes none.
+        KeyError, TypeError, ValueError: invalid JSON contents.
     """
     if found["kind"] == "symbols":
         return Symbols(found["symbols"], found["separator"])
@@ -259,4 +261,4 @@ def from_json(found: dict[str, Any]) -> Vocabulary:
     if found["kind"] == "published":
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(found["tokenizer"]))
         return Published(tokenizer, found["size"])
-    raise ValueError(f"no vocabulary is called {found['kind']!r}")
+    raise ValueError(f"unknown kind of vocabulary {found['kind']!r}")

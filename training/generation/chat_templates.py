@@ -1,4 +1,4 @@
-"""Chat templates: a conversation as the one text that a model was trained to read.
+"""Chat templates: a conversation as the text format that a model was fine-tuned on.
 
 A template is a Jinja program that comes with the weights, so it is untrusted. It is rendered by
 `template_process.py` in jinja2's sandbox, in a separate process with limited time, memory and output.
@@ -14,15 +14,15 @@ from pathlib import Path
 
 from training.errors import Refused
 
-SECONDS = 10.0  # by the clock; of the CPU, rendering.py allows itself fewer
-LONGEST = 2**18  # characters of a template
+SECONDS = 10.0  # of wall time; template_process.py limits its CPU time to less
+LONGEST = 2**18  # maximum length of a template, in characters
 
 Message = Mapping[str, str]
-"""What somebody said: `role` is system, user or assistant, `content` the text."""
+"""One message: `role` is system, user or assistant, `content` the text."""
 
 
 def rendered(template: str, messages: Sequence[Message], specials: Mapping[str, str]) -> str:
-    """A conversation as text, up to where the model's next reply begins.
+    """Render a conversation as text, up to where the model's next reply begins.
 
     Args:
         template: the model's.
@@ -30,14 +30,14 @@ def rendered(template: str, messages: Sequence[Message], specials: Mapping[str, 
         specials: `bos_token` and `eos_token`.
 
     Raises:
-        Refused: the template fails, refuses this conversation, or takes too long or too much.
+        Refused: the template fails, rejects this conversation, or exceeds its time or memory.
     """
     if len(template) > LONGEST:
         raise Refused(
-            f"The chat template has {len(template)} characters: at most {LONGEST} are read"
+            f"The chat template must have at most {LONGEST} characters, got {len(template)}"
         )
     asked = {"template": template, "messages": list(messages), "specials": dict(specials)}
-    # -P keeps this folder off the path, where a file of ours could shadow a library.
+    # -P keeps this folder off the path, so that no file of ours shadows a library.
     command = [sys.executable, "-P", str(Path(__file__).with_name("template_process.py"))]
     try:
         done = subprocess.run(
@@ -47,13 +47,11 @@ def rendered(template: str, messages: Sequence[Message], specials: Mapping[str, 
             text=True,
             encoding="utf-8",
             timeout=SECONDS,
-            start_new_session=True,  # Ctrl-C at the terminal stops a reply, not this
+            start_new_session=True,  # Ctrl-C at the terminal must not end this process
         )
         told = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError) as error:
-        raise Refused(
-            "The chat template takes too long or too much memory: it is stopped"
-        ) from error
+        raise Refused("The chat template was stopped: it took too much time or memory") from error
     if "refused" in told:
         raise Refused(f"The chat template cannot be used: {told['refused']}")
     return str(told["text"])

@@ -1,4 +1,4 @@
-"""Going on with a text, token by token, whatever the language model."""
+"""Generate text token by token from any language model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from variants.sampling import sample
 
 
 class Words(Protocol):
-    """How text becomes ids and back."""
+    """Encodes text as token ids, and decodes them."""
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
@@ -26,18 +26,18 @@ class Words(Protocol):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen.
+    """How the next token is sampled.
 
     Attributes:
         temperature, top_k, top_p: as for `variants.sampling.distribution`.
-        seed: where the draws come from.
-        min_p: tokens with less than this share of the likeliest token's probability are not drawn
+        seed: random seed.
+        min_p: tokens with less than this fraction of the top token's probability are never sampled
             (Nguyen et al. 2024, *Turning Up the Heat: Min-p Sampling*).
-        repetition_penalty: what the scores of tokens that the text has already are divided by, or, where
-            they are negative, multiplied by (Keskar et al. 2019, *CTRL*, §4.1). 1 changes nothing.
+        repetition_penalty: positive logits of tokens already in the text are divided by it, negative ones
+            multiplied (Keskar et al. 2019, *CTRL*, §4.1); 1 changes nothing.
 
     Raises:
-        Refused: a way of drawing that there is not.
+        Refused: a value out of range.
     """
 
     temperature: float = 1.0
@@ -49,27 +49,26 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise Refused(f"temperature must be a number of at least 0, not {self.temperature}")
+            raise Refused(f"temperature must be a number of at least 0, got {self.temperature}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise Refused(f"top-p must be above 0 and at most 1, not {self.top_p}")
+            raise Refused(f"top-p must be above 0 and at most 1, got {self.top_p}")
         if self.min_p is not None and not 0 <= self.min_p <= 1:
-            raise Refused(f"min-p must be at least 0 and at most 1, not {self.min_p}")
+            raise Refused(f"min-p must be at least 0 and at most 1, got {self.min_p}")
         if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
             raise Refused(
-                f"repetition-penalty must be a number above 0, not {self.repetition_penalty}"
+                f"repetition-penalty must be a number above 0, got {self.repetition_penalty}"
             )
 
 
 Ask = Callable[[Tensor], Tensor]
-"""Asked with an ever longer text `(B, t)`, it gives scores `(B, T, V)`, the last row those of the next
-token."""
+"""Maps a growing text `(B, t)` to logits `(B, T, V)`, whose last row is for the next token."""
 
 Choose = Callable[[list[int]], int]
-"""Chooses the token that follows some; it is asked with an ever longer text."""
+"""Returns the token that follows a growing list of ids."""
 
 
 class Sample(Protocol):
-    """Draws a token from each row of logits, as `variants.sampling.sample` does."""
+    """Samples a token from each row of logits, like `variants.sampling.sample`."""
 
     def __call__(
         self,
@@ -90,14 +89,14 @@ def choosing(
     device: torch.device,
     sampler: Sample = sample,
 ) -> Choose:
-    """How a model chooses tokens.
+    """Return a function that samples a model's next token.
 
     Args:
-        ask: the model, which is given the last `context` tokens at most.
-        drawing: how each is chosen.
-        context: the most tokens that the model can read.
-        device: where the model is.
-        sampler: draws from logits.
+        ask: the model; it gets at most the last `context` tokens.
+        drawing: how tokens are sampled.
+        context: the maximum number of tokens that the model can read.
+        device: the model's device.
+        sampler: samples from logits.
     """
     generator = torch.Generator().manual_seed(drawing.seed)
     how = drawing.temperature, drawing.top_k, drawing.top_p
@@ -105,14 +104,16 @@ def choosing(
     def choose(ids: list[int]) -> int:
         seen = torch.tensor([ids[-context:]], device=device)
         with torch.no_grad():
-            logits = ask(seen)[:, -1].cpu()  # (1, V), drawn from alike on all devices
+            logits = ask(seen)[
+                :, -1
+            ].cpu()  # (1, V); sampled on the CPU, so that all devices draw the same
             return int(sampler(adjusted(logits, ids, drawing), *how, generator))
 
     return choose
 
 
 def adjusted(logits: Tensor, ids: list[int], drawing: Sampling) -> Tensor:
-    """Scores `(1, V)` after the repetition penalty and min-p, which are applied before top-k and top-p."""
+    """Apply the repetition penalty and min-p to logits `(1, V)`, before top-k and top-p."""
     if drawing.repetition_penalty != 1:
         seen = torch.tensor([sorted(set(ids))])  # (1, distinct tokens)
         scores = logits.gather(1, seen)
@@ -120,14 +121,14 @@ def adjusted(logits: Tensor, ids: list[int], drawing: Sampling) -> Tensor:
         scores = torch.where(scores > 0, scores / penalty, scores * penalty)
         logits = logits.scatter(1, seen, scores)
     if drawing.min_p and drawing.temperature > 0:
-        below = drawing.temperature * math.log(drawing.min_p)  # of the best score, in scores
+        below = drawing.temperature * math.log(drawing.min_p)  # as a difference of logits
         least = logits.amax(dim=-1, keepdim=True) + below
         logits = logits.masked_fill(logits < least, -math.inf)
     return logits
 
 
 def until(found: Iterator[str], stops: Collection[str]) -> Iterator[str]:
-    """Pieces of a text up to the first of some stops, which is not given."""
+    """Yield the pieces of a text up to the first stop string, without it."""
     waiting = ""
     for piece in found:
         waiting += piece
@@ -142,7 +143,7 @@ def until(found: Iterator[str], stops: Collection[str]) -> Iterator[str]:
 
 
 def _begun(text: str, stop: str) -> int:
-    """How many characters at the end of a text may be the beginning of a stop."""
+    """Return how many characters at the end of a text may begin a stop string."""
     lengths = range(min(len(text), len(stop) - 1), 0, -1)
     return next((length for length in lengths if text.endswith(stop[:length])), 0)
 
@@ -150,14 +151,14 @@ def _begun(text: str, stop: str) -> int:
 def pieces(
     choose: Choose, words: Words, ids: list[int], tokens: int, ends: Collection[int] = ()
 ) -> Iterator[str]:
-    """Pieces of what follows some tokens, as they come.
+    """Yield the generated text in pieces.
 
     Args:
-        choose: the model.
-        words: its vocabulary.
-        ids: the tokens to continue; those that follow are appended.
-        tokens: the most tokens to add.
-        ends: tokens with which a text ends; they are not shown.
+        choose: returns the next token.
+        words: the vocabulary.
+        ids: the tokens to continue; new tokens are appended.
+        tokens: the maximum number of new tokens.
+        ends: end-of-text tokens; they are not shown.
     """
     text = words.decode(ids)
     told = len(text)
@@ -167,7 +168,7 @@ def pieces(
             break
         ids.append(following)
         text = words.decode(ids)
-        if not text.endswith("\ufffd"):  # a character of several bytes may not be whole yet
+        if not text.endswith("\ufffd"):  # a character of several bytes may be incomplete
             yield text[told:]
             told = len(text)
     yield text[told:]
@@ -184,24 +185,24 @@ def continue_text(
     device: torch.device,
     ends: Collection[int] = (),
 ) -> Iterator[str]:
-    """Pieces of what follows a prompt, as they come.
+    """Yield the continuation of a prompt in pieces.
 
     Args:
-        ask: the model, which is given the last `context` tokens at most.
-        words: its vocabulary.
-        prompt: what to go on with.
-        tokens: the most tokens to add.
-        drawing: how each is chosen.
-        context: the most tokens that the model can read.
-        device: where the model is.
-        ends: tokens with which a text ends; they are not shown.
+        ask: the model; it gets at most the last `context` tokens.
+        words: the vocabulary.
+        prompt: the text to continue.
+        tokens: the maximum number of new tokens.
+        drawing: how tokens are sampled.
+        context: the maximum number of tokens that the model can read.
+        device: the model's device.
+        ends: end-of-text tokens; they are not shown.
 
     Raises:
-        Refused: an empty prompt.
+        Refused: the prompt is empty.
     """
     ids = words.encode(prompt)
     if not ids:
-        raise Refused("The prompt is empty: there is nothing to go on with")
+        raise Refused("The prompt must not be empty")
     yield from pieces(
         choosing(ask, drawing, context=context, device=device), words, ids, tokens, ends
     )

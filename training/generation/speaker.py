@@ -1,4 +1,4 @@
-"""What speaks: a published model here, or one that a learner's parts compute elsewhere."""
+"""The interface of a model that generates text: a published model, or a learner's parts in a worker."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from training.generation.generate import Sampling
 
 
 class Speaker(Protocol):
-    """A model that is asked for text."""
+    """A model that generates text."""
 
     def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
-        """Pieces of what follows a text."""
+        """Yield the continuation of a text in pieces."""
 
     def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
-        """Pieces of the reply in a conversation.
+        """Yield the reply in a conversation in pieces.
 
         Raises:
-            TooLong: a shorter conversation may fit.
+            TooLong: the conversation exceeds the model's context.
         """

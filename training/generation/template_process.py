@@ -1,6 +1,6 @@
-"""The process in which a stranger's template is rendered: JSON on standard input, JSON on standard output.
+"""The process that renders an untrusted template: JSON on standard input, JSON on standard output.
 
-It imports nothing of ours, and limits itself before it reads the template.
+It imports nothing of the project, and limits itself before it reads the template.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 CPU_SECONDS = 5
-MEMORY = 2**29  # bytes that it may take
-LONGEST = 2**20  # characters of what is rendered
+MEMORY = 2**29  # memory limit, in bytes
+LONGEST = 2**20  # maximum length of the result, in characters
 
 
 def limit() -> None:
-    """Have the system end this process where it takes too much; Windows cannot."""
+    """Limit this process's CPU time and memory, except on Windows."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -28,15 +28,15 @@ def limit() -> None:
 
 
 def refuse(message: str) -> NoReturn:
-    """What templates call where a conversation is not one that they know."""
+    """The function that templates call to reject a conversation."""
     raise TemplateError(message)
 
 
 def render(template: str, messages: list[dict[str, str]], specials: dict[str, str]) -> str:
-    """The text of a conversation, as `apply_chat_template` of transformers makes it.
+    """Render a conversation like `apply_chat_template` of transformers.
 
     Raises:
-        TemplateError: the template is wrong, does what the sandbox forbids, or refuses.
+        TemplateError: the template is invalid, breaks the sandbox's rules, or rejects the conversation.
         ValueError: the text is too long.
     """
     world = ImmutableSandboxedEnvironment(
@@ -53,7 +53,7 @@ def render(template: str, messages: list[dict[str, str]], specials: dict[str, st
         parts.append(part)
         length += len(part)
         if length > LONGEST:
-            raise ValueError(f"it makes more than {LONGEST} characters")
+            raise ValueError(f"its result has more than {LONGEST} characters")
     return "".join(parts)
 
 
@@ -66,7 +66,7 @@ def main() -> None:
         told = {"text": render(**asked)}
     except MemoryError:
         told = {"refused": "it takes too much memory"}
-    except Exception as error:  # a template can raise anything
+    except Exception as error:  # a template can raise any exception
         told = {"refused": str(error) or type(error).__name__}
     sys.stdout.buffer.write(json.dumps(told).encode())
 

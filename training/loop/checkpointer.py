@@ -1,6 +1,6 @@
-"""What a run leaves on the disk as it trains: its state, to go on from, and the weights that are used.
+"""Save a run's state and weights, and resume from them.
 
-A disk that is full costs what is new, never what is there, and does not end a run before its time.
+A full disk loses only the new checkpoint, never an old one, and does not end the run.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from training.settings import Settings
 
 
 class Unsaved(Exception):
-    """What was reached in the end could not be written."""
+    """The last checkpoint could not be written."""
 
 
 @dataclass
 class Progress:
-    """Where a run stands. All of it is in the state."""
+    """The progress of a run, as its state records it."""
 
     step: int = 0
     seconds: float = 0.0
@@ -61,16 +61,15 @@ class Progress:
 
 
 class Checkpointer:
-    """Keeps a run. All processes have to ask for it, and the one that leads writes.
+    """Save and resume a run. Every process must call its methods; the main process writes.
 
     Args:
-        run: where it is kept.
-        settings: of the run.
+        run: the folder to write to.
         context: this process's device and rank.
-        optimizer: what it holds is kept.
-        data, parts, frozen: fingerprints of what is learnt from, of what the model is made of, and of
-            weights that are not trained.
-        finished: from the weights that are trained to those that are used.
+        optimizer: its state is saved.
+        data, parts, frozen: fingerprints of the training data, of the learner's parts, and of the frozen
+            weights.
+        finished: maps the trained weights to the ones to use.
     """
 
     def __init__(
@@ -91,18 +90,15 @@ class Checkpointer:
         self.finished = finished
         self.unsaved: OSError | None = None
         self.notes: list[str] = []
-        """What there was to say about the checkpoint that the run goes on from."""
+        """Messages about the checkpoint that the run resumes from."""
 
     # --- The state --------------------------------------------------------------------------------
 
     def resume(self) -> Progress:
-        """Take up the last checkpoint, or the one before it where the last is damaged.
-
-        Returns:
-            Where the run stands.
+        """Load the last checkpoint, or the previous one if the last is damaged.
 
         Raises:
-            Refused: a checkpoint that is of another run, or of which nothing can be read.
+            Refused: the checkpoint belongs to a different run, or none can be read.
         """
         for path in (self.run.state, previous(self.run.state)):
             try:
@@ -110,30 +106,30 @@ class Checkpointer:
             except FileNotFoundError:
                 continue
             except (OSError, Damaged) as error:
-                self.notes.append(f"{error}; the checkpoint before it is used")
+                self.notes.append(f"{error}; using the previous checkpoint")
                 continue
             self._refuse_another(state)
             self.optimizer.load_state_dict(state.tensors)
             self.optimizer.scaler.load_state_dict(state.facts["scaler"])
             return self._with_its_snapshots(Progress.of(state.facts["progress"]))
         if self.notes:
-            raise Refused(
-                f"{self.run.folder} holds no checkpoint that can be read: {self.notes[0]}"
-            )
+            raise Refused(f"{self.run.folder} contains no readable checkpoint: {self.notes[0]}")
         return Progress()
 
     def _with_its_snapshots(self, progress: Progress) -> Progress:
-        """The same without snapshots whose files are gone: the mean is that of the others."""
+        """Drop snapshots whose files are missing from the average."""
         there = [step for step in progress.snapshots if self.run.snapshot(step).exists()]
         for step in sorted(set(progress.snapshots) - set(there)):
-            self.notes.append(f"{self.run.snapshot(step).name} is gone; the mean is without it")
+            self.notes.append(
+                f"{self.run.snapshot(step).name} is missing, and is left out of the average"
+            )
         progress.snapshots = tuple(there)
         return progress
 
     def _refuse_another(self, state: TrainingState) -> None:
         if state.facts["data"] != self.fingerprints["data"]:
             raise Refused(
-                f"{self.run.folder} was begun with other data: what is there now has changed since"
+                f"{self.run.folder} was begun with different data: the data has changed since"
             )
         if state.facts.get("parts", "") != self.fingerprints["parts"]:
             raise Refused(f"{self.run.answers} has changed since the run was begun with it")
@@ -141,17 +137,17 @@ class Checkpointer:
             raise Refused(f"{self.settings.pretrained} has changed since the run was begun with it")
 
     def save(self, progress: Progress, monitor: Monitor | None) -> None:
-        """Write the state. Where that fails, the last one stays, and the run goes on."""
+        """Write the state. If that fails, the last one is kept, and the run continues."""
         settings = self.settings
         regular = progress.step % settings.save_every == 0 or progress.step == settings.steps
-        if settings.average and regular:  # not wherever somebody stopped it
+        if settings.average and regular:  # not where the run was interrupted
             weights = self.optimizer.weights()
             lost = self._writing(lambda: write_weights(self.run.snapshot(progress.step), weights))
             if lost is None:
                 progress.snapshots = (*progress.snapshots, progress.step)[-settings.average :]
             elif monitor is not None:
                 monitor.say(
-                    f"The weights of step {progress.step} will not be part of the mean: they could not "
+                    f"The weights of step {progress.step} are left out of the average: they could not "
                     f"be saved: {lost.strerror}"
                 )
         state = self._state(progress)
@@ -161,7 +157,7 @@ class Checkpointer:
             monitor.say(
                 f"Step {progress.step} could not be saved: {self.unsaved.strerror}. "
                 f"{'The last checkpoint is kept, and the' if self.run.state.exists() else 'The'} "
-                "run goes on"
+                "run continues"
             )
         if self.unsaved is None:
             if before is not None and monitor is not None:
@@ -177,7 +173,7 @@ class Checkpointer:
         return TrainingState(self.optimizer.state_dict(), facts)
 
     def _forget(self, kept: tuple[int, ...]) -> None:
-        """Delete snapshots that no mean will need."""
+        """Delete snapshots that no average needs."""
         if self.context.is_main:
             wanted = {self.run.snapshot(step) for step in kept}
             for path in self.run.folder.glob("step-*.safetensors"):
@@ -185,36 +181,36 @@ class Checkpointer:
                     path.unlink(missing_ok=True)
 
     def refuse_unsaved(self) -> None:
-        """Nothing, where all that was to be kept is.
+        """Check that the last state was written.
 
         Raises:
-            Unsaved: what came last could not be written.
+            Unsaved: it could not be written.
         """
         if self.unsaved is not None:
-            kept = "What came after the last checkpoint is lost"
+            kept = "The steps after the last checkpoint are lost"
             raise Unsaved(
                 f"{self.run.folder} cannot be written: {self.unsaved.strerror}. "
-                f"{kept if self.run.state.exists() else 'There is no checkpoint yet'}"
+                f"{kept if self.run.state.exists() else 'There is no checkpoint'}"
             )
 
-    # --- Weights that are used --------------------------------------------------------------------
+    # --- Weights to use ---------------------------------------------------------------------------
 
     def keep_best(self, progress: Progress, validated: float) -> None:
-        """Write the weights, where no validation has been better."""
+        """Write the weights if this validation is the best so far."""
         if validated < progress.best:
             weights = self.finished(self.optimizer.weights())
             failed = self._writing(lambda: write_weights(self.run.best, weights))
             progress.since_best = 0
-            if failed is None:  # else what is on the disk is still the best that can be had
+            if failed is None:  # otherwise the file is still the best one available
                 progress.best = validated
         else:
             progress.since_best += 1
 
     def keep_last(self) -> None:
-        """Write the weights of the end.
+        """Write the final weights.
 
         Raises:
-            Unsaved: they could not be written, or the last state could not.
+            Unsaved: they, or the last state, could not be written.
         """
         weights = self.finished(self.optimizer.weights())
         failed = self._writing(lambda: write_weights(self.run.last, weights))
@@ -222,13 +218,13 @@ class Checkpointer:
         self.refuse_unsaved()
 
     def take_mean(self, snapshots: tuple[int, ...]) -> None:
-        """Make the weights the mean of those at some steps: Vaswani et al. 2017, §6.1."""
+        """Average the weights of several steps (Vaswani et al. 2017, §6.1)."""
         some = [read_weights(self.run.snapshot(step)) for step in snapshots]
         for name, parameter in self.optimizer.parameters.items():
             copy_into(parameter, torch.stack([weights[name] for weights in some]).mean(dim=0))
 
     def _writing(self, write: Callable[[], None]) -> OSError | None:
-        """Let the process that leads write, and the others wait. What went wrong, all of them know."""
+        """Write in the main process while the others wait, and return the error in all of them."""
         failed: OSError | None = None
         if self.context.is_main:
             try:

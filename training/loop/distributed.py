@@ -21,10 +21,9 @@ from training.settings import Settings
 
 
 def seed_everything(*names: object) -> None:
-    """Make all that is drawn from here on depend on nothing but these names.
+    """Seed all random number generators from these names.
 
-    Every step begins with it: a run that goes on from a checkpoint draws what it would have drawn, with
-    no generator's state to keep.
+    Every step begins with this call, so a resumed run draws the same numbers without saved generator states.
     """
     number = seed_of(*names)
     random.seed(number)
@@ -33,7 +32,7 @@ def seed_everything(*names: object) -> None:
 
 
 def autocast_dtype(settings: Settings, device: torch.device) -> torch.dtype | None:
-    """The half precision that a run computes in; None is float32."""
+    """Return the half-precision dtype of a run; None means float32."""
     wanted = settings.precision
     if wanted == "auto":
         if device.type != "cuda":
@@ -43,7 +42,7 @@ def autocast_dtype(settings: Settings, device: torch.device) -> torch.dtype | No
 
 
 class DistributedObjective:
-    """The objective on its device, its gradients shared among all processes by DDP or FSDP2."""
+    """The objective on its device, with gradients averaged over all processes by DDP or FSDP2."""
 
     def __init__(self, objective: Objective, settings: Settings, context: ProcessContext):
         self._objective = objective.to(context.device)
@@ -64,7 +63,7 @@ class DistributedObjective:
         self._call: nn.Module = objective
         if context.world_size > 1 and not self._sharded:
             devices = [context.device.index] if context.device.type == "cuda" else None
-            with warnings.catch_warnings():  # of torch 2.13, about a name that 2.11 does not know
+            with warnings.catch_warnings():  # torch 2.13 warns about a name that 2.11 does not have
                 warnings.simplefilter("ignore", FutureWarning)
                 self._call = DistributedDataParallel(
                     objective, device_ids=devices, broadcast_buffers=False
@@ -75,11 +74,11 @@ class DistributedObjective:
         return summed, plain
 
     def train(self, training: bool) -> None:
-        """As of a module."""
+        """Set training or evaluation mode."""
         self._call.train(training)
 
     def syncing(self, last: bool) -> AbstractContextManager[Any]:
-        """Gradients are shared after the last backward of a step alone."""
+        """Average gradients only after the last backward pass of a step."""
         if self._sharded:
             self._objective.set_requires_gradient_sync(last)  # type: ignore[operator]
         elif isinstance(self._call, DistributedDataParallel) and not last:
@@ -88,12 +87,12 @@ class DistributedObjective:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return a tensor with the parts of all processes, on the CPU. Every process has to call it."""
+    """Return the full tensor, gathered from all processes, on the CPU. Every process must call this."""
     return _gathered(tensor).detach().cpu()
 
 
 def copy_into(tensor: Tensor, values: Tensor) -> None:
-    """Copy values into a tensor, of which this process may hold a part."""
+    """Copy values into a tensor, of which this process may hold a shard."""
     with torch.no_grad():
         if _is_sharded(tensor):
             from torch.distributed.tensor import distribute_tensor
@@ -107,7 +106,7 @@ def copy_into(tensor: Tensor, values: Tensor) -> None:
 
 
 def gradient_norm(gradients: Sequence[Tensor]) -> Tensor:
-    """Return the norm of a gradient over all its parts: a 0-d tensor on the device."""
+    """Return the norm of all gradients, shards included: a 0-d tensor on the device."""
     return _gathered(nn.utils.get_total_norm(gradients))
 
 
@@ -117,5 +116,5 @@ def _gathered(tensor: Tensor) -> Tensor:
 
 
 def _is_sharded(tensor: Tensor) -> bool:
-    """Return whether it is a DTensor. The class is not asked for: importing it takes a second."""
+    """Return whether it is a DTensor, without importing the class, which takes a second."""
     return hasattr(tensor, "full_tensor")

@@ -1,4 +1,4 @@
-"""What a run shows while it goes: a live display or plain lines, `metrics.csv`, TensorBoard."""
+"""What a run shows: a live display or plain lines, `metrics.csv`, TensorBoard."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from rich.text import Text
 from training.checkpoints import write_whole
 from training.loop.run_folder import Run
 
-RECENT = 100  # rows whose pace says how long it will take
-PLAIN_EVERY = 15.0  # seconds between two lines where there is no terminal
+RECENT = 100  # rows from which the remaining time is estimated
+PLAIN_EVERY = 15.0  # seconds between two lines without a terminal
 
 
 @dataclass
 class Row:
-    """How a run stands at a step: a line of `metrics.csv`. Losses are per token, and not smoothed."""
+    """The metrics of a step: a row of `metrics.csv`. Losses are per token, without label smoothing."""
 
     step: int
     seconds: float
@@ -42,7 +42,7 @@ class Row:
     tokens_per_second: float
     memory_bytes: float | None
     mfu: float | None
-    """Model FLOPs utilisation: the share of what the device could compute that went into the model
+    """Model FLOPs utilization: the fraction of the device's peak FLOP/s that the model uses
     (Chowdhery et al. 2022, *PaLM*, appendix B)."""
 
 
@@ -50,17 +50,17 @@ COLUMNS = [column.name for column in fields(Row)]
 
 
 def perplexity(loss: float) -> float:
-    """e to the loss, of a loss per token."""
+    """Return exp(loss), for a loss per token."""
     return math.exp(loss) if loss < 700 else math.inf
 
 
 def read_metrics(run: Run) -> list[dict[str, float | None]]:
-    """The rows of `metrics.csv`, without a last one that a kill has cut short."""
+    """Read the rows of `metrics.csv`, without an incomplete last row."""
     try:
         text = run.metrics.read_text(encoding="utf-8")
     except OSError:
         return []
-    whole = text[: text.rfind("\n") + 1]  # the half of a number is a number as well
+    whole = text[: text.rfind("\n") + 1]  # half of a number may be a number, too
     found: list[dict[str, float | None]] = []
     for row in csv.DictReader(whole.splitlines()):
         try:
@@ -80,13 +80,13 @@ def _as_csv(rows: list[dict[str, float | None]]) -> str:
 
 
 class Monitor:
-    """Shows and keeps the rows of a run.
+    """Show and record the metrics of a run.
 
     Args:
-        run: where they are kept.
-        steps: how many steps there will be.
-        done: those that are done already: rows of later ones are of a run that was killed, and go.
-        console: where they are shown.
+        run: the folder to write to.
+        steps: the total number of steps.
+        done: steps already done; rows of later steps, from a killed run, are removed.
+        console: the console to print to.
     """
 
     def __init__(self, run: Run, steps: int, done: int, console: Console):
@@ -103,13 +103,13 @@ class Monitor:
         write_whole(run.metrics, _as_csv(kept).encode())
         self._file = run.metrics.open("a", newline="", encoding="utf-8")
         self._csv = csv.DictWriter(self._file, COLUMNS)
-        from torch.utils.tensorboard import SummaryWriter  # only here: it takes a second to load
+        from torch.utils.tensorboard import SummaryWriter  # imported here because it takes a second
 
         self._board: Any = SummaryWriter(str(run.folder), purge_step=done + 1)
 
     @contextmanager
     def showing(self) -> Iterator[None]:
-        """As long as the run goes."""
+        """Show the display while the run trains."""
         try:
             if self._console.is_terminal:
                 with Live(
@@ -126,41 +126,43 @@ class Monitor:
                 self._board.close()
 
     def show(self, row: Row) -> None:
-        """How it stands now."""
+        """Show a row."""
         self._note(row.validation_loss, row.step)
         self._pace.append((row.step, time.monotonic()))
         if self._live is not None:
             self._live.update(self._panel(row))
-            if row.validation_loss is not None:  # what stays when the display has gone
+            if (
+                row.validation_loss is not None
+            ):  # printed above the display, and stays when it is gone
                 self._console.print(Text(self._history(row), "dim"), soft_wrap=True)
         elif row.validation_loss is not None or time.monotonic() - self._told > PLAIN_EVERY:
             self._told = time.monotonic()
             self._console.print(Text(self._line(row)), soft_wrap=True)
 
     def keep(self, row: Row) -> None:
-        """Write a row down."""
+        """Write a row to `metrics.csv` and TensorBoard."""
         try:
             self._csv.writerow({name: _written(value) for name, value in asdict(row).items()})
             self._file.flush()
             for name, value in asdict(row).items():
                 if name not in ("step", "seconds") and value is not None:
                     self._board.add_scalar(name, value, row.step)
-        except OSError as error:  # a full disk costs rows, never the run
+        except OSError as error:  # a full disk must not end the run
             if not self._lost:
                 self.say(f"The metrics of step {row.step} could not be written: {error.strerror}")
             self._lost = True
 
     def say(self, words: str) -> None:
-        """Something that is to be read."""
+        """Print a message."""
         self._console.print(Text(words, "yellow"), soft_wrap=True)
 
     def _note(self, loss: float | None, step: float | None) -> None:
-        """The best validation so far, also from before the run was stopped."""
+        """The best validation so far, including before a resumed run was stopped."""
         if loss is not None and step is not None and (self._best is None or loss < self._best[0]):
             self._best = loss, int(step)
 
     def _left(self, row: Row) -> str:
-        """How long it will take at the pace of the last rows."""
+        """The remaining time at the pace of the last rows."""
         (first, then), (last, now) = self._pace[0], self._pace[-1]
         if first == last:
             return "–"
@@ -225,14 +227,14 @@ def _validation(row: Row) -> str:
 
 
 def short(perplexity: float) -> str:
-    """A perplexity as it is shown everywhere: no more digits than say something, and never an exponent."""
+    """Format a perplexity with significant digits only, and without an exponent."""
     if perplexity < 100:
         return f"{perplexity:.3f}"
     return f"{perplexity:,.0f}" if perplexity < 1e9 else "over 1,000,000,000"
 
 
 def _written(value: float | None) -> str:
-    """Whole numbers as such; others with all that float32 knows."""
+    """Format integers as such, and other numbers with float32's digits."""
     if value is None:
         return ""
     return str(int(value)) if float(value).is_integer() else f"{value:.9g}"

@@ -1,4 +1,4 @@
-"""The paper's Adam (Vaswani et al. 2017, §5.3): from gradients to weights, at its rate."""
+"""The paper's Adam and learning rate (Vaswani et al. 2017, §5.3)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from training.settings import Settings
 
 
 class Optimizer:
-    """Takes the steps of a run, and keeps the running mean of its weights where one is asked for.
+    """Take the optimizer steps of a run, and update the weights' exponential moving average (EMA).
 
     Args:
         parameters: by name.
-        settings: of the run.
-        device: where they are.
     """
 
     def __init__(
         self, parameters: dict[str, nn.Parameter], settings: Settings, device: torch.device
     ):
         self.parameters, self.settings, self.device = parameters, settings, device
-        # lr is set before every step. Fused: on the CPU the plain loop takes longer than a small model.
+        # lr is set before every step. Fused: on the CPU the unfused loop takes longer than a small model.
         self.adam = torch.optim.AdamW(
             parameters.values(),
             lr=0.0,
@@ -46,21 +44,21 @@ class Optimizer:
     # --- A step -----------------------------------------------------------------------------------
 
     def rate(self, number: int) -> float:
-        """The learning rate of a step, counted from 1: the paper's, falling to 0 at the end if asked to."""
+        """Return the paper's learning rate for a step, counted from 1, with `cooldown` at the end."""
         settings = self.settings
         rate = implementation.rate(number, settings.d_model, settings.factor, settings.warmup)
         cooling = settings.cooldown * settings.steps
         return rate * min(1.0, (settings.steps - number + 1) / cooling) if cooling else rate
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient of a loss to those before it."""
+        """Accumulate the gradient of a loss."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
     def step(self, number: int) -> Tensor:
-        """Take a step, counted from 1, along the gradient, and begin a new one.
+        """Take a step, counted from 1, and reset the gradients.
 
         Returns:
-            The gradient's length before it was cut to what is allowed.
+            The norm of the gradient before clipping.
         """
         for parameters in self.adam.param_groups:
             parameters["lr"] = self.rate(number)
@@ -80,15 +78,15 @@ class Optimizer:
             nn.utils.clip_grads_with_norm_(self.parameters.values(), self.settings.clip, norm)
         return norm
 
-    # --- The weights that would be used -----------------------------------------------------------
+    # --- Weights to use ---------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Tensor]:
-        """The running mean where there is one, whole. All processes have to ask."""
+        """Return the EMA's weights if there is one, or the parameters. Every process must call this."""
         return {name: full_tensor(tensor) for name, tensor in (self.ema or self.parameters).items()}
 
     @contextmanager
     def ema_weights(self) -> Iterator[None]:
-        """Within it the parameters hold the running mean, where there is one."""
+        """Replace the parameters by their EMA, if there is one, inside the context."""
         if not self.ema:
             yield
             return
@@ -101,10 +99,10 @@ class Optimizer:
             for name, parameter in own.items():
                 self.parameters[name].data.copy_(parameter)
 
-    # --- What is kept of it -----------------------------------------------------------------------
+    # --- Checkpoints ------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that a step depends on but the scale, whole. All processes have to ask."""
+        """Return everything that a step depends on, except the loss scale. Every process must call this."""
         found = {f"weights.{name}": full_tensor(one) for name, one in self.parameters.items()}
         found |= {f"ema.{name}": full_tensor(one) for name, one in self.ema.items()}
         for name, parameter in self.parameters.items():
@@ -113,13 +111,13 @@ class Optimizer:
         return found
 
     def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from tensors that were kept."""
+        """Restore tensors that `state_dict` returned."""
         for name, parameter in self.parameters.items():
             copy_into(parameter, tensors[f"weights.{name}"])
             if name in self.ema:
                 copy_into(self.ema[name], tensors[f"ema.{name}"])
             if f"optimizer.step.{name}" not in tensors:
-                continue  # it has never had a gradient, and Adam makes its moments with the first
+                continue  # the parameter has had no gradient, so Adam has no moments for it
             moments = {
                 part: torch.zeros_like(parameter.detach()) for part in ("exp_avg", "exp_avg_sq")
             }

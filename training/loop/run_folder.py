@@ -1,13 +1,13 @@
-"""The folder of a run: what is in it, by which names. It is all that using the model needs.
+"""The folder of a run, which is all that using the model needs:
 
 config.yaml         the settings
 vocabulary.json     the vocabularies
-base.json           what a fine-tuned model has of the published one, where there is one
-best.safetensors    the weights that did best on the validation split
-last.safetensors    those of the end
-last.state          all that resuming needs; previous.state is the one before it
+base.json           the published model's config, in fine-tuning
+best.safetensors    the weights with the lowest validation loss
+last.safetensors    the weights at the end
+last.state          everything that resuming needs; previous.state is the state before
 metrics.csv, curves.png, attention.png, compare.png, events.out.tfevents.…
-answers/            the files of a learner's own parts, where it has any
+answers/            the learner's own parts, if any
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from training.settings import Settings
 
 @dataclass(frozen=True)
 class Run:
-    """A run by its folder."""
+    """A run, identified by its folder."""
 
     folder: Path
 
@@ -55,7 +55,7 @@ class Run:
 
     @property
     def weights(self) -> Path:
-        """Those to use: the best, or the last where nothing was validated."""
+        """The weights to use: the best, or the last if nothing was validated."""
         return self.best if self.best.exists() else self.last
 
     @property
@@ -84,36 +84,36 @@ class Run:
 
     @property
     def trained(self) -> bool:
-        """Whether it holds anything that took time."""
+        """Whether the folder has a checkpoint or weights."""
         return any(path.exists() for path in (self.state, previous(self.state), self.best))
 
     def snapshot(self, step: int) -> Path:
-        """The weights at a step, where the mean of several is wanted."""
+        """The weights at a step, for averaging."""
         return self.folder / f"step-{step:08d}.safetensors"
 
     @classmethod
     def begin(cls, folder: Path, settings: Settings, workshop: PartsProvider | None = None) -> Run:
-        """A new run in a folder of its own.
+        """Begin a new run in its own folder.
 
         Args:
-            folder: which is not there yet, or empty; what a kill has left of a config does not count.
+            folder: missing or empty, apart from the partial config of a killed run.
             settings: of the run.
-            workshop: who keeps a learner's files, where the settings name some.
+            workshop: copies a learner's files, if the settings name any.
 
         Raises:
-            Refused: the folder holds something already, or cannot be written.
+            Refused: the folder is not empty, or cannot be written.
         """
         run = cls(folder)
         if run.config.exists():
             again = shlex.join(["course", "train", run.settings().task, "--resume", str(folder)])
             raise Refused(
-                f"{folder} holds another run. To go on with it: {again}. "
-                "For a new one choose another --out"
+                f"{folder} already contains a run. To resume it: {again}. "
+                "To start a new run, choose a different --out"
             )
         made = not folder.exists()
         try:
             if not made and (not folder.is_dir() or set(folder.iterdir()) - {draft_of(run.config)}):
-                raise Refused(f"{folder} is there already, and holds something else")
+                raise Refused(f"{folder} already exists, and contains something else")
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Refused(f"{folder} cannot be written: {error.strerror}") from error
@@ -129,8 +129,7 @@ class Run:
         return run
 
     def forget(self, made: bool) -> None:
-        """Take away what a start has left of which nothing came: all that is in the folder, and the
-        folder if that was made for it."""
+        """Remove the files of a run that failed at the start, and the folder if the run created it."""
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -141,18 +140,18 @@ class Run:
 
     @classmethod
     def found(cls, folder: Path) -> Run:
-        """A run that is there.
+        """Open an existing run.
 
         Raises:
-            Refused: there is none.
+            Refused: the folder contains no run.
         """
         run = cls(folder)
         if not run.config.exists():
-            raise Refused(f"{folder} holds no run: it has no config.yaml")
+            raise Refused(f"{folder} contains no run: it has no config.yaml")
         return run
 
     def settings(self) -> Settings:
-        """What the run was begun with.
+        """The settings that the run was begun with.
 
         Raises:
             Refused: the config is damaged.
@@ -160,7 +159,7 @@ class Run:
         return settings_.load(self.config)
 
     def keep(self, settings: Settings) -> None:
-        """Write the settings down.
+        """Write the settings.
 
         Raises:
             OSError: they could not be written.
@@ -168,7 +167,7 @@ class Run:
         write_whole(self.config, settings.as_yaml().encode())
 
     def fingerprint(self) -> str | None:
-        """Of the data that it has learnt from; None where nobody knows any more."""
+        """The fingerprint of the training data; None if it is not known."""
         for path in (self.state, previous(self.state)):
             try:
                 return str(read_state(path).facts["data"])
@@ -177,7 +176,7 @@ class Run:
         return None
 
     def keep_base(self, base: Base) -> None:
-        """Write down what the model has of the published one.
+        """Write the published model's config.
 
         Raises:
             OSError: it could not be written.
@@ -187,7 +186,7 @@ class Run:
         )
 
     def base(self) -> Base | None:
-        """What the model has of the published one; None where there is none.
+        """Read the published model's config; None without fine-tuning.
 
         Raises:
             Refused: the file is damaged.
@@ -200,7 +199,7 @@ class Run:
             raise Refused(f"{self.published} is damaged: {error}") from error
 
     def keep_languages(self, languages: Languages) -> None:
-        """Write the vocabularies down.
+        """Write the vocabularies.
 
         Raises:
             OSError: they could not be written.
@@ -209,7 +208,7 @@ class Run:
         write_whole(self.vocabulary, text.encode())
 
     def languages(self) -> Languages | None:
-        """The vocabularies; None before they are written.
+        """Read the vocabularies; None before they are written.
 
         Raises:
             Refused: the file is damaged.
@@ -218,5 +217,5 @@ class Run:
             return None
         try:
             return languages_from_json(json.loads(self.vocabulary.read_text(encoding="utf-8")))
-        except Exception as error:  # tokenizers raises this very class
+        except Exception as error:  # tokenizers raises a plain Exception
             raise Refused(f"{self.vocabulary} is damaged: {error}") from error

@@ -1,4 +1,4 @@
-"""How somebody ends a run before its time: by Ctrl-C, or as the system asks a program to end."""
+"""Stop a run early, by Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from training.devices import ProcessContext
 
 
 class StopSignal:
-    """Whether a run is to end after the step that it is in.
-
-    Args:
-        context: among how many processes this is one.
-    """
+    """Whether a run must stop after its current step."""
 
     def __init__(self, context: ProcessContext):
         self.context = context
@@ -23,7 +19,7 @@ class StopSignal:
 
     @contextmanager
     def handle_signals(self) -> Iterator[None]:
-        """Within it Ctrl-C and SIGTERM let the step end and be saved; a second Ctrl-C does not wait."""
+        """Let Ctrl-C and SIGTERM finish and save the step; a second Ctrl-C stops at once."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             if self.asked and number == signal.SIGINT:
@@ -38,7 +34,7 @@ class StopSignal:
                 signal.signal(one, handler)
 
     def requested(self) -> bool:
-        """Whether any process was asked to."""
+        """Whether any process was asked to stop."""
         if self.context.world_size == 1:
             return self.asked
         return self.context.total(self.asked)[0] > 0

@@ -1,8 +1,8 @@
-"""The training loop: steps, validation, checkpoints. A run that was killed goes on as if it had not been.
+"""The training loop: steps, validation, checkpoints. A killed run resumes with the same results.
 
-The recipe is the paper's (Vaswani et al. 2017, §5): Adam with its rate, smoothed labels, dropout. What a
-step draws and which batches it sees depend on the seed and the step's number alone, so that a checkpoint
-needs weights, the optimiser's state, and a count.
+The recipe is the paper's (Vaswani et al. 2017, §5): Adam with its learning rate, label smoothing, dropout.
+A step's random numbers and batches depend on the seed and the step's number only, so a checkpoint consists of
+the weights, the optimizer's state, and the step.
 """
 
 from __future__ import annotations
@@ -38,42 +38,39 @@ from training.settings import Settings
 from variants.lora import merged
 
 LOG_EVERY = 10  # steps between two rows of the metrics
-WORKERS_FOR_A_GPU = 2  # processes that make batches ahead
+WORKERS_FOR_A_GPU = 2  # processes that prepare batches
 
 
 class Diverged(Exception):
-    """The loss is no number any more."""
+    """The loss or the gradient is not finite."""
 
 
 class Interrupted(Exception):
-    """Somebody wants it to end."""
+    """The run was asked to stop."""
 
 
 @dataclass
 class Window:
-    """What has been seen since the last row. Numbers stay on the device until somebody asks."""
+    """Metrics since the last row. Tensors stay on the device until they are needed."""
 
     losses: list[Tensor] = field(default_factory=list)
-    """Of each step, summed over this process's tokens."""
+    """The loss of each step, summed over this process's tokens."""
     tokens: list[int] = field(default_factory=list)
-    """Of each step, all processes' together."""
+    """The tokens of each step, in all processes."""
     norms: list[Tensor] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
 
 class Trainer:
-    """One process's part in a run.
+    """Train a model, as one of the run's processes.
 
     Args:
-        settings: what to do.
-        task: what to learn.
-        run: where to keep it.
         context: this process's device and rank.
-        parts: what the model is made of; the reference's if left out.
-        origin: the published model that is fine-tuned, if one is.
+        parts: the model's parts; the reference's if omitted.
+        origin: the published model to fine-tune, if any.
 
     Raises:
-        Refused: a checkpoint that is of another run, or of which nothing can be read.
+        Refused: the checkpoint belongs to a different run, or none can be read.
     """
 
     def __init__(
@@ -112,12 +109,11 @@ class Trainer:
         self.stop = StopSignal(context)
 
     def build(self) -> Model:
-        """The model that is trained, with the weights it starts from."""
+        """Build the model, with its initial weights."""
         return build(self.settings, self.task.languages, self.parts, self.base)
 
     def finished_weights(self, trained: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The weights of the model as it is used, from those that are trained: LoRA's are merged. All
-        processes have to ask."""
+        """Return the weights to use: LoRA's updates are merged. Every process must call this."""
         if not self.settings.lora:
             return trained
         frozen = {name: full_tensor(one) for name, one in self.objective.frozen.items()}
@@ -129,16 +125,16 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done, or it has stopped early."""
+        """Whether all steps are done, or early stopping applies."""
         patience = self.settings.patience
         early = 0 < patience <= self.progress.since_best
         return early or self.progress.step >= self.settings.steps
 
     def train(self, monitor: Monitor | None) -> None:
-        """Go on to the end.
+        """Train to the end.
 
         Raises:
-            Diverged: the loss is no number any more; the last good checkpoint is kept.
+            Diverged: the loss is not finite; the last good checkpoint is kept.
             Interrupted: by Ctrl-C or SIGTERM; the step was finished and saved.
             Unsaved: the last checkpoint could not be written.
         """
@@ -181,7 +177,7 @@ class Trainer:
         self.checkpointer.keep_last()
 
     def validate(self) -> float:
-        """The loss per token on the validation split, unsmoothed, by the weights that would be used."""
+        """Return the loss per token on the validation split, without label smoothing."""
         self.objective.train(False)
         with self.optimizer.ema_weights(), torch.no_grad():
             total, tokens = 0.0, 0.0
@@ -199,7 +195,7 @@ class Trainer:
     # --- A step -----------------------------------------------------------------------------------
 
     def _groups(self) -> Iterator[list[Rows]]:
-        """The batches of each step from here on, made ahead where a GPU would wait for them."""
+        """Yield the batches of each step, prepared in advance where a GPU would wait for them."""
         accumulate = self.settings.accumulate
         first = self.progress.step * accumulate
         on_gpu = self.context.device.type == "cuda"
@@ -215,8 +211,8 @@ class Trainer:
             yield group
 
     def _step(self, group: list[Rows], window: Window) -> None:
-        """One step of the optimiser. Its gradient is that of the mean loss over all tokens of the
-        group, on however many devices they lie."""
+        """Take an optimizer step along the gradient of the mean loss over all tokens of the group, in all
+        processes."""
         number, world = self.progress.step + 1, self.context.world_size
         seed_everything(self.settings.seed, "step", number, self.context.rank)
         tokens = sum(rows.tokens for rows in group)
@@ -228,7 +224,7 @@ class Trainer:
             last = self.objective.syncing(rows is group[-1])
             with last, self._autocast(), self.parts.attribute_errors():
                 summed, plain = self.objective(on_device.source, on_device.target)
-                # Gradients are averaged over the processes, and a mean is over tokens.
+                # DDP averages gradients over processes, but the mean is over tokens.
                 share = world / max(tokens, 1) if mine.counted else 0.0
                 self.optimizer.backward(summed * share)
             losses.append(plain * mine.counted)
@@ -243,7 +239,7 @@ class Trainer:
             self.context.device.type, dtype or torch.bfloat16, enabled=dtype is not None
         )
 
-    # --- What is seen of it -----------------------------------------------------------------------
+    # --- Metrics ----------------------------------------------------------------------------------
 
     def _row(self, window: Window, validated: float | None) -> Row:
         loss = self._watch(window)
@@ -265,16 +261,16 @@ class Trainer:
         )
 
     def _watch(self, window: Window) -> float:
-        """The mean loss since the last row. All processes see the same, and stop at the same step.
+        """Return the mean loss since the last row, the same in all processes, which stop at the same step.
 
         Raises:
-            Diverged: a loss, or a gradient, that is no number.
+            Diverged: a loss or a gradient is not finite.
         """
         losses = self.context.total(*map(float, window.losses))
         norms = list(map(float, window.norms))
         first = self.progress.step - len(losses) + 1
         for number, (loss, norm) in enumerate(zip(losses, norms, strict=True), first):
-            # In float16 a gradient that is too long is skipped, and the scale lowered.
+            # In float16 a step with an infinite gradient is skipped, and the loss scale lowered.
             if not math.isfinite(loss) or not (
                 math.isfinite(norm) or self.autocast_dtype is torch.float16
             ):
@@ -284,7 +280,7 @@ class Trainer:
         return sum(losses) / max(sum(window.tokens), 1)
 
     def _validation(self) -> list[Rows]:
-        """The validation split, or batches spread evenly over it."""
+        """Return the validation split, or batches spread evenly over it."""
         batches = self.task.held_out("validation")
         most = self.settings.validate_tokens
         total = sum(rows.tokens for rows in batches)
@@ -295,7 +291,7 @@ class Trainer:
 
 
 class _Numbered(Dataset[Rows]):
-    """A task's batches, for torch's loader."""
+    """A task's batches, for `DataLoader`."""
 
     def __init__(self, task: Task):
         self._task = task

@@ -1,4 +1,4 @@
-"""Published language models, read into our own classes: GPT-2 and the LLaMA family.
+"""Published language models, loaded into the course's own classes: GPT-2 and the LLaMA family.
 
 A model is a folder as `transformers` writes it: `config.json`, `tokenizer.json`, and `model.safetensors`
 or several such files with `model.safetensors.index.json`; or a LLaMA in one file of GGUF. All of it is
@@ -96,7 +96,10 @@ class Pretrained:
         from training.models import gguf_file  # gguf takes a fifth of a second to import
 
         found = gguf_file.read(path)
-        with torch.device("meta"), _Uninitialized():  # without numbers, which are to come
+        with (
+            torch.device("meta"),
+            _Uninitialized(),
+        ):  # without memory: the weights are assigned later
             model = classes.llama(found.config)
         put_in_place(model, found.weights)
         if found.divisors is not None:
@@ -134,27 +137,27 @@ class Pretrained:
         )
 
     def generate(self, prompt: str, tokens: int, drawing: Sampling) -> Iterator[str]:
-        """Go on with a text: pieces of what follows, as they come, to the model's end of a text.
+        """Yield the continuation of a text in pieces, up to the model's end-of-text token.
 
         Raises:
-            Refused: an empty prompt, or one with a token that the model has no embedding of.
+            Refused: the prompt is empty, or has a token without an embedding.
         """
         ids = self.encode(prompt)
         if not ids:
-            raise Refused("The prompt is empty: there is nothing to go on with")
+            raise Refused("The prompt must not be empty")
         return pieces(self._choosing(ids, drawing), self, ids, tokens, self.ends)
 
     def reply(self, messages: Sequence[Message], tokens: int, drawing: Sampling) -> Iterator[str]:
-        """Answer in a conversation: pieces of the reply, as they come.
+        """Yield the reply in a conversation in pieces.
 
         Args:
-            messages: the conversation, with the user's at the end.
-            tokens: the most tokens of the reply.
-            drawing: how each is chosen.
+            messages: the conversation; the last message is the user's.
+            tokens: the maximum number of tokens in the reply.
+            drawing: how tokens are sampled.
 
         Raises:
-            TooLong: the conversation and a reply do not fit into the model's context.
-            Refused: a model without a chat template, or a template that cannot be used.
+            TooLong: the conversation and a reply exceed the model's context.
+            Refused: the model has no chat template, or it cannot be used.
         """
         if self.template is None:
             raise Refused(
@@ -169,11 +172,11 @@ class Pretrained:
                 f"tokens, and so has its reply: the conversation has {len(ids)}"
             )
         if not ids:
-            raise Refused("The chat template makes an empty text: there is nothing to reply to")
+            raise Refused("The chat template returned an empty text")
         return pieces(self._choosing(ids, drawing), self, ids, min(tokens, room), self.ends)
 
     def _choosing(self, ids: list[int], drawing: Sampling) -> Choose:
-        """How tokens are chosen. A text that continues the one read last is read from there on."""
+        """Return the next-token function. A text that continues the last one reuses its cache."""
         context = self.model.config.context
         known = len(self._read)
         if self._ask is None or not 0 < known < len(ids) or ids[:known] != self._read:
@@ -181,9 +184,9 @@ class Pretrained:
         ask = self._ask
 
         def reading(seen: Tensor) -> Tensor:
-            self._read = []  # where this is interrupted, layers may have read more than others
+            self._read = []  # if interrupted here, some layers' caches are longer than others'
             logits = ask(seen)
-            # Beyond the context the text moves, and no cache holds it any more.
+            # Beyond the context the window moves, and the cache is no longer valid.
             self._read = ids.copy() if len(ids) < context else []
             return logits
 
@@ -192,16 +195,16 @@ class Pretrained:
         )
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, with those that the model wants before it.
+        """Encode a text, with the tokenizer's beginning-of-text token if it has one.
 
         Raises:
-            Refused: a token that the model has no embedding of; tokenizers may know more than they need.
+            Refused: a token without an embedding; a tokenizer may have more tokens than its model.
         """
         try:
             return self._known(self.tokenizer.encode(text).ids)
         except Refused:
             raise
-        except Exception as error:  # it raises nothing narrower
+        except Exception as error:  # tokenizers raises a plain Exception
             raise Refused(f"The tokenizer cannot encode the prompt: {error}") from error
 
     def _known(self, ids: Sequence[int]) -> list[int]:
@@ -209,20 +212,20 @@ class Pretrained:
         for number in ids:
             if number >= room:
                 raise Refused(
-                    f"The model has no embedding of the token {self.tokenizer.id_to_token(number)!r} "
+                    f"The model has no embedding for the token {self.tokenizer.id_to_token(number)!r} "
                     f"(id {number}): the tokenizer has {self.tokenizer.get_vocab_size()} tokens, and the "
                     f"model {room}"
                 )
         return list(ids)
 
     def decode(self, ids: Any) -> str:
-        """The text of ids, without special ones."""
+        """Decode ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
 class _Uninitialized(TorchFunctionMode):
-    """Within it `torch.nn.init` does nothing: for tensors on "meta" it would first import torch's compiler,
-    which takes longer than to load a small model."""
+    """Turn `torch.nn.init` off: for tensors on "meta" it would import torch's compiler, which takes longer
+    than loading a small model."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -276,7 +279,10 @@ def _model(
     kind = KINDS[kind_of(folder)]
     ours = kind.config(config)
     try:
-        with torch.device("meta"), _Uninitialized():  # without numbers, which are to come
+        with (
+            torch.device("meta"),
+            _Uninitialized(),
+        ):  # without memory: the weights are assigned later
             model = kind.model(classes)(ours)
         weights = kind.renamed(_with_its_head(read_weights(folder), config))
     except ValueError as error:

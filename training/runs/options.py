@@ -1,4 +1,4 @@
-"""What somebody wants trained, and where: from the options of `train` to all that a run depends on."""
+"""From the options of `course train` to everything that a run depends on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from training.settings import (
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What somebody wants trained, and where."""
+    """A requested run: its settings, its folder, and whether it is resumed."""
 
     settings: Settings
     folder: Path
@@ -40,9 +40,9 @@ class RunRequest:
     epochs: int | None = None
     device: str = "auto"
     workshop: PartsProvider | None = None
-    """Who makes parts of a learner's files."""
+    """Turns a learner's files into parts."""
     began: Path | None = None
-    """Where the process that leads says by its id that it trains, and can be interrupted."""
+    """The file to which the main process writes its id once it can be interrupted."""
 
 
 def request_from(
@@ -58,26 +58,26 @@ def request_from(
     data_dir: Path | None,
     workshop: PartsProvider,
 ) -> RunRequest:
-    """All that a run depends on, new or resumed.
+    """Return everything that a run depends on, new or resumed.
 
     Args:
-        task: what is to be learnt.
-        changes: of the settings, as `--set` takes them.
-        shortcuts: settings that have options of their own; None where they were left out.
+        task: what the model learns.
+        changes: settings in the form of `--set`.
+        shortcuts: settings with their own options; None if omitted.
         config, resume, out, epochs, device, data_dir: options.
-        workshop: who makes parts of a learner's files.
+        workshop: turns a learner's files into parts.
 
     Raises:
-        Refused: what there is not, is not allowed, or does not go together.
+        Refused: a task, file or setting is unknown, not allowed, or incompatible with another.
     """
     wanted = parse_changes(changes)
     wanted |= {key: value for key, value in shortcuts.items() if value is not None}
     if shortcuts["steps"] is not None and epochs is not None:
-        raise Refused("--steps and --epochs are two ways to say the same: use one")
+        raise Refused("--steps and --epochs cannot be combined: use one")
     if resume is None:
         settings = _chosen(task, config, wanted)
     elif config or out or epochs or set(wanted) - {"steps"}:
-        raise Refused("A run that is resumed keeps its settings: only --steps may be new")
+        raise Refused("A resumed run keeps its settings: only --steps may change")
     else:
         settings = _kept(task, resume).but(wanted)
     return RunRequest(
@@ -91,22 +91,22 @@ def request_from(
 
 
 def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings:
-    """The settings of a config that is for this task, changed; files and folders by their full names."""
+    """Return the task's config with changes, and with absolute paths."""
     refuse_useless(task, changes)
     shipped = config_of(task, changes.get("data"), bool(changes.get("pretrained")))
     found = load(config or shipped)
     if config is not None and found.task != task:
-        raise Refused(f"{config} is for the task {found.task!r}, not {task!r}")
+        raise Refused(f"{config} must be for task {task!r}, got task {found.task!r}")
     found = found.but({"task": task, **changes})
     if found.pretrained and (theirs := sorted(OF_THE_PRETRAINED & set(changes))):
-        raise Refused(f"{theirs[0]} is that of the model in --from, and cannot be set")
+        raise Refused(f"{theirs[0]} is determined by the model in --from, and cannot be set")
     if (
         task == "translation"
         and found.data not in LANGUAGES
         and {"source", "target"} & set(changes)
     ):
         raise Refused(
-            "source and target are for corpora: a file's pairs are read from left to right"
+            "source and target are for corpora only: a file's pairs are read from left to right"
         )
     if found.data and Path(found.data).is_file() and found.data not in LANGUAGES:
         found = found.but({"data": str(Path(found.data).resolve())})
@@ -118,25 +118,25 @@ def _chosen(task: str, config: Path | None, changes: dict[str, Any]) -> Settings
 
 
 def _without_the_kernel(found: Settings, asked_for: bool) -> Settings:
-    """The settings with `fused` false where a learner's own parts compute: torch's kernels would stand in.
+    """Turn `fused` off where a learner's own parts compute: PyTorch's kernels would replace them.
 
     Raises:
-        Refused: it was request_from for there.
+        Refused: `fused=true` was requested with a learner's own parts.
     """
     if not found.answers:
         return found
     if asked_for and found.fused:
-        raise Refused("fused never calls the attention of your parts: --set fused=false")
+        raise Refused("fused=true would not call your own attention: --set fused=false")
     return found.but({"fused": False})
 
 
 def _kept(task: str, folder: Path) -> Settings:
-    """The settings of a run that was begun."""
+    """Return the settings of an existing run."""
     run = Run.found(folder)
     found = run.settings()
     if run.best.exists() and in_bytes(read_weights(run.best)):
         raise Refused(
-            f"The weights in {folder} are a byte each, to be used: the run that they come from goes on"
+            f"{folder} contains quantized weights, which cannot be trained: resume the run that they come from"
         )
     if found.task != task:
         right = shlex.join(["course", "train", found.task, "--resume", str(folder)])
@@ -145,7 +145,7 @@ def _kept(task: str, folder: Path) -> Settings:
 
 
 def _default_folder(task: str) -> Path:
-    """`runs/<task>-<time>`: the same in all processes that one launcher has started, and restarted."""
+    """Return `runs/<task>-<time>`, the same in all processes of one launcher."""
     began = time.time()
     if under_torchrun():
         began = psutil.Process(os.getppid()).create_time()

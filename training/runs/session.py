@@ -1,4 +1,4 @@
-"""A whole run: prepare it, train, draw, measure; here, or in many processes that `torchrun` starts."""
+"""An entire run: prepare, train, plot, evaluate; in one process, or in each that `torchrun` starts."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ from training.data.tasks import Task, Translation
 from training.loop.trainer import Diverged, Interrupted, Trainer
 from training.progress import waiting
 
-SHOWN = 24  # tokens of a language's attention
+SHOWN = 24  # tokens in the attention plot of a language model
 
 
 class EvaluationInterrupted(Exception):
-    """Training is complete, and somebody did not want to wait for what comes after it."""
+    """Training is complete; the evaluation was interrupted."""
 
 
 def train(asked: RunRequest, console: Console) -> Evaluation | None:
-    """Train to the end, draw the pictures, and measure the best model on what was held out.
+    """Train to the end, draw the plots, and evaluate the best model on held-out data.
 
     Returns:
-        What the model can do; None in processes that do not lead.
+        The evaluation; None in processes other than the main one.
 
     Raises:
-        Refused: what was asked for cannot be done.
+        Refused: the request cannot be carried out.
         Diverged, Interrupted, Unsaved: see `Trainer.train`.
-        EvaluationInterrupted: Ctrl-C after the training.
+        EvaluationInterrupted: Ctrl-C after training.
     """
     ended = None
     with devices.process_context(asked.device) as context, beginning(asked, context) as run:
         try:
             task = _trained(run, asked, context, console)
         except (Diverged, Interrupted, Unsaved) as end:
-            # All processes end so after the same step, and leave together, as after a good end: one that
-            # is still there when another has gone may be aborted by gloo.
+            # All processes end here after the same step, and leave together: gloo may abort a process that
+            # is still running when another has left.
             ended = type(end)(*end.args)
     if ended is not None:
         raise ended
@@ -68,11 +68,11 @@ def train(asked: RunRequest, console: Console) -> Evaluation | None:
 
 @contextmanager
 def beginning(asked: RunRequest, context: ProcessContext) -> Iterator[Run]:
-    """The run's folder, begun by the process that leads. Where nothing comes of a new one it goes
-    again, so that it is not in the way of the next try.
+    """Begin the run's folder in the main process. A new folder is removed again if the run fails before
+    its first checkpoint, so that it does not block the next attempt.
 
     Raises:
-        Refused: it cannot be begun, or written.
+        Refused: the folder cannot be begun or written.
     """
     run, made = Run(asked.folder), not asked.folder.exists()
     new = not asked.resumed and not (devices.restarts() and run.config.exists())
@@ -81,7 +81,7 @@ def beginning(asked: RunRequest, context: ProcessContext) -> Iterator[Run]:
     context.barrier()
     try:
         if context.is_main and run.settings() != asked.settings:
-            run.keep(asked.settings)  # more steps than it was begun with
+            run.keep(asked.settings)  # --steps has changed
         yield run
     except (Refused, OSError, KeyboardInterrupt) as error:
         if context.is_main and new and not run.trained:
@@ -92,7 +92,7 @@ def beginning(asked: RunRequest, context: ProcessContext) -> Iterator[Run]:
 
 
 def _trained(run: Run, asked: RunRequest, context: ProcessContext, console: Console) -> Task:
-    """A process's part in the training, of which nothing is left afterwards but the folder."""
+    """Train in this process; only the folder remains afterwards."""
     settings, task, parts, origin = prepare(run, asked, context, console)
     trainer = Trainer(settings, task, run, context, parts, origin)
     del origin  # a copy of the weights
@@ -111,10 +111,10 @@ def _trained(run: Run, asked: RunRequest, context: ProcessContext, console: Cons
 def prepare(
     run: Run, asked: RunRequest, context: ProcessContext, console: Console
 ) -> tuple[Settings, Task, Parts, Origin | None]:
-    """All that a run starts from. What can be refused is refused here.
+    """Return everything that a run starts from. All refusals happen here.
 
     Raises:
-        Refused: what was asked for cannot be done.
+        Refused: the request cannot be carried out.
     """
     devices.pick(asked.device)
     settings, origin = asked.settings, None
@@ -134,8 +134,7 @@ def prepare(
 
 @contextmanager
 def _leading(context: ProcessContext) -> Iterator[None]:
-    """Within it the process that leads is the first: what has to be fetched or learnt is there for the
-    others."""
+    """Let the main process go first, so that downloads and vocabularies are there for the others."""
     if not context.is_main:
         context.barrier()
     yield
@@ -144,10 +143,10 @@ def _leading(context: ProcessContext) -> Iterator[None]:
 
 
 def _origin(run: Run, settings: Settings, context: ProcessContext, console: Console) -> Origin:
-    """The published model that is fine-tuned.
+    """Return the published model to fine-tune.
 
     Raises:
-        Refused: it cannot be had, or is another than the run was begun with.
+        Refused: the model cannot be loaded, or has changed since the run was begun.
     """
     with _leading(context):
         with waiting(console, f"Reading {settings.pretrained}"):
@@ -162,7 +161,7 @@ def _origin(run: Run, settings: Settings, context: ProcessContext, console: Cons
 def _loaded(
     run: Run, settings: Settings, origin: Origin | None, context: ProcessContext, console: Console
 ) -> Task:
-    """The task, with vocabularies that are new, the run's, or those of a published model."""
+    """Load the task, with new vocabularies, the run's, or those of a published model."""
     with _leading(context):
         languages = run.languages() or (origin.languages if origin else None)
         task = tasks.load(settings, console, languages)
@@ -173,7 +172,7 @@ def _loaded(
 
 def _in_epochs(settings: Settings, task: Task, epochs: int) -> Settings:
     if task.per_epoch is None:
-        raise Refused(f"The task {settings.task} has no end, and so no epochs: use --steps")
+        raise Refused(f"The task {settings.task} has no epochs, because its data is generated: use --steps")
     return settings.but({"steps": max(1, epochs * task.per_epoch // settings.accumulate)})
 
 
@@ -198,24 +197,24 @@ def _introduce(trainer: Trainer, console: Console) -> None:
     for words in trainer.checkpointer.notes:
         console.print(Text(words, "yellow"), soft_wrap=True)
     if trainer.progress.step:
-        console.print(f"Goes on from step {trainer.progress.step}")
+        console.print(f"Resuming from step {trainer.progress.step}")
 
 
 def _measured(run: Run, task: Task, asked: RunRequest, console: Console) -> Evaluation:
-    """What the best model can do. A picture that fails does not cost the measurement."""
+    """Evaluate the best model. A failing plot does not prevent the evaluation."""
     model = Model.load(run.folder, asked.device, asked.workshop)
     with _drawing(run.curves, console):
         draw_curves(run)
     with _drawing(run.attention, console):
         draw_attention(model.attention(_example(model, task)), run.attention)
     split = task.splits[-1]
-    with waiting(console, f"Measuring on the {split} split") as tell:
+    with waiting(console, f"Evaluating on the {split} split") as tell:
         return evaluate(model, task, split, tell=tell)
 
 
 @contextmanager
 def _drawing(path: Path, console: Console) -> Iterator[None]:
-    """Within it a picture may fail, which is told."""
+    """Print a message if a plot cannot be drawn, and continue."""
     try:
         yield
     except (OSError, Refused) as error:
@@ -224,7 +223,7 @@ def _drawing(path: Path, console: Console) -> Iterator[None]:
 
 
 def _example(model: Model, task: Task) -> str:
-    """Something to look at the attention of: a held-out source, or the beginning of a held-out text."""
+    """Return an input for the attention plot: a held-out source, or the beginning of a held-out text."""
     if model.settings.of_language:
         first = task.held_out("validation")[0].target[0]
         return model.languages.target.decode(first[:SHOWN].tolist())

@@ -1,4 +1,4 @@
-"""A program in many processes, by `torchrun`: one Ctrl-C lets all of them save."""
+"""Start a program in many processes by `torchrun`, so that one Ctrl-C lets all of them save."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psutil
 
 from training.cores import cores
 
-RESTARTS = 3  # of all processes, after one has died
+RESTARTS = 3  # restarts of all processes after one has died
 
 
 def launch(
@@ -24,24 +24,24 @@ def launch(
     environment: dict[str, str],
     began: Path,
 ) -> int:
-    """Start a program in many processes, all of them anew when one dies.
+    """Start a program in many processes, and restart all of them when one dies.
 
-    They have a session of their own, so that a Ctrl-C reaches them through here alone: `torchrun`
-    itself never hears it, and has nothing to complain of.
+    The processes have their own session, so a Ctrl-C reaches them only through this function: `torchrun`
+    itself does not receive it, and prints no error.
 
     Args:
-        module: what `python -m` starts the program by.
+        module: the program's module, for `python -m`.
         arguments: of the program.
         processes: how many.
-        environment: what is added to it. Each process has its share of the cores as threads, where
-            nobody has said otherwise.
-        began: where the process that leads writes its id once it can be interrupted.
+        environment: variables to add. Each process gets its share of the cores as threads, unless
+            OMP_NUM_THREADS is set.
+        began: the file to which the main process writes its id once it can be interrupted.
 
     Returns:
         The exit status.
 
     Raises:
-        KeyboardInterrupt: by Ctrl-C before they trained, or by a second one; they are gone.
+        KeyboardInterrupt: Ctrl-C before training, or a second one; the processes have ended.
     """
     threads = max(1, cores() // processes)
     command = [
@@ -60,7 +60,7 @@ def launch(
 
 @contextlib.contextmanager
 def _as_ctrl_c(*names: str) -> Iterator[None]:
-    """Within it these signals, where they are known and not ignored, end it as Ctrl-C does."""
+    """Treat these signals like Ctrl-C, where they exist and are not ignored."""
     known = [getattr(signal, name) for name in names if hasattr(signal, name)]
     heard = [one for one in known if signal.getsignal(one) == signal.SIG_DFL]
     for one in heard:
@@ -85,7 +85,7 @@ def _waited_for(running: subprocess.Popen[bytes], began: Path) -> int:
 
 
 def _interrupted(running: subprocess.Popen[bytes], began: Path) -> bool:
-    """Ask all to finish their step and save; False where they are not that far."""
+    """Ask all processes to finish their step and save; return False if they do not train yet."""
     with contextlib.suppress(psutil.NoSuchProcess, OSError, ValueError):
         workers = psutil.Process(running.pid).children()
         if int(began.read_text()) in [worker.pid for worker in workers]:

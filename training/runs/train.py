@@ -1,4 +1,4 @@
-"""A training that was asked for, here or in many processes; how it ended, and what to do then, is told."""
+"""Run `course train`, here or in many processes, and print how it ended and what to do next."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from training.runs.session import EvaluationInterrupted
 from training.loop.trainer import Diverged, Interrupted
 
 OUTCOME = "COURSE_OUTCOME"
-"""Names the file in which a training in many processes says how it ended; beside it, in `began`, it says
-that it trains."""
+"""The variable with the file to which the processes of a run write how it ended; beside it, `began` says that
+they train."""
 
 
 def run(program: Program, asked: RunRequest, devices: int | None) -> int:
     """Train.
 
     Args:
-        program: the one that was started, and is started again in each of many processes.
-        asked: what is to be trained, and where.
-        devices: processes; None is as many as there are GPUs.
+        program: started again in each of several processes.
+        asked: the run.
+        devices: the number of processes; None means one per GPU.
 
     Returns:
         The exit status.
 
     Raises:
-        Refused: what was asked for cannot be done.
-        KeyboardInterrupt: by Ctrl-C before it trained.
+        Refused: the request cannot be carried out.
+        KeyboardInterrupt: Ctrl-C before training.
     """
     console = program.console(quiet=follows())
     processes = devices or _gpus(asked.device)
@@ -57,14 +57,14 @@ def run(program: Program, asked: RunRequest, devices: int | None) -> int:
 
 
 def _gpus(device: str) -> int:
-    """All that are there, unless another device was asked for."""
+    """Return the number of GPUs, unless a different device was requested."""
     return max(1, torch.cuda.device_count()) if device in ("auto", "cuda") else 1
 
 
 def _launch(
     module: str, asked: RunRequest, processes: int, devices: int | None, console: Console
 ) -> int:
-    """Train in many processes. What can be refused is refused here, before there are many."""
+    """Train in many processes. All refusals happen before they start."""
     context = ProcessContext(torch.device("cpu"))
     with tempfile.TemporaryDirectory() as folder, session.beginning(asked, context) as run:
         session.prepare(run, asked, context, console)
@@ -84,18 +84,18 @@ def _launch(
 
 
 def _launched(program: Program, asked: RunRequest, devices: int | None, console: Console) -> int:
-    """Train as one of the processes that `_launch` has started.
+    """Train as one of the processes that `_launch` started.
 
     Returns:
-        The exit status. What cannot be mended by starting again counts as done.
+        The exit status; 0 also for errors that a restart would not fix.
     """
     outcome = Path(os.environ[OUTCOME])
     if outcome.exists():
-        return 0  # another process has ended the run, and `torchrun` has started all of them again
+        return 0  # another process has ended the run, and `torchrun` has restarted all of them
     try:
         status = _train(replace(asked, began=_began(outcome)), devices, console)
     except Refused as error:
-        # By whichever process comes first: not all of them need see it.
+        # Written by the first process that gets here: not every process sees the error.
         with suppress(FileExistsError), outcome.open("x") as file:
             file.write(str(REFUSED))
             program.refuse(error)
@@ -120,11 +120,11 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
     try:
         found = session.train(asked, console)
     except Interrupted as stop:
-        console.print(Text(f"{stop} To go on: {again}"), soft_wrap=True)
+        console.print(Text(f"{stop} To resume: {again}"), soft_wrap=True)
         return INTERRUPTED
     except EvaluationInterrupted:
         measure = shlex.join(["course", "evaluate", str(asked.folder), *_where(asked)])
-        words = f"Training is complete, and was not measured. To measure it: {measure}"
+        words = f"Training is complete; the evaluation was interrupted. To evaluate: {measure}"
         console.print(Text(words), soft_wrap=True)
         return INTERRUPTED
     except KeyboardInterrupt:
@@ -135,38 +135,38 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
         console.print(Text(_diverged(error, asked), "failed"), soft_wrap=True)
         return 1
     except Unsaved as error:
-        how = "go on" if Run(asked.folder).trained else "begin anew"
+        how = "resume" if Run(asked.folder).trained else "start again"
         console.print(Text(f"{error}. Make room, and {how}: {again}", "failed"), soft_wrap=True)
         return 1
     if found is not None:
         console.print(as_table(found))
         took = timedelta(seconds=round(time.monotonic() - began))
-        console.print(Text(f"{took} in all. Everything is in {asked.folder}", "quiet"))
+        console.print(Text(f"{took} in total. Everything is in {asked.folder}", "quiet"))
     return 0
 
 
 def _stopped_at_once(asked: RunRequest, devices: int | None, console: Console) -> int:
     again = shlex.join(_again(asked, devices))
-    words = f"Stopped at once: what came after the last checkpoint is lost. To go on: {again}"
+    words = f"Stopped at once: the steps after the last checkpoint are lost. To resume: {again}"
     console.print(Text(words), soft_wrap=True)
     return INTERRUPTED
 
 
 def _diverged(error: Diverged, asked: RunRequest) -> str:
-    """What happened, what is left of it, and what may help."""
+    """Say what happened, what was saved, and what may help."""
     kept = (
-        "The checkpoint before it is kept" if Run(asked.folder).trained else "Nothing was saved yet"
+        "The last good checkpoint is kept" if Run(asked.folder).trained else "Nothing was saved yet"
     )
     lower = f"--set factor={asked.settings.factor / 2:g}"
     clip = "" if asked.settings.clip else ", or with --set clip=1"
     return (
-        f"{error}. {kept}. A run keeps its settings, so begin a new one with a lower learning rate, "
+        f"{error}. {kept}. A run keeps its settings, so start a new one with a lower learning rate, "
         f"such as {lower}{clip}"
     )
 
 
 def _again(asked: RunRequest, devices: int | None) -> list[str]:
-    """The command that goes on with a run, on the same devices."""
+    """Return the command that resumes a run on the same devices."""
     words = ["course", "train", asked.settings.task, "--resume", str(asked.folder)]
     return [*words, *(["--devices", str(devices)] if devices else []), *_where(asked)]
 

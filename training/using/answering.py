@@ -1,4 +1,4 @@
-"""A trained model at work: it answers, goes on with a text, is measured, shows what it attends to."""
+"""Commands that use a trained model: translate, generate, chat, evaluate, attention."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from training.using.inference import Model
 
 
 def translate(program: Program, run: Path, text: str, beam: int | None, device: str) -> None:
-    """Print what a model makes of a text, or of each line of a file.
+    """Print a model's output for a text, or for each line of a file.
 
     Raises:
-        Refused: no model, or a text that it cannot read.
+        Refused: the folder has no model, or the text cannot be encoded.
     """
     model = Model.load(run, device, program.workshop)
     beam = beam or model.usual_beam
@@ -57,10 +57,10 @@ def generate(
     device: str,
     stops: Collection[str] = (),
 ) -> None:
-    """Print a text, and how a trained model goes on with it, as it comes.
+    """Print a text and a trained model's continuation as it is generated.
 
     Raises:
-        Refused: no model, or a text that it cannot go on with.
+        Refused: the folder has no language model, or the text cannot be encoded.
     """
     model = Model.load(run, device, program.workshop)
     _print_as_it_comes(prompt, until(model.generate(prompt, tokens, drawing), stops))
@@ -77,10 +77,10 @@ def generate_pretrained(
     answers: Path | None = None,
     stops: Collection[str] = (),
 ) -> None:
-    """Print a text, and how a published model goes on with it, as it comes.
+    """Print a text and a published model's continuation as it is generated.
 
     Raises:
-        Refused: a model that cannot be had or read, or an empty prompt.
+        Refused: the model cannot be loaded, or the prompt is empty.
     """
     with speaking(program, asked, answers, device, data_dir) as speaker:
         _print_as_it_comes(prompt, until(speaker.generate(prompt, tokens, drawing), stops))
@@ -96,10 +96,10 @@ def chat(
     answers: Path | None,
     system: str | None,
 ) -> None:
-    """Hold a conversation with a published model, at the terminal.
+    """Chat with a published model at the terminal.
 
     Raises:
-        Refused: a model that cannot be had or read.
+        Refused: the model cannot be loaded.
     """
     console = program.console(stderr=True)
     with speaking(program, asked, answers, device, data_dir) as speaker:
@@ -119,10 +119,10 @@ def chat(
 def speaking(
     program: Program, asked: str, answers: Path | None, device: str, data_dir: Path | None
 ) -> Iterator[Speaker]:
-    """A published model: computed here by our classes, or in a worker by a learner's.
+    """Load a published model: computed here by our classes, or in a worker by a learner's.
 
     Raises:
-        Refused: a model that cannot be had or read, or parts that cannot be used.
+        Refused: the model cannot be loaded, or the parts cannot be used.
     """
     console = program.console(stderr=True)
     path = folder_of(asked, data_dir, console)
@@ -130,7 +130,7 @@ def speaking(
         yield Pretrained.load(path, device)
         return
     if device not in ("auto", "cpu"):
-        raise Refused(f"--answers computes on the CPU, and --device is {device}")
+        raise Refused(f"--answers needs --device cpu, got {device}")
 
     def told(line: str) -> None:
         console.print(program.safe(line), soft_wrap=True)
@@ -140,7 +140,7 @@ def speaking(
 
 
 def _print_as_it_comes(prompt: str, pieces: Iterator[str]) -> None:
-    first = next(pieces, "")  # a prompt that is refused is refused before it is printed
+    first = next(pieces, "")  # refuse a prompt before printing it
     print(prompt.lstrip("\n"), end="")
     for piece in itertools.chain([first], pieces):
         print(piece, end="", flush=True)
@@ -156,21 +156,20 @@ def evaluate(
     device: str,
     data_dir: Path | None,
 ) -> None:
-    """Print what a model does on a held-out split, of the data that its training found unless others
-    are named.
+    """Print a model's evaluation on a held-out split of its training data, or of data in `data_dir`.
 
     Raises:
-        Refused: no model, no such split, or data that cannot be had.
+        Refused: the folder has no model, the split does not exist, or the data cannot be loaded.
     """
     model = Model.load(run, device, program.workshop)
     console = program.console(stderr=as_json)
     settings = model.settings.but({"data_dir": str(data_dir)}) if data_dir else model.settings
     task = tasks.load(settings, console, model.languages)
     if Run(run).fingerprint() not in (None, task.fingerprint):
-        words = "The data have changed since: the model may have learnt from what is held out now"
+        words = "The data has changed since training: the model may have been trained on what is held out now"
         console.print(Text(words, "yellow"), soft_wrap=True)
     split = split or task.splits[-1]
-    with waiting(console, f"Measuring on the {split} split") as tell:
+    with waiting(console, f"Evaluating on the {split} split") as tell:
         found = evaluation.evaluate(model, task, split, beam, tell)
     if as_json:
         print(json.dumps(asdict(found)))
@@ -179,10 +178,10 @@ def evaluate(
 
 
 def attention(program: Program, run: Path, text: str, out: Path | None, device: str) -> None:
-    """Draw what a model attends to, and print where the picture is.
+    """Plot a model's attention, and print the picture's path.
 
     Raises:
-        Refused: no model, a text that it cannot read, or a picture that cannot be written.
+        Refused: the folder has no model, the text cannot be encoded, or the picture cannot be written.
     """
     picture = out or Run(run).attention
     refuse_what_is_no_picture(picture)
@@ -196,29 +195,29 @@ def attention(program: Program, run: Path, text: str, out: Path | None, device: 
 
 
 def refuse_what_is_no_picture(path: Path) -> None:
-    """Before anything is computed for it.
+    """Check a picture's name before computing anything.
 
     Raises:
-        Refused: a name by which no picture can be written.
+        Refused: the name does not end in a known format.
     """
     from training.using.plots import METADATA  # Matplotlib takes a third of a second
 
     endings = ", ".join(METADATA)
     if path.is_dir():
-        raise Refused(f"{path} is a folder: --out names a file ending in {endings}")
+        raise Refused(f"--out must be a file ending in {endings}, got the folder {path}")
     if path.suffix.lower() not in METADATA:
         raise Refused(f"{path} must end in one of {endings}")
 
 
 def _refuse_what_is_no_text(text: str) -> None:
-    """The name of a file that is not there is not meant as a text."""
+    """Return the text, or the lines of a file."""
     if not text.strip():
-        raise Refused("The text is empty")
+        raise Refused("The text must not be empty")
     if _is(Path(text).is_dir):
-        raise Refused(f"{text} is a folder: give a file, or a text")
+        raise Refused(f"{text} is a folder: pass a file or a text")
     if re.fullmatch(r"\S*(\w\.[A-Za-z]\w{0,9}|[/\\]\S*)", text):
         raise Refused(
-            f"There is no file {text}. Where it is meant as a text, put a space before it"
+            f"The file {text} does not exist. If it is meant as a text, put a space before it"
         )
 
 
@@ -229,5 +228,5 @@ def _is_file(path: Path) -> bool:
 def _is(kind: Callable[[], bool]) -> bool:
     try:
         return kind()
-    except OSError:  # a long text is no name
+    except OSError:  # a long text is not a file name
         return False

@@ -1,4 +1,4 @@
-"""`course chat`: a conversation with a published model, in its own template."""
+"""`course chat`: a conversation with a published model, in its chat template."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from training.generation.speaker import Speaker
 
 PROMPT = "> "
 HELP = (
-    "/reset begins a new conversation, /temperature 0.7 changes how replies are drawn, /exit or Ctrl-D "
+    "/reset starts a new conversation, /temperature 0.7 changes the temperature, /exit or Ctrl-D "
     "ends. Ctrl-C stops a reply."
 )
 
 
 class Chat:
-    """A conversation: what was said, and how replies are drawn."""
+    """A conversation, and how its replies are sampled."""
 
     def __init__(
         self,
@@ -32,15 +32,15 @@ class Chat:
         write: Callable[[str], None],
         system: str | None = None,
     ):
-        """Begin one.
+        """Start a conversation.
 
         Args:
             speaker: the model.
-            drawing: how replies are drawn; each with a seed of its own.
-            tokens: the most tokens of a reply.
-            console: for what the program reports.
+            drawing: how replies are sampled; each reply has its own seed.
+            tokens: the maximum number of tokens in a reply.
+            console: for the program's messages.
             write: prints pieces of a reply.
-            system: what the model is told first.
+            system: the system prompt.
         """
         self._speaker, self._drawing, self._tokens = speaker, drawing, tokens
         self._console, self._write = console, write
@@ -48,7 +48,7 @@ class Chat:
         self._said: list[Message] = []
 
     def hear(self, line: str) -> bool:
-        """Take in a line: a command, or a message that is replied to. False where it was the last."""
+        """Process a line, a command or a message; return False to end."""
         text = line.strip()
         command, _, argument = text.partition(" ")
         if command in ("/exit", "/quit"):
@@ -68,12 +68,12 @@ class Chat:
         try:
             self._drawing = replace(self._drawing, temperature=float(argument))
         except ValueError:
-            self._tell(f"/temperature takes a number, such as 0.7, and not {argument!r}")
+            self._tell(f"/temperature must be a number such as 0.7, got {argument!r}")
         except Refused as error:
             self._tell(str(error))
 
     def _reply(self, text: str) -> None:
-        """Reply to a message, and keep both; a reply that was stopped is kept as far as it came."""
+        """Reply to a message, and record both, even if the reply was interrupted."""
         self._said.append({"role": "user", "content": text})
         parts: list[str] = []
         try:
@@ -91,7 +91,7 @@ class Chat:
         self._drawing = replace(self._drawing, seed=self._drawing.seed + 1)
 
     def _pieces(self) -> Iterator[str]:
-        """The reply to the latest message. While the conversation is too long, its beginning is dropped."""
+        """Yield the reply to the latest message, dropping old messages while the conversation is too long."""
         dropped = False
         while True:
             try:
@@ -100,7 +100,7 @@ class Chat:
                     self._tell("The model's context is full: the oldest messages are dropped.")
                 return found
             except TooLong:
-                if len(self._said) < 3:  # the latest message alone
+                if len(self._said) < 3:  # only the latest message is left
                     raise
                 del self._said[:2]
                 dropped = True
@@ -110,18 +110,18 @@ class Chat:
 
 
 def converse(chat: Chat, ask: Callable[[], str]) -> None:
-    """Hear lines to the end of input.
+    """Read lines to the end of input.
 
     Args:
         chat: the conversation.
-        ask: waits for a line; EOFError where there is no more.
+        ask: returns the next line; raises EOFError at the end.
     """
     while True:
         try:
             line = ask()
         except EOFError:
             return
-        except KeyboardInterrupt:  # at the prompt, where there is no reply to stop
+        except KeyboardInterrupt:  # at the prompt there is no reply to interrupt
             chat.hear("/help")
             continue
         if not chat.hear(line):

@@ -1,5 +1,5 @@
-"""Runs beside each other: their curves in one picture, the settings that differ, and losses where all of
-them have read equally much, or trained equally long."""
+"""Compare runs: their curves in one picture, the settings that differ, and losses at equal steps, tokens and
+time."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from training.using.overlaid_curves import draw
 LOSSES = ("validation", "training")
 AMOUNTS = ("steps", "tokens", "seconds")
 OF_THE_DATA = ("task", "source", "target", "lowercase", "vocabulary", "joint", "validate_tokens")
-"""Settings with which a loss is one of something else."""
+"""Settings that make losses incomparable."""
 
 WORDS, FIGURES = 24, 9  # characters: of a table's first column, of the others
 
 
 @dataclass(frozen=True)
 class Equal:
-    """The losses of all runs at the largest amount that all have reached; None where a run has no two rows
-    around it. Between two rows a straight line is taken."""
+    """The losses of all runs at the largest amount that all have reached, interpolated linearly between rows;
+    None for a run without rows around it."""
 
     amount: str
     at: float
@@ -41,17 +41,17 @@ class Equal:
 
 
 def compare(program: Program, folders: Sequence[Path], out: Path | None, as_json: bool) -> None:
-    """Draw the curves of runs over each other, and print what differs.
+    """Plot the curves of several runs, and print their differences.
 
     Args:
-        program: where it is printed.
-        folders: of the runs.
-        out: the picture; in the first run's folder if left out.
-        as_json: whether it is printed as JSON.
+        program: prints the result.
+        folders: the runs.
+        out: the picture; in the first run's folder if omitted.
+        as_json: print JSON.
 
     Raises:
-        Refused: fewer than two runs, what is no run or has no rows, metrics that are damaged, or a
-            picture that cannot be written.
+        Refused: fewer than two runs, a folder without a run or rows, damaged metrics, or a picture that
+            cannot be written.
     """
     out = out or Run(folders[0]).comparison
     refuse_what_is_no_picture(out)
@@ -71,18 +71,18 @@ def compare(program: Program, folders: Sequence[Path], out: Path | None, as_json
     console.print(program.safe(str(out)), soft_wrap=True)
 
 
-# --- What is compared -----------------------------------------------------------------------------
+# --- Comparison -----------------------------------------------------------------------------------
 
 
 def differing(runs: Sequence[Curves]) -> dict[str, list[Any]]:
-    """The settings that are not the same in all runs, and their values in each."""
+    """Return the settings that differ, with their values in each run."""
     every = [asdict(run.settings) for run in runs]
     columns = {field.name: [one[field.name] for one in every] for field in fields(Settings)}
     return {key: values for key, values in columns.items() if any(v != values[0] for v in values)}
 
 
 def equal(runs: Sequence[Curves], loss: str) -> list[Equal]:
-    """The losses at equal steps, tokens and seconds; without an amount that a run has nothing of."""
+    """Return the losses at equal steps, tokens and seconds, where every run has them."""
     found = []
     for amount in AMOUNTS:
         curves = [run.by(amount, loss) for run in runs]
@@ -94,7 +94,7 @@ def equal(runs: Sequence[Curves], loss: str) -> list[Equal]:
 
 
 def interpolated(curve: Sequence[tuple[float, float]], x: float) -> float | None:
-    """The height of a line through points, at x; None before its first and after its last point."""
+    """Interpolate linearly at x; None outside the points."""
     for point, height in reversed(curve):
         if point == x:
             return height
@@ -105,37 +105,39 @@ def interpolated(curve: Sequence[tuple[float, float]], x: float) -> float | None
 
 
 def best(run: Curves) -> Point | None:
-    """The first of the lowest validation losses."""
+    """Return the first point with the lowest validation loss."""
     return min(run.points["validation"], key=lambda one: one.loss, default=None)
 
 
 def last(run: Curves, loss: str) -> Point | None:
-    """The last of these losses."""
+    """Return the last point."""
     return run.points[loss][-1] if run.points[loss] else None
 
 
 def notes(runs: Sequence[Curves]) -> list[str]:
-    """What has to be known to read the figures."""
+    """Return notes on how to read the figures."""
     said = [
-        "Between two rows of metrics.csv a straight line is taken. Seconds are of the machine that each run "
-        "had, validations included."
+        "Values between two rows of metrics.csv are interpolated linearly. Seconds are those of each run's "
+        "machine, validation included."
     ]
     other = _other_data(runs)
     if other:
         said.append(
-            "Not comparable: losses are per token, and these are of other data or other vocabularies "
+            "Not comparable: losses are per token, and data or vocabularies differ "
             f"({', '.join(other)})."
         )
     if unknown := [run.name for run in runs if tokens_of_a_step(run.settings) is None]:
-        said.append(f"Equal tokens: not known, as texts are of any length in {', '.join(unknown)}.")
+        said.append(
+            f"Equal tokens: unknown, because sequence lengths vary in {', '.join(unknown)}."
+        )
     return said
 
 
 def _other_data(runs: Sequence[Curves]) -> list[str]:
-    """In what the runs differ that makes their losses those of something else."""
+    """Return the differences that make losses incomparable."""
     settings = differing(runs)
     other = [key for key in settings if key in OF_THE_DATA]
-    known = all(run.data is not None for run in runs)  # else the files' names have to do
+    known = all(run.data is not None for run in runs)  # otherwise compare the files' names
     if len({run.data for run in runs}) > 1 if known else "data" in settings:
         other.append("data")
     if any(run.vocabulary != runs[0].vocabulary for run in runs):
@@ -144,7 +146,7 @@ def _other_data(runs: Sequence[Curves]) -> list[str]:
 
 
 def as_object(runs: Sequence[Curves]) -> dict[str, Any]:
-    """All of it, for `--json`."""
+    """Return everything as JSON, for `--json`."""
     return {
         "runs": [
             {
@@ -175,12 +177,12 @@ def _plain(point: Point | None) -> dict[str, Any] | None:
     return None if point is None else asdict(point)
 
 
-# --- What is shown --------------------------------------------------------------------------------
+# --- Tables ---------------------------------------------------------------------------------------
 
 
 def as_tables(program: Program, runs: Sequence[Curves], width: int) -> Iterator[Table]:
-    """A column for each run: settings that differ, how far it has come, its losses. As many tables as a
-    terminal of this width needs."""
+    """Return tables with a column for each run: settings that differ, progress, losses; several where the
+    terminal is too narrow for one."""
     together = max(1, (width - WORDS) // (FIGURES + 2))
     rows = list(_rows(runs))
     for first in range(0, len(runs), together):
@@ -201,7 +203,7 @@ def as_tables(program: Program, runs: Sequence[Curves], width: int) -> Iterator[
 
 
 def _rows(runs: Sequence[Curves]) -> Iterator[tuple[str, list[str]]]:
-    """What stands in the tables: words, and a figure for each run; none where the words are a title."""
+    """Yield the tables' rows: a label, and a figure for each run; a title has no figures."""
     if other := differing(runs):
         yield "settings", []
     for key, values in other.items():
@@ -211,7 +213,7 @@ def _rows(runs: Sequence[Curves]) -> Iterator[tuple[str, list[str]]]:
         have = [
             _tokens(run) if amount == "tokens" else getattr(run.reached, amount) for run in runs
         ]
-        yield amount, ["not known" if one is None else _number(one) for one in have]
+        yield amount, ["unknown" if one is None else _number(one) for one in have]
     for loss in LOSSES:
         yield f"{loss} loss", []
         if loss == "validation":
@@ -225,7 +227,7 @@ def _rows(runs: Sequence[Curves]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _written(value: Any) -> str:
-    """As it stands in a YAML."""
+    """Format a value as in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value) or "–"
 
 

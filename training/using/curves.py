@@ -1,4 +1,4 @@
-"""What the metrics of runs tell: losses over steps, tokens and seconds."""
+"""The metrics of runs: losses over steps, tokens and seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from training.settings import Settings
 
 @dataclass(frozen=True)
 class Point:
-    """A loss per token, when so many steps were done, in so many seconds, validations included."""
+    """A loss per token after so many steps and seconds, validation included."""
 
     steps: int
     seconds: float
@@ -27,25 +27,25 @@ class Point:
 
 @dataclass(frozen=True)
 class Curves:
-    """A run as its metrics tell it."""
+    """The metrics of a run."""
 
     name: str
     folder: str
     settings: Settings
     vocabulary: Any
-    """As JSON; None where it was not written."""
+    """The evaluation as JSON; None if there is none."""
     data: str | None
-    """A fingerprint; None where nobody knows any more."""
+    """A fingerprint; None if unknown."""
     points: dict[str, list[Point]]
-    """By the loss. Training losses are means over the steps since the row before."""
+    """Points by kind of loss. Training losses are means over the steps since the previous row."""
 
     @property
     def reached(self) -> Point:
-        """Its last row."""
+        """The last row."""
         return self.points["training"][-1]
 
     def by(self, amount: str, loss: str) -> list[tuple[float, float]] | None:
-        """Its losses over steps, tokens or seconds; None where nobody knows how many tokens it read."""
+        """Return losses over steps, tokens or seconds; None if the number of tokens is unknown."""
         if amount == "seconds":
             return [(one.seconds, one.loss) for one in self.points[loss]]
         each = 1 if amount == "steps" else tokens_of_a_step(self.settings)
@@ -53,18 +53,18 @@ class Curves:
 
 
 def read(folders: Sequence[Path]) -> list[Curves]:
-    """What the folders of runs hold, each by a name of its own.
+    """Read the metrics of several runs, each under its own name.
 
     Raises:
-        Refused: fewer than two, one that is named twice, a folder without a run, a run without rows, or
-            metrics that are damaged.
+        Refused: fewer than two runs, a run named twice, a folder without a run, a run without rows, or
+            damaged metrics.
     """
     if len(folders) < 2:
-        raise Refused("course compare takes two runs or more: course compare RUN RUN …")
+        raise Refused("course compare needs at least two runs: course compare RUN RUN …")
     whole = [folder.resolve() for folder in folders]
     for number, folder in enumerate(folders):
         if whole[number] in whole[:number]:
-            raise Refused(f"{folder} is named twice: compare a run with another one")
+            raise Refused(f"{folder} is named twice: compare it with a different run")
     short = [one.name for one in whole]
     names = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
     return [_curves(name, Run.found(folder)) for name, folder in zip(names, folders, strict=True)]
@@ -88,13 +88,13 @@ def _curves(name: str, run: Run) -> Curves:
 
 
 def _rows(metrics: Path) -> list[dict[str, float]]:
-    """The rows of a run's metrics, NaN where there is nothing; a last one that is not whole is left out.
+    """Read the rows of a run's metrics, NaN for empty cells, without an incomplete last row.
 
     Raises:
-        Refused: anything else than rows of numbers, of ever later steps.
+        Refused: the file is not rows of numbers with increasing steps.
     """
     try:
-        lines = metrics.read_text(encoding="utf-8").split("\n")[:-1]  # the last is not ended yet
+        lines = metrics.read_text(encoding="utf-8").split("\n")[:-1]  # the last row is incomplete
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
@@ -118,8 +118,8 @@ def _rows(metrics: Path) -> list[dict[str, float]]:
 
 
 def tokens_of_a_step(settings: Settings) -> int | None:
-    """How many tokens are predicted in each step of a run, where that is the same number in all of them:
-    windows of a text, and answers of ten symbols. None for sums and sentences, which are of any length."""
+    """Return the number of tokens predicted per step, where it is constant (text windows, answers of ten
+    symbols); None for sums and sentences, whose lengths vary."""
     lengths = {"shakespeare": settings.context, "text": settings.context}
     lengths |= {"copy": Copy.length, "sorting": Copy.length}
     if settings.task not in lengths:

@@ -1,4 +1,4 @@
-"""What a model does on what it has not seen: a whole held-out split, measured, and shown as a table."""
+"""Evaluate a model on an entire held-out split, and print the result as a table."""
 
 from __future__ import annotations
 
@@ -19,39 +19,41 @@ from training.using.inference import Model
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model does on a whole held-out split. Losses are per token, and not smoothed."""
+    """A model's evaluation on a held-out split. Losses are per token, without label smoothing."""
 
     split: str
     sequences: int
     loss: float
     perplexity: float
     exact_match: float | None
-    """The share of answers that are the wanted ones to the letter; None for language models."""
+    """The fraction of answers that match exactly; None for language models."""
     bleu: float | None
     signature: str | None
-    """How sacrebleu computed it."""
+    """sacrebleu's signature."""
     loss_per_byte: float | None = None
-    """Of a text, per byte of its UTF-8: comparable between vocabularies, as the loss per token is not."""
+    """For text, the loss per UTF-8 byte, which vocabularies do not affect."""
 
 
 def evaluate(
     model: Model, task: Task, split: str, beam: int | None = None, tell: OnProgress = no_progress
 ) -> Evaluation:
-    """Measure a model on a whole split.
+    """Evaluate a model on an entire split.
 
     Args:
         model: which.
         task: whose data it is.
         split: `validation`, or `test` where there is one.
-        beam: hypotheses side by side; the usual ones if left out.
-        tell: called as it gets on.
+        beam: the beam size; the task's default if omitted.
+        tell: reports progress.
 
     Raises:
         Refused: the task has no such split.
     """
     settings = model.settings
     if split not in task.splits:
-        raise Refused(f"{settings.task} has no split {split!r}: {', '.join(task.splits)}")
+        raise Refused(
+            f"split must be one of {', '.join(task.splits)} for {settings.task}, got {split!r}"
+        )
     loss, sequences, tokens = held_out_loss(model, task, split, tell)
     exact = bleu = signature = None
     if not settings.of_language:
@@ -68,7 +70,7 @@ def evaluate(
 
 
 def held_out_loss(model: Model, task: Task, split: str, tell: OnProgress) -> tuple[float, int, int]:
-    """The mean over all tokens of a split, and how many sequences and tokens it has."""
+    """Return the mean loss over all tokens of a split, and its numbers of sequences and tokens."""
     objective = Objective(model.model, smoothing=0.0)
     total, tokens, sequences = 0.0, 0, 0
     batches = task.held_out(split)
@@ -83,7 +85,7 @@ def held_out_loss(model: Model, task: Task, split: str, tell: OnProgress) -> tup
 
 
 def as_table(found: Evaluation) -> Table:
-    """What was measured, as it is shown."""
+    """Format the evaluation as a table."""
     table = Table.grid(padding=(0, 3, 0, 0))
     names = [f"{found.split} split", "loss", "perplexity"]
     values = [f"{found.sequences:,} sequences", f"{found.loss:.4f}", short(found.perplexity)]
@@ -92,7 +94,7 @@ def as_table(found: Evaluation) -> Table:
         values.append(f"{found.loss_per_byte:.4f}")
     if found.exact_match is not None:
         names.append("exact match")
-        # 999.9 of 1000 is not 100 %
+        # rounded down: 999.9 of 1000 is not 100 %
         values.append(f"{int(1000 * found.exact_match) / 10:.1f}%")
     if found.bleu is not None:
         names += ["BLEU", "signature"]

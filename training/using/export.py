@@ -159,7 +159,7 @@ def _compare(
 
 
 def _of_language(task: Task) -> bool:
-    """Whether it goes on with a text, and answers none."""
+    """Whether it is a language model."""
     return task.languages.source is None
 
 

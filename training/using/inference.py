@@ -130,7 +130,7 @@ class Model:
 
     def _source(self, text: str) -> list[int]:
         if self.languages.source is None:
-            raise Refused("This is a language model: course generate goes on with a text")
+            raise Refused("This is a language model: use course generate")
         ids = self.languages.source.encode(text.lower() if self.settings.lowercase else text)
         if len(ids) > LONGEST:
             raise Refused(f"The text has {len(ids)} tokens, and at most {LONGEST} are read at once")
@@ -209,7 +209,7 @@ class Model:
         if self.settings.of_language:
             ids = target.encode(text)[-self.settings.context :]
             if not ids:
-                raise Refused("The text is empty: there is nothing to look at")
+                raise Refused("The text must not be empty")
             found = self_attention(self.model, torch.tensor([ids], device=self.device))
             names = target.names(ids)
             return [
@@ -218,7 +218,7 @@ class Model:
             ]
         source = self._source(text)
         if not source or self.languages.source is None:
-            raise Refused("The text is empty: there is nothing to look at")
+            raise Refused("The text must not be empty")
         (answer,) = self._decode([source], 1, 0.0)
         given = [START, *answer]
         batch = Batch(
