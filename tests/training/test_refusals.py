@@ -26,7 +26,10 @@ def refused(*arguments: str) -> str:
     ("arguments", "words"),
     [
         (["copy", "--set", "xyz=2"], "no setting 'xyz' (did you mean"),
-        (["copy", "--set", "task=sorting"], "task cannot be changed by --set: use course train TASK"),
+        (
+            ["copy", "--set", "task=sorting"],
+            "task cannot be changed by --set: use course train TASK",
+        ),
         (["copy", "--source", "de"], "source is for translation only, got task copy"),
         (["sorting", "--data", "f"], "data is for text and translation only, got task sorting"),
         (

@@ -277,7 +277,9 @@ def test_multi30k_is_read_in_pairs(tmp_path, monkeypatch):
 def test_sides_of_different_lengths_are_refused(tmp_path, monkeypatch):
     digests = multi30k(tmp_path, monkeypatch, lambda name: "ab" if name == "val.de" else "abc")
     monkeypatch.setattr(corpora, "_MULTI30K_DIGESTS", digests)
-    with pytest.raises(Refused, match=r"val\.fr and val\.de must have equal numbers of lines, got 3 and 2"):
+    with pytest.raises(
+        Refused, match=r"val\.fr and val\.de must have equal numbers of lines, got 3 and 2"
+    ):
         corpora.parallel("multi30k", "fr", "de", tmp_path, QUIET)
 
 

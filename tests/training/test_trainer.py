@@ -187,7 +187,9 @@ def test_a_snapshot_that_is_gone_does_not_end_a_resumed_run(trainer):
     one.run.snapshot(8).unlink()
     again = trainer(settings, one.run.folder)
     assert again.progress.snapshots == (4, 12)
-    assert again.checkpointer.notes == ["step-00000008.safetensors is missing, and is left out of the average"]
+    assert again.checkpointer.notes == [
+        "step-00000008.safetensors is missing, and is left out of the average"
+    ]
     again.train(None)
 
 
