@@ -27,7 +27,7 @@ from course.references.stubs import stub_text
 from course.signposts import numbered_transformer
 from course.terminal.display import THEME
 from course.workers.checking import check_day
-from course.workers.pool import Pool
+from course.workers.pool import WorkerPool
 
 FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"
 
@@ -53,7 +53,7 @@ RESTS = 1  # the frame that stays: the mistake and its name
 def acted() -> dict[int, DayResult]:
     """The verdicts on that learner's exercises."""
     ready = [day for day in DAYS if day.ready]
-    with tempfile.TemporaryDirectory() as name, Pool(spares=2) as pool:
+    with tempfile.TemporaryDirectory() as name, WorkerPool(spares=2) as pool:
         for day in ready:
             (Path(name) / f"{day.stem}.py").write_text(stub_text(day), encoding="utf-8")
         done, wrong = ready[0], ready[1]
@@ -76,7 +76,7 @@ def shown(picture: RenderableType, name: str, title: str, console: Console) -> s
 def saved() -> list[RenderableType]:
     """What is on the screen of that learner on day 2 at every save: the code, and its verdict."""
     day, screens = DAYS[1], []
-    with tempfile.TemporaryDirectory() as name, Pool(spares=1) as pool:
+    with tempfile.TemporaryDirectory() as name, WorkerPool(spares=1) as pool:
         for code in (UNWRITTEN, CODE, SCALED):
             (Path(name) / f"{day.stem}.py").write_text(f"{IMPORTS}{code}", encoding="utf-8")
             result = check_day(Judge(day), Path(name), pool)

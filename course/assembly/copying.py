@@ -33,7 +33,7 @@ Send = Callable[..., None]
 
 
 @dataclass
-class Progress:
+class CopyProgress:
     """How far the training is."""
 
     step: int
@@ -89,7 +89,7 @@ def train(parts: Any, held_out: list[list[int]], send: Send) -> dict[str, Any]:
         group = itertools.islice(batches, BATCHES)
         mean = parts.run_epoch(group, model, loss, optimizer, scheduler)
         exact = (_copy(parts, model, wanted[:BATCH]) == wanted[:BATCH]).all(dim=1).float().mean()
-        progress = Progress(round_ * BATCHES, most_steps, float(mean), float(exact))
+        progress = CopyProgress(round_ * BATCHES, most_steps, float(mean), float(exact))
         send({"progress": vars(progress)})
         if exact == 1.0:
             copied = _copy(parts, model, wanted)

@@ -26,7 +26,7 @@ from course.judging.judge import Judge
 from course.judging.results import DayResult, report_json
 from course.terminal.display import MOST_PRINTED_LINES
 from course.workers.checking import Checked, checking_first
-from course.workers.pool import Pool
+from course.workers.pool import WorkerPool
 
 SETTLE = 15  # milliseconds without a further event after which a save is complete
 LOOK = 1000  # milliseconds between two looks at a file of which no event came
@@ -84,7 +84,7 @@ class Watch:
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
         judge = Judge(self._day, self._seed, self._device)
-        with Pool(1, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
+        with WorkerPool(1, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
             files.start()
             work = self._work(judge, pool)
             try:
@@ -132,7 +132,7 @@ class Watch:
             event = self._events.get()  # several saves at once are one
         return event
 
-    def _work(self, judge: Judge, pool: Pool) -> Generator[None, None, None]:
+    def _work(self, judge: Judge, pool: WorkerPool) -> Generator[None, None, None]:
         """All there is to do after a save, a piece at each step: the verdict, what was misunderstood, and
         what other diagnoses will need, today's and tomorrow's."""
         yield from self._verdict(judge, pool)
@@ -143,7 +143,7 @@ class Watch:
         yield from judge.prepare()
         yield from self._prepare_the_next_day()
 
-    def _verdict(self, judge: Judge, pool: Pool) -> Generator[None, None, None]:
+    def _verdict(self, judge: Judge, pool: WorkerPool) -> Generator[None, None, None]:
         path = find_answer(judge.day, self._answers)
         if path is not None and path.suffix == ".py" and not _complete(path):
             time.sleep(HALF_SAVED)

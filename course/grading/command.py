@@ -27,9 +27,9 @@ from course.grading.instructions import (
     read_weights,
 )
 from course.grading.job import Plan, edition, lacking_device
-from course.grading.pools import Cluster, Processes, closing, processes_that_fit
+from course.grading.pools import DaskPool, ProcessPool, closing, processes_that_fit
 from course.grading.reports import Returned, submission_of
-from course.grading.run import InUse, Run, grade_all, remember, seed_of, sole_use
+from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, walls
 from course.grading.submissions import (
     UNCLEAR,
@@ -52,7 +52,7 @@ MOST_NAMED = 10  # learners in a sentence
 DEVICES = ("cpu", "cuda", "mps", "practice")
 
 
-class Told(enum.StrEnum):
+class FeedbackLevel(enum.StrEnum):
     """How much learners are told (`Feedback` says what each means)."""
 
     full = "full"
@@ -150,13 +150,13 @@ def grade(
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose machines grade.")
     ] = None,
     feedback: Annotated[
-        Told,
+        FeedbackLevel,
         typer.Option(
             metavar="HOW",
             help="full (with the checks' numbers), discreet (without them), or verdict (only which checks "
             "pass).",
         ),
-    ] = Told.discreet,
+    ] = FeedbackLevel.discreet,
     unsafe: Annotated[
         bool,
         typer.Option("--unsafe", help="Grade without a sandbox: only for work that you trust."),
@@ -179,7 +179,7 @@ def grade(
             members = _read(read_roster, roster, "--roster") if roster else []
             sources = _sources(submissions, learners, points.policy)
             plan = _plan(points, seed_of(out, seed, resume), device, unsafe, feedback, files)
-            run = Run(out, plan, points, sources, members)
+            run = ClassRun(out, plan, points, sources, members)
             remember(out, run.plan)
             with _pool(cluster, jobs, device) as pool, _shown(console, len(run.sources)) as done:
                 grade_all(run, pool, resume, done)
@@ -234,7 +234,12 @@ def _sources(submissions: Path, learners: Mapping[str, str], policy: Policy) -> 
 
 
 def _plan(
-    weights: Weights, seed: int, device: str, unsafe: bool, told: Told, names: Mapping[str, str]
+    weights: Weights,
+    seed: int,
+    device: str,
+    unsafe: bool,
+    told: FeedbackLevel,
+    names: Mapping[str, str],
 ) -> Plan:
     numbers = tuple(day.number for day in weights.days)
     mapped = tuple(sorted(names.items()))
@@ -278,13 +283,13 @@ def _walls(unsafe: bool, console: Console) -> list[str]:
 
 
 @contextlib.contextmanager
-def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[Processes | Cluster]:
+def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[ProcessPool | DaskPool]:
     if cluster is None:
-        with closing(Processes(jobs or processes_that_fit())) as pool:
+        with closing(ProcessPool(jobs or processes_that_fit())) as pool:
             yield pool
         return
     try:
-        connected = Cluster(cluster, device)
+        connected = DaskPool(cluster, device)
     except ImportError as error:
         raise typer.BadParameter("--cluster needs Dask: pip install 'distributed'.") from error
     except (OSError, ValueError) as error:

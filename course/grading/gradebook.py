@@ -10,7 +10,7 @@ from typing import Any
 from course.checks.loading import CORE
 from course.curriculum import DAYS, Day
 from course.grading.instructions import Policy
-from course.grading.taking import Told
+from course.grading.taking import FileNote
 
 GRADED = "graded"
 NOTHING_FOUND = "nothing_found"
@@ -61,8 +61,8 @@ class LearnerResult:
     digest: str = ""
     computed: float = 0.0
     late: bool = False
-    taken: list[Told] = field(default_factory=list)
-    ignored: list[Told] = field(default_factory=list)
+    taken: list[FileNote] = field(default_factory=list)
+    ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
 
     @property
@@ -107,8 +107,8 @@ class LearnerResult:
             entry["digest"],
             entry["computed"],
             entry["late"],
-            [Told(**one) for one in entry["taken"]],
-            [Told(**one) for one in entry["ignored"]],
+            [FileNote(**one) for one in entry["taken"]],
+            [FileNote(**one) for one in entry["ignored"]],
             entry["ignored_count"],
         )
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from course.checks.answers import ENDINGS
 from course.curriculum import DAYS, ROOT, Day
-from course.grading.allowed import Refused
+from course.grading.allowed import SubmissionRefused
 from course.grading.analysis import listened_for
 from course.grading.gradebook import (
     GRADED,
@@ -44,7 +44,7 @@ from course.judging.messages import Feedback
 from course.judging.results import DayResult
 from course.judging.vocabulary import KNOWN_MESSAGES
 from course.workers.checking import Answer, as_leaves, check_seated, not_observed
-from course.workers.seat import WAITING, Seat
+from course.workers.session import WAITING, WorkerSession
 from course.workers.worker import Worker, WorkerStopped, exhaust
 
 COMPUTING = (
@@ -197,20 +197,20 @@ class Grader:
         GIVEN.update(self._plan.names)
         try:
             taken = take(source)
-        except Refused as error:
+        except SubmissionRefused as error:
             return LearnerResult(source.learner, REFUSED, reason=str(error), late=source.late)
         digest = self._plan.digest(taken.files, (source.late, taken.taken, taken.ignored))
         if digest == known:
             return None
-        with Seat(self._start, apart=True) as seat:
-            taken = self._gathered(taken, seat)
+        with WorkerSession(self._start, apart=True) as session:
+            taken = self._gathered(taken, session)
             if not self._asked(taken):
                 return self._nothing(source, taken)
-            review, fingerprints = self._analyse(taken.files, seat)
+            review, fingerprints = self._analyse(taken.files, session)
             runs = MOST_RUNS
             days = []
             for judge in self._judges:
-                day, spent = self._day(judge, taken.files, seat, runs)
+                day, spent = self._day(judge, taken.files, session, runs)
                 days.append(day)
                 runs -= spent
         review += [
@@ -230,7 +230,7 @@ class Grader:
             review=review,
             fingerprints=fingerprints,
             digest=digest,
-            computed=seat.computed,
+            computed=session.computed,
             late=source.late,
             taken=taken.taken,
             ignored=taken.ignored,
@@ -258,14 +258,14 @@ class Grader:
             judge.keep()
         self._kept.close()
 
-    def _gathered(self, taken: Taken, seat: Seat) -> Taken:
+    def _gathered(self, taken: Taken, session: WorkerSession) -> Taken:
         """The same, with an answer made of each notebook that has no tags; or without that notebook."""
         for judge in self._judges:
             name = f"{judge.day.stem}.ipynb"
             cells = untagged_cells(taken.files[name]) if name in taken.files else None
             if cells is None:
                 continue
-            answer = self._gather(cells, judge.day, seat)
+            answer = self._gather(cells, judge.day, session)
             if answer:
                 why = "no cell is tagged: the cells that define the exercises were taken"
                 taken = taken.with_answer(name, answer, why)
@@ -278,9 +278,9 @@ class Grader:
                 taken = taken.without(name, why)
         return taken
 
-    def _gather(self, cells: list[str], day: Day, seat: Seat) -> bytes | None:
+    def _gather(self, cells: list[str], day: Day, session: WorkerSession) -> bytes | None:
         """A notebook of the lines that define the exercises; empty if none do, None if no parser copes."""
-        worker = seat.take(self._judges[0].torch_on)
+        worker = session.take(self._judges[0].torch_on)
         try:
             worker.ask({"gather": cells, "exercises": list(day.exercises)}, {})
             message, _ = worker.hear()
@@ -290,10 +290,10 @@ class Grader:
             worker.end()
             return None
         finally:
-            seat.give_back(worker)
+            session.give_back(worker)
 
     def _analyse(
-        self, files: dict[str, bytes], seat: Seat
+        self, files: dict[str, bytes], session: WorkerSession
     ) -> tuple[list[Shortcut], dict[str, list[int]]]:
         """What can be told of the files without running them; and which of them do not let us."""
         numbers = {judge.day.stem: judge.day.number for judge in self._judges}
@@ -303,7 +303,7 @@ class Grader:
         fingerprints: dict[str, list[int]] = {}
         for name, data in asked.items():
             day = numbers[Path(name).stem]
-            worker = seat.take(self._judges[0].torch_on)
+            worker = session.take(self._judges[0].torch_on)
             try:
                 request = {"analyse": {name: [day, self._path(name)]}}
                 worker.ask(request, as_leaves({self._path(name): data}))
@@ -318,11 +318,11 @@ class Grader:
                 worker.end()
                 unseen.append(Shortcut(day, 0, UNSEEN))
             finally:
-                seat.give_back(worker)
+                session.give_back(worker)
         return unseen + review, fingerprints
 
     def _day(
-        self, judge: Judge, files: dict[str, bytes], seat: Seat, most_runs: int
+        self, judge: Judge, files: dict[str, bytes], session: WorkerSession, most_runs: int
     ) -> tuple[DayResult, int]:
         """The verdict on one day: what an earlier day has left behind in the process does not count.
 
@@ -339,13 +339,13 @@ class Grader:
         if name is None:
             missing = f"{judge.day.stem}.py was not handed in."
             return not_observed(judge, "not_started", missing), 0
-        if seat.exhausted(COMPUTING * len(self._judges)):
+        if session.exhausted(COMPUTING * len(self._judges)):
             why = (
                 f"Not run: this submission's {COMPUTING * len(self._judges):g} seconds were spent."
             )
             return not_observed(judge, "timed_out", why), 0
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
-        checked = check_seated(judge, answer, seat)
+        checked = check_seated(judge, answer, session)
         if self._plan.feedback == Feedback.verdict:
             exhaust(checked.run_there())
             return checked.result.without_words(), 0

@@ -28,7 +28,7 @@ class Broken(Exception):
     """The process that worked on a task has died, or was lost."""
 
 
-class Pool(Protocol):
+class GradingPool(Protocol):
     """Something that works on tasks."""
 
     @property
@@ -46,7 +46,7 @@ class Pool(Protocol):
         """
 
 
-class Processes:
+class ProcessPool:
     """Processes of this machine."""
 
     def __init__(self, width: int) -> None:
@@ -88,7 +88,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-class Cluster:
+class DaskPool:
     """Machines of a Dask cluster, reached by the address of its scheduler.
 
     The files of the submissions must be found at the same paths there.
@@ -139,7 +139,7 @@ def processes_that_fit() -> int:
 
 
 @contextlib.contextmanager
-def closing(pool: Processes | Cluster) -> Iterator[Processes | Cluster]:
+def closing(pool: ProcessPool | DaskPool) -> Iterator[ProcessPool | DaskPool]:
     """Within it, the pool works; afterwards nothing of it is left."""
     try:
         yield pool

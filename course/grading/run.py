@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
 from course.grading.instructions import Member
 from course.grading.job import Plan
-from course.grading.pools import Broken, Pool
+from course.grading.pools import Broken, GradingPool
 from course.grading.reports import (
     Download,
     GradedClass,
@@ -39,7 +39,7 @@ class InUse(RuntimeError):
 
 
 @dataclass
-class Run:
+class ClassRun:
     """One grading of a class, into one folder.
 
     Attributes:
@@ -128,7 +128,7 @@ class _Turn:
 
 
 def grade_all(
-    run: Run, pool: Pool, resume: bool, done: Callable[[LearnerResult, bool], None]
+    run: ClassRun, pool: GradingPool, resume: bool, done: Callable[[LearnerResult, bool], None]
 ) -> None:
     """Grade every submission, and write each result as soon as it is there.
 
@@ -164,7 +164,7 @@ def grade_all(
 
 
 def _begin(
-    turn: _Turn, run: Run, pool: Pool, resume: bool, at_work: dict[Future[str], _Turn]
+    turn: _Turn, run: ClassRun, pool: GradingPool, resume: bool, at_work: dict[Future[str], _Turn]
 ) -> None:
     turn.tries += 1
     kept = run.kept(turn.source.learner) if resume else None
@@ -176,7 +176,7 @@ def _begin(
     at_work[pool.submit(json.dumps(task))] = turn
 
 
-def _outcome(future: Future[str], turn: _Turn, pool: Pool) -> LearnerResult | None:
+def _outcome(future: Future[str], turn: _Turn, pool: GradingPool) -> LearnerResult | None:
     """The result; None if the earlier one stands; a fault of ours, with all that went wrong so far."""
     try:
         entry = json.loads(pool.result(future))

@@ -49,7 +49,7 @@ MODULES = {
         *("__init__", "answers", "arrays", "authoring", "clock", "draw", "frames", "gradients"),
         *("loading", "observation", "own", "practice", "raising", "seeing", "tensors"),
     ),
-    "workers": ("__init__", "limits", "listening", "preparing", "process", "traces"),
+    "workers": ("__init__", "limits", "preparing", "process", "snapshot", "tracing"),
     "grading": ("__init__", "analysis"),
 }
 

@@ -26,7 +26,7 @@ from course.curriculum import DAYS, Day
 from course.grading.allowed import (
     LARGEST_ARCHIVE,
     MOST_ARCHIVES,
-    Refused,
+    SubmissionRefused,
     Used,
     demand_few,
     demand_plain,
@@ -62,7 +62,7 @@ LONGEST_PATH = 300  # characters of a path that is told
 
 
 @dataclass(frozen=True)
-class Told:
+class FileNote:
     """A file of a submission as it is told of.
 
     Attributes:
@@ -93,22 +93,22 @@ class Taken:
     """
 
     files: dict[str, bytes]
-    taken: list[Told] = field(default_factory=list)
-    ignored: list[Told] = field(default_factory=list)
+    taken: list[FileNote] = field(default_factory=list)
+    ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
 
     def without(self, name: str, why: str) -> Taken:
         """The same, where one of the files turned out to be of no use."""
         files = {other: data for other, data in self.files.items() if other != name}
         [told] = [one for one in self.taken if one.name == name]
-        ignored = [Told(told.path, "", why), *self.ignored][:MOST_TOLD]
+        ignored = [FileNote(told.path, "", why), *self.ignored][:MOST_TOLD]
         taken = [one for one in self.taken if one is not told]
         return Taken(files, taken, ignored, self.ignored_count + 1)
 
     def with_answer(self, name: str, data: bytes, why: str) -> Taken:
         """The same, where one of the files was made into an answer."""
         taken = [
-            Told(one.path, name, "; ".join(filter(None, (one.why, why))))
+            FileNote(one.path, name, "; ".join(filter(None, (one.why, why))))
             if one.name == name
             else one
             for one in self.taken
@@ -174,7 +174,7 @@ def take(source: Source) -> Taken:
         if error.errno in OUR_TROUBLE:
             raise
         name = Path(str(error.filename)).name
-        raise Refused(f"{shown(name)} cannot be read: {error.strerror}.") from error
+        raise SubmissionRefused(f"{shown(name)} cannot be read: {error.strerror}.") from error
 
 
 def nothing_found(taken: Taken, days: list[Day]) -> str:
@@ -189,7 +189,7 @@ def nothing_found(taken: Taken, days: list[Day]) -> str:
     return f"None of the days' files was found. There is {listed}. {_expected(days)}"
 
 
-def _found(one: Told) -> str:
+def _found(one: FileNote) -> str:
     name = shown(one.path)
     if one.why:
         return f"{name} ({one.why})"
@@ -227,25 +227,25 @@ def _take(files: list[_File], earlier: Collection[str]) -> Taken:
         if len(content) > LARGEST_FILE and name.endswith(".ipynb"):
             content = without_outputs(content)
         data[name] = content[: LARGEST_FILE + 1]
-        taken.append(Told(chosen.told, name, "" if chosen.name == name else f"taken as {name}"))
+        taken.append(FileNote(chosen.told, name, "" if chosen.name == name else f"taken as {name}"))
         ignored += losers
-    ignored += [Told(name, "", "it was handed in again") for name in earlier]
+    ignored += [FileNote(name, "", "it was handed in again") for name in earlier]
     ignored += _strange(rest, strangers)
     return Taken(data, taken, ignored[:MOST_TOLD], len(ignored))
 
 
-def _strange(files: list[_File], strangers: Collection[str]) -> list[Told]:
+def _strange(files: list[_File], strangers: Collection[str]) -> list[FileNote]:
     """Files that are nobody's answer: those whose names are near one's come first."""
     ready = [day for day in DAYS if day.ready]
     told = []
     for number, file in enumerate(files):
         if file.path in strangers:
-            told.append(Told(file.told, "", "it belongs to the course"))
+            told.append(FileNote(file.told, "", "it belongs to the course"))
         elif file.archive and is_archive(file.path):
-            told.append(Told(file.told, "", "an archive within an archive is not opened"))
+            told.append(FileNote(file.told, "", "an archive within an archive is not opened"))
         else:
             near = nearest(file.name, ready) if number < 2 * MOST_TOLD else None
-            told.append(Told(file.told, near or "", ""))
+            told.append(FileNote(file.told, near or "", ""))
     return sorted(told, key=lambda one: (not one.name, bool(one.why)))
 
 
@@ -261,7 +261,7 @@ Narrowed = tuple[list[_File], str]
 """Those that still may count, and what is wrong with each of the others, after `{}` was taken."""
 
 
-def _choose(files: list[_File]) -> tuple[_File, list[Told]]:
+def _choose(files: list[_File]) -> tuple[_File, list[FileNote]]:
     """The file of a day that counts, and of each other one why it does not."""
     losers = []
     left = files
@@ -274,7 +274,7 @@ def _choose(files: list[_File]) -> tuple[_File, list[Told]]:
     [chosen] = left
     content = chosen.read(most_read(chosen.name)) if losers else b""
     return chosen, [
-        Told(file.told, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
+        FileNote(file.told, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
         for file, why in losers
     ]
 
@@ -391,7 +391,9 @@ def _unpacked(files: list[_File]) -> list[_File]:
     """The files, and instead of archives those in them: an archive counts as a folder."""
     archives = [file for file in files if is_archive(file.path)]
     if len(archives) > MOST_ARCHIVES:
-        raise Refused(f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough.")
+        raise SubmissionRefused(
+            f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough."
+        )
     used = Used()
     found = [file for file in files if not is_archive(file.path)]
     for file in archives:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from course.checks.observation import Leaf, Observation
-from course.checks.seeing import Seen
+from course.checks.seeing import CheckRun
 from course.judging.expected import Expected, is_float
 
 Array = np.ndarray[Any, Any]
@@ -95,7 +95,7 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def matches(seen: Seen, expected: Expected) -> bool:
+def matches(seen: CheckRun, expected: Expected) -> bool:
     """Whether what was seen is, to rounding, the expected, or the same exception.
 
     An exception is the same if it says the same, sizes included: many mistakes end in a ValueError.
@@ -109,7 +109,7 @@ def matches(seen: Seen, expected: Expected) -> bool:
     return same_damage and compare(seen.observation, expected) is None
 
 
-def is_same(one: Seen, other: Seen) -> bool:
+def is_same(one: CheckRun, other: CheckRun) -> bool:
     """Whether two saw the same to the last bit: then no tolerance is needed, which takes longer."""
     return (
         not (one.raised or other.raised)

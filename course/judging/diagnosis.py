@@ -13,7 +13,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from course.checks.loading import CORE, Outline
-from course.checks.seeing import Seen
+from course.checks.seeing import CheckRun
 from course.curriculum import Day
 from course.judging.comparison import compare, matches
 from course.judging.expected import Expected, is_float
@@ -39,7 +39,7 @@ Pieces = Generator[bool, None, Diagnosis]
 
 
 @dataclass(frozen=True)
-class Part:
+class PartialDiagnosis:
     """A known mistake that is one of several things."""
 
     one: Misconception
@@ -57,7 +57,7 @@ class Search:
         day: Day,
         checks: Sequence[Outline],
         truth: Truth,
-        seen: Mapping[str, Seen | None],
+        seen: Mapping[str, CheckRun | None],
         wrong: Mapping[str, Collection[str]],
     ) -> None:
         """Nothing is looked for yet.
@@ -71,7 +71,7 @@ class Search:
         """
         self.told: dict[str, Diagnosis] = {}
         """What was misunderstood in each exercise so far; empty where nobody knows."""
-        self.partly: dict[str, Part] = {}
+        self.partly: dict[str, PartialDiagnosis] = {}
         """Where no mistake explains everything: a known one that explains a part."""
         self.wanted = any(
             all(seen[check.name] is not None for check in checks if check.exercise == exercise)
@@ -294,7 +294,7 @@ class Search:
             if len(names) >= FEWEST_CHECKS:
                 left = (check for check, mistakes in explaining.items() if one not in mistakes)
                 core = tuple(check.name for check in left if check.tier == CORE)
-                self.partly[exercise] = Part(one, frozenset(names), core)
+                self.partly[exercise] = PartialDiagnosis(one, frozenset(names), core)
 
     def _shows_in_numbers(self, check: Outline) -> bool:
         """Whether real numbers are off: that two mistakes give the same ones is no accident, as it may be
@@ -316,10 +316,10 @@ class Search:
         see what was seen."""
         guilty, explaining = set(), set()
         for one in known:
-            sighting = self._truth.wrong(check, one)
-            if sighting.fails:
+            run = self._truth.wrong(check, one)
+            if run.fails:
                 guilty.add(one)
-                if self._is(check, sighting.expected):
+                if self._is(check, run.expected):
                     explaining.add(one)
             yield LOOKED
         return guilty, explaining

@@ -11,7 +11,7 @@ from typing import Any
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.checks.observation import Raised
-from course.checks.seeing import Seen, see, takes_device
+from course.checks.seeing import CheckRun, see, takes_device
 from course.curriculum import Day
 from course.judging.comparison import compare, is_same, matches
 from course.judging.diagnosis import Search
@@ -40,7 +40,7 @@ EXPLAINED = ("names", "type", "dtype", "device")
 class Outcome:
     """What came of one check: what was seen, or why nothing could be."""
 
-    seen: Seen | None
+    seen: CheckRun | None
     status: str = ""
     """Where nothing was seen: error, timed_out, out_of_memory, not_started or skipped."""
     message: str = ""
@@ -124,11 +124,13 @@ class Judge:
         """What the reference sees in this check, and how far off a right answer may be."""
         return self._truth.right(check)
 
-    def passes(self, check: Outline, seen: Seen) -> bool:
+    def passes(self, check: Outline, seen: CheckRun) -> bool:
         """Whether an observation is the reference's: to the last bit, or to rounding."""
-        return is_same(seen, self._truth.glance(check)) or matches(seen, self._truth.right(check))
+        return is_same(seen, self._truth.observe_reference(check)) or matches(
+            seen, self._truth.right(check)
+        )
 
-    def see(self, check: Outline, answer: Any, file: str | None = None) -> Seen:
+    def see(self, check: Outline, answer: Any, file: str | None = None) -> CheckRun:
         """Run a check on an answer that lives in this process.
 
         Args:
@@ -138,7 +140,7 @@ class Judge:
         """
         return see(self._truth.check(check), answer, self.seed, self.device, file=file)
 
-    def see_with(self, check: Outline, wrong: Misconception) -> Seen:
+    def see_with(self, check: Outline, wrong: Misconception) -> CheckRun:
         """Return what a check sees with a known wrong answer: it is run only where nothing is kept."""
         return self._truth.wrong(check, wrong).expected.seen
 
@@ -148,7 +150,7 @@ class Judge:
         skipped = self.skipped()
         for check in self.checks:
             if check.name not in skipped:
-                self._truth.glance(check)
+                self._truth.observe_reference(check)
             yield
 
     def prepare(self) -> Iterator[None]:
@@ -225,7 +227,7 @@ class Judge:
 
         if outcome.seen is None:
             return result(outcome.status, outcome.message)
-        if is_same(outcome.seen, self._truth.glance(check)):
+        if is_same(outcome.seen, self._truth.observe_reference(check)):
             return result("passed")
         raised = outcome.told or outcome.seen.raised
         if raised is not None and raised.not_started:
@@ -259,7 +261,7 @@ class Judge:
         return self.device
 
 
-def _damage(seen: Seen, expected: Expected) -> list[str]:
+def _damage(seen: CheckRun, expected: Expected) -> list[str]:
     """What is told of inputs that were changed: their names are the check's, and no worker's."""
     known = tuple(name for name in expected.names if name in seen.damaged)
     return [describe_damage(known)] if known else []

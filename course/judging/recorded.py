@@ -102,7 +102,7 @@ def _record_there(day: Day, kept: Kept, checks: Sequence[Check]) -> list[Misconc
     there = [check for check in truth.outlines() if check.there]
     if there:
         for check in filter(takes_device, checks):
-            truth.glance(check)
+            truth.observe_reference(check)
         truth.add_all(there)
     return truth.misconceptions
 

@@ -16,7 +16,7 @@ from typing import Any
 from course.checks.arrays import PRACTICE, eps_of
 from course.checks.loading import CORE, Check, Outline, load_checks
 from course.checks.observation import Observation, Raised
-from course.checks.seeing import Seen, see, takes_tensors
+from course.checks.seeing import CheckRun, see, takes_tensors
 from course.curriculum import Day
 from course.judging.comparison import identical, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
@@ -31,7 +31,7 @@ Diagnosis = tuple[Misconception, ...]
 
 
 @dataclass(frozen=True)
-class Sighting:
+class WrongAnswerRun:
     """What is seen in a check with a mistake."""
 
     expected: Expected
@@ -65,9 +65,9 @@ class Truth:
         self._device = device
         self._kept = kept
         self._runnable: dict[str, Check] = {}
-        self._glances: dict[str, Seen] = {}
+        self._reference_runs: dict[str, CheckRun] = {}
         self._right: dict[str, Expected] = {}
-        self._wrong: dict[str, dict[str, Sighting]] = {}
+        self._wrong: dict[str, dict[str, WrongAnswerRun]] = {}
         self._grown: dict[str, Outline] = {}
         self._modules: dict[Diagnosis, ModuleType | None] = {}
 
@@ -86,13 +86,13 @@ class Truth:
         """A check itself, to be run: its file, and torch with it, is read when the first one is."""
         return self._load()[outline.name]
 
-    def glance(self, check: Outline) -> Seen:
+    def observe_reference(self, check: Outline) -> CheckRun:
         """What the reference sees: all that a verdict needs on what agrees with it to the last bit."""
         if RIGHT.format(check.name) in self._kept:
             return self.right(check).seen
-        if check.name not in self._glances:
-            self._glances[check.name] = self._run(check, ())
-        return self._glances[check.name]
+        if check.name not in self._reference_runs:
+            self._reference_runs[check.name] = self._run(check, ())
+        return self._reference_runs[check.name]
 
     def right(self, check: Outline) -> Expected:
         """What the reference sees, and how far off a right answer may be."""
@@ -109,11 +109,11 @@ class Truth:
                 self._right[check.name] = _right_of(frames)
         return self._right[check.name]
 
-    def wrong(self, check: Outline, one: Misconception) -> Sighting:
+    def wrong(self, check: Outline, one: Misconception) -> WrongAnswerRun:
         """What is seen with a known mistake."""
         known = self._known(check)
         if one.id not in known:
-            known[one.id] = self._sighting(check, (one,))
+            known[one.id] = self._run_wrong(check, (one,))
             self._grown[check.name] = check
         return known[one.id]
 
@@ -127,7 +127,7 @@ class Truth:
 
     def together(self, check: Outline, mistakes: Diagnosis) -> Expected:
         """What is seen with several mistakes that are possible together."""
-        return self._sighting(check, mistakes).expected
+        return self._run_wrong(check, mistakes).expected
 
     def complete(self, checks: Sequence[Outline]) -> Iterator[None]:
         """Observe all that is not known yet, a piece at each step."""
@@ -205,7 +205,7 @@ class Truth:
         yield
         self.loading += time.thread_time() - started
 
-    def _known(self, check: Outline) -> dict[str, Sighting]:
+    def _known(self, check: Outline) -> dict[str, WrongAnswerRun]:
         if check.name not in self._wrong:
             right = self.right(check)
             with self._while_loading():
@@ -219,12 +219,12 @@ class Truth:
     def _is_complete(self, check: Outline) -> bool:
         return len(self._wrong.get(check.name, ())) == len(self.misconceptions)
 
-    def _sighting(self, check: Outline, mistakes: Diagnosis) -> Sighting:
+    def _run_wrong(self, check: Outline, mistakes: Diagnosis) -> WrongAnswerRun:
         right = self.right(check)
         seen = self._run(check, mistakes)
-        return Sighting(_beside(right, seen), not matches(seen, right))
+        return WrongAnswerRun(_beside(right, seen), not matches(seen, right))
 
-    def _run(self, check: Outline, mistakes: Diagnosis) -> Seen:
+    def _run(self, check: Outline, mistakes: Diagnosis) -> CheckRun:
         return see(self.check(check), self._module(mistakes), self._seed, self._device)
 
     def _module(self, mistakes: Diagnosis) -> ModuleType | None:
@@ -234,7 +234,7 @@ class Truth:
         return self._modules[mistakes]
 
 
-def _beside(right: Expected, seen: Seen) -> Expected:
+def _beside(right: Expected, seen: CheckRun) -> Expected:
     """What a wrong answer sees, with a tolerance in proportion to that of the right one.
 
     To derive its own as well takes five more runs of each check for each wrong answer.
@@ -262,25 +262,25 @@ def _right_of(frames: Frames) -> Expected:
     return _expected(message, observation, truth)
 
 
-def _of_wrong(known: dict[str, Sighting], right: Seen) -> Frames:
+def _of_wrong(known: dict[str, WrongAnswerRun], right: CheckRun) -> Frames:
     """Only what differs from what the reference sees is written out."""
     frames: Frames = [({"same": []}, {})]
-    for name, sighting in known.items():
-        seen = sighting.expected.seen
+    for name, run in known.items():
+        seen = run.expected.seen
         if _same(seen, right):
             frames[0][0]["same"].append(name)
         else:
-            told = _message(sighting.expected) | {"id": name, "fails": sighting.fails}
+            told = _message(run.expected) | {"id": name, "fails": run.fails}
             frames.append((told, seen.observation))
     return frames
 
 
-def _wrong_of(frames: Frames, right: Expected) -> dict[str, Sighting]:
+def _wrong_of(frames: Frames, right: Expected) -> dict[str, WrongAnswerRun]:
     (head, _), *others = frames
-    known = {name: Sighting(_beside(right, right.seen), False) for name in head["same"]}
+    known = {name: WrongAnswerRun(_beside(right, right.seen), False) for name in head["same"]}
     for message, observation in others:
         expected = _expected(message, observation, observation)
-        known[message["id"]] = Sighting(expected, message["fails"])
+        known[message["id"]] = WrongAnswerRun(expected, message["fails"])
     return known
 
 
@@ -297,12 +297,12 @@ def _message(expected: Expected) -> dict[str, Any]:
 
 def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> Expected:
     raised = Raised(**message["raised"]) if message["raised"] else None
-    seen = Seen(observation, raised, tuple(message["damaged"]))
+    seen = CheckRun(observation, raised, tuple(message["damaged"]))
     tolerance = defaultdict(float, message["tolerance"])
     return Expected(seen, truth, tolerance, message["inputs"], tuple(message["names"]))
 
 
-def _same(one: Seen, other: Seen) -> bool:
+def _same(one: CheckRun, other: CheckRun) -> bool:
     return (
         identical(one.observation, other.observation)
         and one.raised == other.raised

@@ -15,7 +15,7 @@ from course.checks.answers import Unreadable, find_answer, source_in
 from course.checks.arrays import PRACTICE
 from course.checks.frames import BadFrame, raised_from
 from course.checks.observation import Observation, Raised, flatten
-from course.checks.seeing import Seen
+from course.checks.seeing import CheckRun
 from course.curriculum import DAYS, Day
 from course.judging.diagnosis import Search
 from course.judging.judge import Judge, Outcome, with_diagnoses
@@ -25,8 +25,8 @@ from course.judging.vocabulary import NO_TORCH, closed_raised, lacks_torch
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
 from course.workers.limits import BACKSTOP, GIBBERISH, WAITING
-from course.workers.pool import Pool
-from course.workers.seat import Seat
+from course.workers.pool import WorkerPool
+from course.workers.session import WorkerSession
 from course.workers.worker import (
     NotStarted,
     TimedOut,
@@ -86,7 +86,7 @@ class Answer:
         return f"{self.name} cannot be read."
 
 
-class Workers(Protocol):
+class WorkerSource(Protocol):
     """Where workers come from, and go to."""
 
     def take(self, torch_on: str | None) -> Worker:
@@ -177,19 +177,21 @@ def check_days(
     torch_on = None
     if any(day.uses_torch for day in days):
         torch_on = "cpu" if device == PRACTICE else device
-    with Pool(1, torch_on) as pool, Seat(lambda _: pool.take(torch_on)) as seat:
+    with WorkerPool(1, torch_on) as pool, WorkerSession(lambda _: pool.take(torch_on)) as session:
         for day in days:  # while the worker starts
             judge = Judge(day, seed, device)
-            yield exhaust(_checking_file(judge, answers, partial(_checking_seated, seat=seat)))
+            yield exhaust(
+                _checking_file(judge, answers, partial(_checking_seated, session=session))
+            )
             judge.keep()
 
 
-def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
+def check_day(judge: Judge, answers: Path, pool: WorkerPool) -> DayResult:
     """The verdict on one day's file in a folder of answers, with its diagnosis."""
     return exhaust(checking_first(judge, answers, pool)).look()
 
 
-def checking_first(judge: Judge, answers: Path, pool: Pool) -> Checking:
+def checking_first(judge: Judge, answers: Path, pool: WorkerPool) -> Checking:
     """The verdict on one day's file in a folder of answers, before anything is diagnosed."""
     return _checking_file(judge, answers, partial(_checking_answer, workers=pool))
 
@@ -222,7 +224,7 @@ def _repeated(judge: Judge) -> list[str]:
     return [check.name for check in judge.checks if check.there] if judge.device == "cpu" else []
 
 
-def check_answer(judge: Judge, answer: Answer, workers: Workers) -> Checked:
+def check_answer(judge: Judge, answer: Answer, workers: WorkerSource) -> Checked:
     """Check an answer in whatever workers there are.
 
     Raises:
@@ -231,9 +233,9 @@ def check_answer(judge: Judge, answer: Answer, workers: Workers) -> Checked:
     return exhaust(_checking_answer(judge, answer, workers))
 
 
-def _checking_answer(judge: Judge, answer: Answer, workers: Workers) -> Checking:
+def _checking_answer(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
     started = time.monotonic()
-    run = _Run(judge, answer, workers)
+    run = _AnswerRun(judge, answer, workers)
     outcomes = yield from run.outcomes()
     verdicts = judge.verdicts(outcomes, run.begun)
     verdict = DayResult(
@@ -251,18 +253,20 @@ def _checking_answer(judge: Judge, answer: Answer, workers: Workers) -> Checking
     )
 
 
-def _there(judge: Judge, answer: Answer, workers: Workers, verdict: DayResult) -> Checking | None:
+def _there(
+    judge: Judge, answer: Answer, workers: WorkerSource, verdict: DayResult
+) -> Checking | None:
     """The checks that pass on the CPU, on the practice GPU; None if none are to run."""
     names = [check.name for check in verdict.checks if check.status == RUNNING]
     return _checking_there(judge, answer, workers, names) if names else None
 
 
 def _checking_there(
-    judge: Judge, answer: Answer, workers: Workers, names: Sequence[str]
+    judge: Judge, answer: Answer, workers: WorkerSource, names: Sequence[str]
 ) -> Checking:
     there = judge.there
     assert there is not None
-    run = _Run(there, answer, workers, names)
+    run = _AnswerRun(there, answer, workers, names)
     try:
         outcomes = yield from run.outcomes()
     except NotStarted as error:
@@ -271,35 +275,35 @@ def _checking_there(
     return Checked(DayResult(judge.day, tuple(verdicts)), there.search(outcomes, verdicts))
 
 
-def check_seated(judge: Judge, answer: Answer, seat: Seat) -> Checked:
+def check_seated(judge: Judge, answer: Answer, session: WorkerSession) -> Checked:
     """Check an answer where earlier days were checked: what they left behind does not count.
 
     Raises:
         NotStarted: a worker did not start.
     """
-    return exhaust(_checking_seated(judge, answer, seat))
+    return exhaust(_checking_seated(judge, answer, session))
 
 
-def _checking_seated(judge: Judge, answer: Answer, seat: Seat) -> Checking:
-    seat.take(judge.torch_on)
-    used, stopped = seat.used, seat.stopped
-    checked = yield from _checking_answer(judge, answer, seat)
-    spoilt = not checked.verdict.as_new or (used and seat.stopped > stopped)
+def _checking_seated(judge: Judge, answer: Answer, session: WorkerSession) -> Checking:
+    session.take(judge.torch_on)
+    used, stopped = session.used, session.stopped
+    checked = yield from _checking_answer(judge, answer, session)
+    spoilt = not checked.verdict.as_new or (used and session.stopped > stopped)
     if spoilt and any(check.went_wrong for check in checked.verdict.checks):
-        seat.renew()
-        checked = yield from _checking_answer(judge, answer, seat)
-    seat.used = True
+        session.renew()
+        checked = yield from _checking_answer(judge, answer, session)
+    session.used = True
     return checked
 
 
-class _Run:
+class _AnswerRun:
     """The observations of one answer, made by as many workers as it takes to get through the checks."""
 
     def __init__(
         self,
         judge: Judge,
         answer: Answer,
-        workers: Workers,
+        workers: WorkerSource,
         names: Sequence[str] | None = None,
     ) -> None:
         self.begun: list[str] = list(judge.day.exercises)
@@ -400,7 +404,7 @@ class _Run:
                 raise WorkerStopped(GIBBERISH) from error
             if name not in waiting:
                 raise WorkerStopped(GIBBERISH)
-            seen = Seen(observation, problem, damaged)
+            seen = CheckRun(observation, problem, damaged)
             told = self._told(problem) if problem else None
             seconds = time.monotonic() - self._running.since
             self._settle(name, Outcome(seen, seconds=seconds, told=told))

@@ -7,7 +7,7 @@ from collections import deque
 from course.workers.worker import Worker
 
 
-class Pool:
+class WorkerPool:
     """Workers that start ahead of time and stand ready."""
 
     def __init__(self, spares: int, torch_on: str | None = None) -> None:
@@ -42,7 +42,7 @@ class Pool:
         while self._spares:
             self._spares.pop().end()
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:

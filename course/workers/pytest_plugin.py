@@ -15,7 +15,7 @@ import pytest
 
 from course.checks.answers import Unreadable, build_answer, find_answer, read_answer
 from course.checks.loading import CORE, WATERTIGHT, Outline
-from course.checks.own import OwnParts
+from course.checks.own import EarlierParts
 from course.curriculum import DAYS, ROOT, Day
 from course.judging.judge import Judge, Outcome
 from course.references.cut import cut_sources
@@ -114,7 +114,7 @@ def _load(day: Day, answers: Path, check: Outline) -> tuple[Any, str]:
     if path is None:
         pytest.skip(f"not started: {answers / day.stem}.py is not there")
     try:
-        with references_cut(cut_sources(day), day.number, OwnParts(answers, stub_of).part):
+        with references_cut(cut_sources(day), day.number, EarlierParts(answers, stub_of).part):
             module = build_answer(str(path), read_answer(path))
     except Unreadable as error:
         pytest.fail(str(error), pytrace=False)

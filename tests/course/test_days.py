@@ -25,7 +25,7 @@ from course.references.imports import references_cut
 from course.references.stubs import stub_text
 from course.references.sync import sync
 from course.workers.checking import check_day
-from course.workers.pool import Pool
+from course.workers.pool import WorkerPool
 
 READY = [day for day in DAYS if day.ready]
 
@@ -64,7 +64,7 @@ each_day = pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
 
 @pytest.fixture(scope="module")
 def pool():
-    with Pool(spares=1) as pool:
+    with WorkerPool(spares=1) as pool:
         yield pool
 
 

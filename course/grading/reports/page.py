@@ -32,7 +32,7 @@ from course.grading.reports.escaping import file_name, one_line, shortened, visi
 from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
-from course.grading.taking import Told
+from course.grading.taking import FileNote
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
@@ -276,7 +276,7 @@ class _Learner:
         return shortened(self.result.reason)
 
     @property
-    def choices(self) -> list[Told]:
+    def choices(self) -> list[FileNote]:
         """Files instead of which others of the same day were graded."""
         return [one for one in self.result.ignored if one.of_several][:MOST_IGNORED]
 

@@ -12,7 +12,7 @@ from course.checks import seeing, tensors
 from course.checks.arrays import as_numpy, copied, dtype_of, eps_of, same, shaken, upcast
 from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
 from course.checks.loading import load_checks
-from course.checks.tensors import Build, Noting, TensorDraw, missing_device
+from course.checks.tensors import Build, OperationRecorder, TensorDraw, missing_device
 from course.curriculum import DAYS, ROOT
 from course.judging.expected import expect
 from course.judging.judge import Judge
@@ -130,7 +130,7 @@ def test_backward_of_what_wants_none():
 def test_noting_sees_every_result():
     """Forward and backward, and not what lies in fresh memory by chance."""
     seen = []
-    with Noting(lambda value: seen.append(float(value.abs().max()))):
+    with OperationRecorder(lambda value: seen.append(float(value.abs().max()))):
         x = torch.full((2,), 3.0, requires_grad=True)
         (x * x * 100).sum().backward()
         torch.empty(2).fill_(1.0)
@@ -217,7 +217,7 @@ def test_a_judge_looks_at_no_skipped_check(monkeypatch):
     for day in DAYS:
         judge = Judge(day, device="cuda")
         looked = []
-        monkeypatch.setattr(judge._truth, "glance", looked.append)
+        monkeypatch.setattr(judge._truth, "observe_reference", looked.append)
         list(judge.looking())
         assert {check.name for check in looked} == {
             check.name for check in judge.checks if judge._device(check) == "cpu"

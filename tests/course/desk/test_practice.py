@@ -24,7 +24,7 @@ from course.references.changed import reference_module
 from course.terminal import display
 from course.terminal.display import MARKS
 from course.workers.checking import checking_first
-from course.workers.pool import Pool
+from course.workers.pool import WorkerPool
 from course.workers.worker import exhaust
 
 pytestmark = pytest.mark.skipif(
@@ -38,7 +38,7 @@ MADE_THERE, MADE_ON_CPU = "size(1), device=tokens.device)", "size(1))"
 
 @pytest.fixture(scope="module")
 def pool():
-    with Pool(1, "cpu") as pool:
+    with WorkerPool(1, "cpu") as pool:
         yield pool
 
 
@@ -228,7 +228,9 @@ def test_recordings_tell_mistakes_about_devices(tmp_path):
     truth, here = Placed(DAY, 0, known, recording), Judge(DAY)
     for check in (one for one in truth.outlines() if one.there):
         assert truth.knows(check)
-        assert {leaf.device for leaf in truth.glance(check).observation.values()} == {PRACTICE}
-        assert is_same(truth.glance(check), here.there.see(check, reference_module(DAY)))
+        assert {leaf.device for leaf in truth.observe_reference(check).observation.values()} == {
+            PRACTICE
+        }
+        assert is_same(truth.observe_reference(check), here.there.see(check, reference_module(DAY)))
         for wrong in known:
             assert truth.wrong(check, wrong).fails == here.there._truth.wrong(check, wrong).fails

@@ -46,8 +46,8 @@ def grader():
 
 def looked_through(grader, outcome):
     worker = Scripted(outcome)
-    seat = SimpleNamespace(take=lambda torch_on: worker, give_back=lambda worker: "")
-    return grader._analyse({DAY2: b"x = 1"}, seat)
+    session = SimpleNamespace(take=lambda torch_on: worker, give_back=lambda worker: "")
+    return grader._analyse({DAY2: b"x = 1"}, session)
 
 
 FOUND = {"file": DAY2, "shortcuts": [[3, "gc"]], "fingerprints": [1, 2], "unseen": False}
@@ -89,12 +89,12 @@ def test_a_submission_has_so_many_runs_for_all_its_days(monkeypatch):
     grader = Grader(Plan((1, 2, 3), 5, "cpu", True, "edition"))
     given = []
 
-    def judge_day(judge, files, seat, most_runs):
+    def judge_day(judge, files, session, most_runs):
         given.append(most_runs)
         return not_observed(judge, "not_started", ""), 250
 
     monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
-    monkeypatch.setattr(grader, "_analyse", lambda files, seat: ([], {}))
+    monkeypatch.setattr(grader, "_analyse", lambda files, session: ([], {}))
     monkeypatch.setattr(grader, "_day", judge_day)
     grader.grade(Source("ada", (), ()))
     grader.close()

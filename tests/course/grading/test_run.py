@@ -17,7 +17,7 @@ from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weight
 from course.grading.instructions import read_weights
 from course.grading.job import Plan
 from course.grading.pools import Broken
-from course.grading.run import InUse, Run, grade_all, seed_of, sole_use
+from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
 from course.grading.submissions import Source
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
@@ -73,7 +73,7 @@ def fault(learner):
 @pytest.fixture
 def run(tmp_path):
     sources = [Source(name, (tmp_path / name,), (name,)) for name in ("ann", "bob", "cem", "dee")]
-    return Run(tmp_path / "out", PLAN, Weights(DAYS_HERE), sources)
+    return ClassRun(tmp_path / "out", PLAN, Weights(DAYS_HERE), sources)
 
 
 def grade(run, pool, resume=True):
@@ -132,7 +132,7 @@ def test_what_is_known_is_offered(run):
 def test_new_weights_reach_what_is_kept(run):
     """Points are counted anew, though nothing is graded anew."""
     grade(run, Scripted())
-    dearer = Run(run.folder, PLAN, Weights(DAYS_HERE, {8: 3}), run.sources)
+    dearer = ClassRun(run.folder, PLAN, Weights(DAYS_HERE, {8: 3}), run.sources)
     grade(dearer, Scripted(dict.fromkeys(("ann", "bob", "cem", "dee"), lambda time: "null")))
     assert json.loads(run.path("ann").read_text())["max_points"] == 4
 
@@ -281,7 +281,7 @@ def test_who_is_gone_is_put_aside(run):
     run.report([])
     old = run.path("bob").read_bytes()
     (run.folder / "results" / ".draft").write_bytes(b"")
-    smaller = Run(
+    smaller = ClassRun(
         run.folder, PLAN, run.weights, [one for one in run.sources if one.learner != "bob"]
     )
     aside, count = smaller.put_aside(datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC))

@@ -17,8 +17,8 @@ from course.judging.judge import Judge
 from course.judging.vocabulary import NO_TORCH
 from course.workers.checking import Answer, check_answer, check_seated
 from course.workers.limits import WAITING
-from course.workers.listening import OUT_OF_SIGHT
-from course.workers.seat import Seat
+from course.workers.session import WorkerSession
+from course.workers.tracing import OUT_OF_SIGHT
 from course.workers.worker import OutOfMemory, TimedOut
 
 SOFTMAX = DAYS[0]
@@ -64,13 +64,13 @@ def say(found, expression, setup=""):
     """What an expression gives behind the walls, or raises there: its letters come out as numbers, for
     of words nothing does."""
     source = f"{setup}\n{ANSWER.format(expression=expression)}"
-    seat = Alone(found)
+    session = Alone(found)
     try:
         answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
-        check_answer(Judge(SOFTMAX), answer, seat)
+        check_answer(Judge(SOFTMAX), answer, session)
     finally:
-        seat.worker.end()
-    [leaf, *_] = next(observation for observation in seat.observations if observation).values()
+        session.worker.end()
+    [leaf, *_] = next(observation for observation in session.observations if observation).values()
     return leaf.value.tobytes().decode()
 
 
@@ -270,8 +270,8 @@ class LayerNorm(nn.Module):
         ("import torch" + source).encode(),
         listened_for(day.number),
     )
-    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
-        verdict = check_seated(Judge(day), answer, seat).verdict
+    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
+        verdict = check_seated(Judge(day), answer, session).verdict
     assert set(verdict.called) <= set(listened_for(day.number))
     assert "torch.nn.functional.layer_norm" in verdict.called
 
@@ -313,18 +313,18 @@ class LayerNorm(nn.Module):
     answer = Answer(
         f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened_for(day.number)
     )
-    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
-        verdict = check_seated(Judge(day), answer, seat).verdict
+    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
+        verdict = check_seated(Judge(day), answer, session).verdict
     assert OUT_OF_SIGHT in verdict.called
 
 
 def seated(found, answers):
     """The verdicts on a learner's days, by their numbers, in the workers that grading would use."""
-    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
+    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
         for number, source in answers.items():
             name = f"{DAYS[number - 1].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())
-            yield number, check_seated(Judge(DAYS[number - 1]), answer, seat).look()
+            yield number, check_seated(Judge(DAYS[number - 1]), answer, session).look()
 
 
 def test_torch_on_a_numpy_day(found):

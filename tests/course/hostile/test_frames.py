@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from course.checks.frames import BadFrame, from_bytes, raised_from, to_bytes
 from course.checks.observation import CARRIED, Leaf, Raised, flatten
-from course.checks.seeing import Seen
+from course.checks.seeing import CheckRun
 from course.curriculum import DAYS
 from course.judging.judge import Judge, Outcome
 from course.judging.messages import Feedback
@@ -178,7 +178,7 @@ def test_odd_observations_are_judged(case, damaged, raised):
     """Whatever was seen, there is a verdict; and what is not even alike never passes."""
     judge, check, observation = case
     _, arrived = from_bytes(to_bytes({}, observation))
-    outcome = Outcome(Seen(arrived, raised, tuple(damaged)))
+    outcome = Outcome(CheckRun(arrived, raised, tuple(damaged)))
     [result] = judge.results({check.name: outcome})
     assert result.status in STATUSES
     assert len(result.message) < 50_000

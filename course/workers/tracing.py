@@ -17,7 +17,7 @@ OUT_OF_SIGHT = "torch out of sight of what observes it"
 or where torch was told to ask no observer."""
 
 
-class Heard:
+class CallTrace:
     """Those of the functions that were called so far."""
 
     def __init__(self) -> None:
@@ -36,18 +36,18 @@ class Heard:
 
 
 @contextlib.contextmanager
-def listening(names: Collection[str]) -> Iterator[Heard]:
+def tracing_calls(names: Collection[str]) -> Iterator[CallTrace]:
     """Within it, it is noted which of these functions of torch are called."""
-    heard = Heard()
+    trace = CallTrace()
     if not names:
-        yield heard
+        yield trace
         return
     import torch  # a day in NumPy never needs it
     from torch.overrides import TorchFunctionMode
 
     listed = {_found(torch, name): name for name in names}
 
-    class Ear(TorchFunctionMode):
+    class CallRecorder(TorchFunctionMode):
         """Is told of each function of torch before it runs."""
 
         def __torch_function__(
@@ -58,19 +58,19 @@ def listening(names: Collection[str]) -> Iterator[Heard]:
             named: Any = None,
         ) -> Any:
             if function in listed:
-                heard.called.add(listed[function])
+                trace.called.add(listed[function])
             return function(*positional, **(named or {}))
 
-    ear = Ear()
-    with ear, _ways_past_it_noted(torch._C, heard.called):
-        heard.listen_by(lambda: _hears(torch, ear))
-        yield heard
+    recorder = CallRecorder()
+    with recorder, _ways_past_it_noted(torch._C, trace.called):
+        trace.listen_by(lambda: _hears(torch, recorder))
+        yield trace
 
 
-def _hears(torch: Any, ear: Any) -> bool:
+def _hears(torch: Any, recorder: Any) -> bool:
     """Whether torch still asks it."""
     disabled = torch._C._is_torch_function_all_disabled()
-    return not disabled and torch.overrides._get_current_function_mode() is ear
+    return not disabled and torch.overrides._get_current_function_mode() is recorder
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from course.workers.worker import Worker
 WAITING = 3.0  # times as long by the clock as it may compute
 
 
-class Seat:
+class WorkerSession:
     """The workers of one learner: one for all days, or another where that one was stopped."""
 
     def __init__(self, start: Callable[[str | None], Worker], apart: bool = False) -> None:
@@ -70,7 +70,7 @@ class Seat:
         self._computed += worker.computed
         self._worker = None
 
-    def __enter__(self) -> Seat:
+    def __enter__(self) -> WorkerSession:
         return self
 
     def __exit__(self, *_: object) -> None:

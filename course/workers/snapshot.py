@@ -28,14 +28,14 @@ MODULES = (
 CLASSES = (("torch", "Tensor"), ("torch.nn", "Module"), ("torch.nn", "Parameter"))
 
 
-class State:
+class ProcessSnapshot:
     """How a process was at one moment."""
 
     def __init__(self) -> None:
         self._settings = _settings()
         self._contents = [dict(vars(holder)) for holder in _holders()]
 
-    def still_holds(self) -> bool:
+    def is_clean(self) -> bool:
         """Whether nothing was changed since; what was only added, as by a late import, changes nothing."""
         return self._settings == _settings() and all(
             vars(holder).get(name) is value
