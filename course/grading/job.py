@@ -43,7 +43,7 @@ from course.judging.judge import Judge
 from course.judging.messages import Feedback
 from course.judging.results import DayResult
 from course.judging.vocabulary import KNOWN_MESSAGES
-from course.workers.checking import Answer, as_leaves, check_seated, not_observed
+from course.workers.checking import Answer, as_leaves, check_answer, not_observed
 from course.workers.session import WAITING, WorkerSession
 from course.workers.worker import Worker, WorkerStopped, exhaust
 
@@ -345,7 +345,7 @@ class Grader:
             )
             return not_observed(judge, "timed_out", why), 0
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
-        checked = check_seated(judge, answer, session)
+        checked = check_answer(judge, answer, session)
         if self._plan.feedback == Feedback.verdict:
             exhaust(checked.run_there())
             return checked.result.without_words(), 0

@@ -10,15 +10,21 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from course.checks.loading import CORE, Outline
 from course.checks.seeing import CheckRun
 from course.curriculum import Day
 from course.judging.comparison import compare, matches
 from course.judging.expected import Expected, is_float
-from course.judging.messages import contradict
+from course.judging.messages import (
+    beside_others,
+    contradict,
+    something_else,
+    where_to_begin,
+)
 from course.judging.misconceptions import Misconception
+from course.judging.results import CheckResult
 from course.judging.truth import Diagnosis, Truth
 from course.references.editions import names_used_by
 
@@ -110,7 +116,34 @@ class Search:
         """Look further, a piece at each step."""
         yield from (None for _ in self._pieces)
 
-    def told_of(self, exercise: str, check: str) -> Diagnosis:
+    def diagnosed(self, verdicts: Sequence[CheckResult]) -> list[CheckResult]:
+        """Return the verdicts, with what was misunderstood as far as it has been found."""
+        return [
+            self._diagnosed(one) if one.status in ("failed", "error") else one for one in verdicts
+        ]
+
+    def _diagnosed(self, result: CheckResult) -> CheckResult:
+        """Return a verdict with what was misunderstood, or else with where to begin."""
+        wrong = self._told_of(result.exercise, result.name)
+        if not wrong:
+            advice = where_to_begin(*self._to_mend_first(result.name))
+            return replace(result, message="\n".join([result.message, *advice]))
+        part = self.partly.get(result.exercise)
+        alone = part is None and len(wrong) == 1
+        told = [
+            f"{'' if one.definition == result.exercise else f'This comes from `{one.definition}`. '}"
+            f"{one.tell if alone else beside_others(one.tell)}"
+            for one in wrong
+        ]
+        if len(wrong) > 1:
+            bullets = (f"• {one.id}: {words}" for one, words in zip(wrong, told, strict=True))
+            count = "Two" if len(wrong) == 2 else "Three"
+            words = f"{count} things at once. {' '.join(bullets)}"
+        else:
+            words = " ".join([told[0], *(something_else(part.unexplained) if part else [])])
+        return replace(result, misconception=wrong[0].id, message=f"{words}\n{result.message}")
+
+    def _told_of(self, exercise: str, check: str) -> Diagnosis:
         """What was misunderstood, as far as it shows in a check: first what explains that one alone."""
         if exercise in self.partly:
             part = self.partly[exercise]
@@ -133,7 +166,7 @@ class Search:
         others = (name for name in self._day.exercises if name != exercise)
         return [name for name in others if name in used and name in self._wrong]
 
-    def to_mend_first(self, check: str) -> tuple[list[str], list[str]]:
+    def _to_mend_first(self, check: str) -> tuple[list[str], list[str]]:
         """The parts with a failing core check that a check calls itself, and those that the exercise stands
         on if it is written as the reference is."""
         asked = self._outline(check)

@@ -6,27 +6,22 @@ import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.checks.observation import Raised
-from course.checks.seeing import CheckRun, see, takes_device
+from course.checks.seeing import CheckRun, takes_device
 from course.curriculum import Day
-from course.judging.comparison import compare, is_same, matches
+from course.judging.comparison import compare, is_same
 from course.judging.diagnosis import Search
 from course.judging.expected import Expected
 from course.judging.messages import (
     Feedback,
-    beside_others,
     describe_damage,
     describe_for,
     describe_raised,
     not_started,
-    something_else,
-    where_to_begin,
 )
-from course.judging.misconceptions import Misconception
 from course.judging.recorded import truth_of
 from course.judging.results import CheckResult
 from course.judging.truth import Truth
@@ -77,9 +72,9 @@ class Judge:
         self.seed = seed
         self.device = device
         self._feedback = feedback
-        self._truth = truth_of(day, seed, device, after_cpu=unasked)
+        self.truth = truth_of(day, seed, device, after_cpu=unasked)
         self._unasked = unasked
-        self.checks = [check for check in self._truth.outlines() if check.there or not unasked]
+        self.checks = [check for check in self.truth.outlines() if check.there or not unasked]
 
     @functools.cached_property
     def there(self) -> Judge | None:
@@ -107,7 +102,7 @@ class Judge:
         reason = missing_device(self.device)
         reasons = {
             check.name: reason
-            or (self._truth.check(check).real_devices if self.device == PRACTICE else "")
+            or (self.truth.check(check).real_devices if self.device == PRACTICE else "")
             for check in stopped
         }
         return {
@@ -116,47 +111,19 @@ class Judge:
             if why
         }
 
-    @property
-    def misconceptions(self) -> list[Misconception]:
-        return self._truth.misconceptions
-
-    def expected(self, check: Outline) -> Expected:
-        """What the reference sees in this check, and how far off a right answer may be."""
-        return self._truth.right(check)
-
-    def passes(self, check: Outline, seen: CheckRun) -> bool:
-        """Whether an observation is the reference's: to the last bit, or to rounding."""
-        return is_same(seen, self._truth.observe_reference(check)) or matches(
-            seen, self._truth.right(check)
-        )
-
-    def see(self, check: Outline, answer: Any, file: str | None = None) -> CheckRun:
-        """Run a check on an answer that lives in this process.
-
-        Args:
-            check: the check.
-            answer: a module, or whatever has the definitions.
-            file: the answer's file name, by which its own lines are told from others in a traceback.
-        """
-        return see(self._truth.check(check), answer, self.seed, self.device, file=file)
-
-    def see_with(self, check: Outline, wrong: Misconception) -> CheckRun:
-        """Return what a check sees with a known wrong answer: it is run only where nothing is kept."""
-        return self._truth.wrong(check, wrong).expected.seen
-
     def looking(self) -> Iterator[None]:
         """Observe what verdicts on answers that are the reference's to the last bit will need, a check at
         each step."""
         skipped = self.skipped()
         for check in self.checks:
             if check.name not in skipped:
-                self._truth.observe_reference(check)
+                self.truth.observe_reference(check)
             yield
 
     def prepare(self) -> Iterator[None]:
         """Observe ahead what other verdicts will need, then what diagnoses will, a piece at each step."""
-        yield from self._truth.complete(self.checks)
-        self._truth.keep()
+        yield from self.truth.complete(self.checks)
+        self.truth.keep()
         if self.there is not None:
             yield from self.there.prepare()
 
@@ -173,7 +140,7 @@ class Judge:
     @property
     def _truths(self) -> list[Truth]:
         there: Judge | None = vars(self).get("there")  # where it was asked for
-        return [self._truth] if there is None else [self._truth, there._truth]
+        return [self.truth] if there is None else [self.truth, there.truth]
 
     def results(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
@@ -182,7 +149,7 @@ class Judge:
         verdicts = self.verdicts(outcomes, begun)
         search = self.search(outcomes, verdicts)
         search.look_in_batch()
-        return with_diagnoses(verdicts, search)
+        return search.diagnosed(verdicts)
 
     def verdicts(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
@@ -207,7 +174,7 @@ class Judge:
                 wrong[verdict.exercise].append(verdict.name)
         checks = [check for check in self.checks if check.name in outcomes]
         seen = {name: outcome.seen for name, outcome in outcomes.items()}
-        return Search(self.day, checks, self._truth, seen, wrong)
+        return Search(self.day, checks, self.truth, seen, wrong)
 
     def _judge(self, check: Outline, outcome: Outcome, begun: Collection[str]) -> CheckResult:
         def result(status: str, message: str = "", *, explained: bool = False) -> CheckResult:
@@ -227,12 +194,12 @@ class Judge:
 
         if outcome.seen is None:
             return result(outcome.status, outcome.message)
-        if is_same(outcome.seen, self._truth.observe_reference(check)):
+        if is_same(outcome.seen, self.truth.observe_reference(check)):
             return result("passed")
         raised = outcome.told or outcome.seen.raised
         if raised is not None and raised.not_started:
             return result("not_started", not_started(check.exercise, raised, begun))
-        expected = self._truth.right(check)
+        expected = self.truth.right(check)
         inputs = expected.inputs if self._feedback in (Feedback.own, Feedback.full) else ""
         if raised is not None:
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
@@ -256,7 +223,7 @@ class Judge:
         """Where a check runs."""
         if self._unasked:
             return self.device
-        if self.device == "cpu" or not takes_device(self._truth.check(check)):
+        if self.device == "cpu" or not takes_device(self.truth.check(check)):
             return "cpu"
         return self.device
 
@@ -265,32 +232,3 @@ def _damage(seen: CheckRun, expected: Expected) -> list[str]:
     """What is told of inputs that were changed: their names are the check's, and no worker's."""
     known = tuple(name for name in expected.names if name in seen.damaged)
     return [describe_damage(known)] if known else []
-
-
-def with_diagnoses(verdicts: Sequence[CheckResult], search: Search) -> list[CheckResult]:
-    """The verdicts, with what was misunderstood as far as it has been found."""
-    return [_with_diagnosis(verdict, search) for verdict in verdicts]
-
-
-def _with_diagnosis(result: CheckResult, search: Search) -> CheckResult:
-    """The verdict with what was misunderstood, or else with where one had better begin."""
-    if result.status not in ("failed", "error"):
-        return result
-    wrong = search.told_of(result.exercise, result.name)
-    if not wrong:
-        advice = where_to_begin(*search.to_mend_first(result.name))
-        return replace(result, message="\n".join([result.message, *advice]))
-    part = search.partly.get(result.exercise)
-    alone = part is None and len(wrong) == 1
-    told = [
-        f"{'' if one.definition == result.exercise else f'This comes from `{one.definition}`. '}"
-        f"{one.tell if alone else beside_others(one.tell)}"
-        for one in wrong
-    ]
-    if len(wrong) > 1:
-        bullets = (f"• {one.id}: {words}" for one, words in zip(wrong, told, strict=True))
-        count = "Two" if len(wrong) == 2 else "Three"
-        words = f"{count} things at once. {' '.join(bullets)}"
-    else:
-        words = " ".join([told[0], *(something_else(part.unexplained) if part else [])])
-    return replace(result, misconception=wrong[0].id, message=f"{words}\n{result.message}")

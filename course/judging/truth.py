@@ -18,7 +18,7 @@ from course.checks.loading import CORE, Check, Outline, load_checks
 from course.checks.observation import Observation, Raised
 from course.checks.seeing import CheckRun, see, takes_tensors
 from course.curriculum import Day
-from course.judging.comparison import identical, matches
+from course.judging.comparison import identical, is_same, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
 from course.judging.kept import Frames, Kept
 from course.judging.misconceptions import Misconception, module_of
@@ -85,6 +85,20 @@ class Truth:
     def check(self, outline: Outline) -> Check:
         """A check itself, to be run: its file, and torch with it, is read when the first one is."""
         return self._load()[outline.name]
+
+    def run(self, check: Outline, answer: Any, file: str | None = None) -> CheckRun:
+        """Run a check on an answer in this process.
+
+        Args:
+            check: the check.
+            answer: a module, or whatever has the definitions.
+            file: the answer's file name, by which its own lines are told from others in a traceback.
+        """
+        return see(self.check(check), answer, self._seed, self._device, file=file)
+
+    def accepts(self, check: Outline, run: CheckRun) -> bool:
+        """Whether a run agrees with the reference's: to the last bit, or to rounding."""
+        return is_same(run, self.observe_reference(check)) or matches(run, self.right(check))
 
     def observe_reference(self, check: Outline) -> CheckRun:
         """What the reference sees: all that a verdict needs on what agrees with it to the last bit."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -18,7 +17,7 @@ from course.checks.observation import Observation, Raised, flatten
 from course.checks.seeing import CheckRun
 from course.curriculum import DAYS, Day
 from course.judging.diagnosis import Search
-from course.judging.judge import Judge, Outcome, with_diagnoses
+from course.judging.judge import Judge, Outcome
 from course.judging.messages import describe_raised
 from course.judging.results import RUNNING, DayResult
 from course.judging.vocabulary import NO_TORCH, closed_raised, lacks_torch
@@ -113,7 +112,7 @@ class Checked:
         """The verdict with what was found so far."""
         result = self.verdict
         if self.search is not None:
-            result = replace(result, checks=tuple(with_diagnoses(result.checks, self.search)))
+            result = replace(result, checks=tuple(self.search.diagnosed(result.checks)))
         return result if self._found is None else result.with_found(self._found.result.checks)
 
     @property
@@ -180,26 +179,12 @@ def check_days(
     with WorkerPool(1, torch_on) as pool, WorkerSession(lambda _: pool.take(torch_on)) as session:
         for day in days:  # while the worker starts
             judge = Judge(day, seed, device)
-            yield exhaust(
-                _checking_file(judge, answers, partial(_checking_seated, session=session))
-            )
+            yield exhaust(checking(judge, answers, session))
             judge.keep()
 
 
-def check_day(judge: Judge, answers: Path, pool: WorkerPool) -> DayResult:
-    """The verdict on one day's file in a folder of answers, with its diagnosis."""
-    return exhaust(checking_first(judge, answers, pool)).look()
-
-
-def checking_first(judge: Judge, answers: Path, pool: WorkerPool) -> Checking:
-    """The verdict on one day's file in a folder of answers, before anything is diagnosed."""
-    return _checking_file(judge, answers, partial(_checking_answer, workers=pool))
-
-
-def _checking_file(
-    judge: Judge, answers: Path, checking: Callable[[Judge, Answer], Checking]
-) -> Checking:
-    """The verdict on one day's file in a folder of answers, if it is there and a worker starts."""
+def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
+    """Check one day's file in a folder of answers, if it is there and a worker starts."""
     path = find_answer(judge.day, answers)
     if path is None:
         missing = f"{answers / judge.day.stem}.py is not there."
@@ -207,7 +192,7 @@ def _checking_file(
             missing += f" `course reset {judge.day.number}` makes it anew."
         return Checked(not_observed(judge, "not_started", missing))
     try:
-        return (yield from checking(judge, Answer(str(path), str(path.resolve()))))
+        return (yield from _checking(judge, Answer(str(path), str(path.resolve())), workers))
     except NotStarted as error:
         return Checked(not_observed(judge, "error", str(error)))
 
@@ -225,15 +210,30 @@ def _repeated(judge: Judge) -> list[str]:
 
 
 def check_answer(judge: Judge, answer: Answer, workers: WorkerSource) -> Checked:
-    """Check an answer in whatever workers there are.
+    """Check one answer.
 
     Raises:
         NotStarted: a worker did not start.
     """
-    return exhaust(_checking_answer(judge, answer, workers))
+    return exhaust(_checking(judge, answer, workers))
 
 
-def _checking_answer(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
+def _checking(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
+    """Check an answer, again in a new worker where earlier days' code may have made it fail."""
+    if not isinstance(workers, WorkerSession):
+        return (yield from _checking_once(judge, answer, workers))
+    workers.take(judge.torch_on)
+    used, stopped = workers.used, workers.stopped
+    checked = yield from _checking_once(judge, answer, workers)
+    spoilt = not checked.verdict.as_new or (used and workers.stopped > stopped)
+    if spoilt and any(check.went_wrong for check in checked.verdict.checks):
+        workers.renew()
+        checked = yield from _checking_once(judge, answer, workers)
+    workers.used = True
+    return checked
+
+
+def _checking_once(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
     started = time.monotonic()
     run = _AnswerRun(judge, answer, workers)
     outcomes = yield from run.outcomes()
@@ -273,27 +273,6 @@ def _checking_there(
         outcomes = {name: Outcome(None, "error", str(error)) for name in names}
     verdicts = there.verdicts(outcomes, run.begun)
     return Checked(DayResult(judge.day, tuple(verdicts)), there.search(outcomes, verdicts))
-
-
-def check_seated(judge: Judge, answer: Answer, session: WorkerSession) -> Checked:
-    """Check an answer where earlier days were checked: what they left behind does not count.
-
-    Raises:
-        NotStarted: a worker did not start.
-    """
-    return exhaust(_checking_seated(judge, answer, session))
-
-
-def _checking_seated(judge: Judge, answer: Answer, session: WorkerSession) -> Checking:
-    session.take(judge.torch_on)
-    used, stopped = session.used, session.stopped
-    checked = yield from _checking_answer(judge, answer, session)
-    spoilt = not checked.verdict.as_new or (used and session.stopped > stopped)
-    if spoilt and any(check.went_wrong for check in checked.verdict.checks):
-        session.renew()
-        checked = yield from _checking_answer(judge, answer, session)
-    session.used = True
-    return checked
 
 
 class _AnswerRun:

@@ -27,7 +27,8 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     judge = _judge(day)
     checks = [check for check in judge.checks if check.uses <= set(names)]
     outcomes = {
-        check.name: Outcome(judge.see(check, answer, _file(answer, check))) for check in checks
+        check.name: Outcome(judge.truth.run(check, answer, _file(answer, check)))
+        for check in checks
     }
     result = DayResult(day, tuple(judge.results(outcomes)))
     print(_report(result))
@@ -127,7 +128,7 @@ def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> Iterator
     again = [check for check in there.checks if check.name in passed] if there else []
     if there is None or not again:
         return
-    seen = {check.name: there.see(check, answer, _file(answer, check)) for check in again}
+    seen = {check.name: there.truth.run(check, answer, _file(answer, check)) for check in again}
     results = there.results({name: Outcome(one) for name, one in seen.items()})
     wrong = [check for check in results if check.went_wrong and check.name in seen]
     if wrong:

@@ -83,13 +83,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if check.name in (skipped := judge.skipped()):
         pytest.skip(skipped[check.name].message)
     module, file = _load(day, config.getoption("answers"), check)
-    seen = judge.see(check, module, file)
+    seen = judge.truth.run(check, module, file)
     if seen.exception is not None and seen.raised is not None and not seen.raised.not_started:
         raise seen.exception
     outcomes = {check.name: Outcome(seen)}
-    if not judge.passes(check, seen):  # a diagnosis rests on all that the exercise's checks see
+    if not judge.truth.accepts(
+        check, seen
+    ):  # a diagnosis rests on all that the exercise's checks see
         others = [other for other in judge.checks if other.exercise == check.exercise]
-        outcomes = {other.name: Outcome(judge.see(other, module, file)) for other in others}
+        outcomes = {other.name: Outcome(judge.truth.run(other, module, file)) for other in others}
     [result] = [result for result in judge.results(outcomes) if result.name == check.name]
     if result.status == "not_started":
         pytest.skip(f"not started: {result.message}")

@@ -148,7 +148,7 @@ def test_a_check_of_tensors_is_seeded():
     judge = Judge(DAY)
     torch.manual_seed(7)
     before = torch.random.get_rng_state()
-    judge.see(judge.checks[0], reference_module(DAY))
+    judge.truth.run(judge.checks[0], reference_module(DAY))
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -172,10 +172,10 @@ def test_gradients_are_computed_after_a_check():
     """An answer that switches gradients off for good does so within its check alone."""
     day = DAYS[23]
     judge = Judge(day)
-    [forgetful] = [one for one in judge.misconceptions if one.id == "gradients_off_for_good"]
+    [forgetful] = [one for one in judge.truth.misconceptions if one.id == "gradients_off_for_good"]
     for check in judge.checks:
         if check.name == "test_gradients_afterwards":
-            judge.see(check, forgetful.module(day))
+            judge.truth.run(check, forgetful.module(day))
     assert torch.is_grad_enabled()
 
 
@@ -217,7 +217,7 @@ def test_a_judge_looks_at_no_skipped_check(monkeypatch):
     for day in DAYS:
         judge = Judge(day, device="cuda")
         looked = []
-        monkeypatch.setattr(judge._truth, "observe_reference", looked.append)
+        monkeypatch.setattr(judge.truth, "observe_reference", looked.append)
         list(judge.looking())
         assert {check.name for check in looked} == {
             check.name for check in judge.checks if judge._device(check) == "cpu"

@@ -15,7 +15,7 @@ from course.grading.cgroups import Hierarchy
 from course.grading.sandbox import HOME, MODULES, WalledWorker
 from course.judging.judge import Judge
 from course.judging.vocabulary import NO_TORCH
-from course.workers.checking import Answer, check_answer, check_seated
+from course.workers.checking import Answer, check_answer
 from course.workers.limits import WAITING
 from course.workers.session import WorkerSession
 from course.workers.tracing import OUT_OF_SIGHT
@@ -271,7 +271,7 @@ class LayerNorm(nn.Module):
         listened_for(day.number),
     )
     with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
-        verdict = check_seated(Judge(day), answer, session).verdict
+        verdict = check_answer(Judge(day), answer, session).verdict
     assert set(verdict.called) <= set(listened_for(day.number))
     assert "torch.nn.functional.layer_norm" in verdict.called
 
@@ -314,7 +314,7 @@ class LayerNorm(nn.Module):
         f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened_for(day.number)
     )
     with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
-        verdict = check_seated(Judge(day), answer, session).verdict
+        verdict = check_answer(Judge(day), answer, session).verdict
     assert OUT_OF_SIGHT in verdict.called
 
 
@@ -324,7 +324,7 @@ def seated(found, answers):
         for number, source in answers.items():
             name = f"{DAYS[number - 1].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())
-            yield number, check_seated(Judge(DAYS[number - 1]), answer, session).look()
+            yield number, check_answer(Judge(DAYS[number - 1]), answer, session).look()
 
 
 def test_torch_on_a_numpy_day(found):

@@ -21,7 +21,9 @@ OUTPUT = "return weights @ value, weights"
 
 def results_of(day, module):
     judge = judge_of(day)
-    return judge.results({check.name: Outcome(judge.see(check, module)) for check in judge.checks})
+    return judge.results(
+        {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
+    )
 
 
 def failures(day, definition, *edits):
@@ -331,9 +333,9 @@ def search():
     """The search for two mistakes at once, not begun."""
     day = find_day("2")
     judge = Judge(day)
-    known = {wrong.id: wrong for wrong in judge.misconceptions}
+    known = {wrong.id: wrong for wrong in judge.truth.misconceptions}
     module = module_of([known["not_scaled"], known["mask_ignored"]], day)
-    outcomes = {check.name: Outcome(judge.see(check, module)) for check in judge.checks}
+    outcomes = {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
     return judge.search(outcomes, judge.verdicts(outcomes))
 
 
@@ -374,5 +376,5 @@ def test_an_answer_that_is_right_is_not_searched():
     day = find_day("2")
     judge = judge_of(day)
     module = reference_module(day)
-    outcomes = {check.name: Outcome(judge.see(check, module)) for check in judge.checks}
+    outcomes = {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
     assert judge.search(outcomes, judge.verdicts(outcomes)).done

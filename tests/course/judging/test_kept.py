@@ -164,24 +164,24 @@ def test_a_judge_observes_nothing_twice(cache, monkeypatch):
     second = Judge(DAY)
     assert sum(1 for _ in second.prepare()) == len(second.checks)
     for check in second.checks:
-        theirs, ours = first._truth.right(check), second._truth.right(check)
+        theirs, ours = first.truth.right(check), second.truth.right(check)
         assert theirs.tolerance == ours.tolerance
-        assert second.passes(check, theirs.seen)
+        assert second.truth.accepts(check, theirs.seen)
 
 
 def test_what_a_search_has_tried_is_not_tried_anew(cache):
     """A search may be cut short: what was seen with the mistakes so far is there for the next judge."""
     first = Judge(DAY)
     check = first.checks[0]
-    tried = first.misconceptions[:3]
+    tried = first.truth.misconceptions[:3]
     for one in tried:
-        first._truth.wrong(check, one)
+        first.truth.wrong(check, one)
     first.keep()
 
     second = Judge(DAY)
-    assert not second._truth.knows(check)
-    assert set(second._truth._known(check)) == {one.id for one in tried}
-    for one in second.misconceptions:
-        second._truth.wrong(check, one)
+    assert not second.truth.knows(check)
+    assert set(second.truth._known(check)) == {one.id for one in tried}
+    for one in second.truth.misconceptions:
+        second.truth.wrong(check, one)
     second.keep()
-    assert Judge(DAY)._truth.knows(check)
+    assert Judge(DAY).truth.knows(check)

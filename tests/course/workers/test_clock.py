@@ -13,10 +13,11 @@ from course.checks.clock import Clock
 from course.curriculum import DAYS, ROOT
 from course.judging.judge import Judge
 from course.workers import process
-from course.workers.checking import Answer, check_answer, check_day
+from course.workers.checking import Answer, check_answer, checking
 from course.workers.forking import CAN_FORK
 from course.workers.pool import WorkerPool
 from course.workers.preparing import DAYS_WITH_COMPILER
+from course.workers.worker import exhaust
 
 RIGHT = """
 import numpy as np
@@ -70,7 +71,7 @@ def test_imports_are_off_the_clock(monkeypatch, tmp_path):
 def checked(folder, source):
     (folder / "day01_softmax.py").write_text(source, encoding="utf-8")
     with WorkerPool(0) as pool:
-        return check_day(Judge(DAYS[0]), folder, pool)
+        return exhaust(checking(Judge(DAYS[0]), folder, pool)).look()
 
 
 def test_a_timeout_is_confirmed_in_a_fresh_worker(tmp_path):
