@@ -8,7 +8,6 @@ written to only makes the tool forgetful.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -59,30 +58,13 @@ def _write(target: Path, table: dict[str, Any]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def fingerprint(day: Day, answer: Path | None) -> str:
-    """What a verdict depends on: the answer, the checks and the reference, as one digest."""
-    files = [answer, day.checks, day.misconceptions, *(ROOT / file for file in day.references)]
-    parts = [_contents(path) if path else b"" for path in files]
-    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
-
-
-def _contents(path: Path) -> bytes:
-    """The bytes of a file; of one that cannot be read, the reason, which is part of the verdict on it."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        return f"errno {error.errno}".encode()
-
-
 def belongs_on_board(answers: Path, seed: int, device: str = "cpu") -> bool:
     """Only verdicts on one's own exercises, on the usual inputs, are kept for the board."""
     return answers.resolve() == ROOT / "exercises" and seed == 0 and device == "cpu"
 
 
 def keep_result(result: DayResult, mark: str) -> None:
-    """Remember a day's verdict for the file that has this fingerprint."""
+    """Remember a day's verdict, with the digest of what it depends on."""
     if any(check.status == RUNNING for check in result.checks):
         return  # it is not the whole verdict
     with changing("results") as table:

@@ -18,10 +18,11 @@ from course.checks.answers import find_answer
 from course.curriculum import DAYS, Day
 from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to
-from course.desk.state import belongs_on_board, fingerprint, keep_result
+from course.desk.state import belongs_on_board, keep_result
 from course.desk.verdicts import diagnoses, hint, there, verdict
 from course.desk.waiting import Waiting
 from course.judging.diagnosis import Search
+from course.judging.digests import verdict_digest
 from course.judging.judge import Judge
 from course.judging.results import DayResult, report_json
 from course.terminal.display import MOST_PRINTED_LINES
@@ -148,7 +149,7 @@ class Watch:
         path = find_answer(judge.day, self._answers)
         if path is not None and path.suffix == ".py" and not _complete(path):
             time.sleep(HALF_SAVED)
-        self._mark = fingerprint(judge.day, path)
+        self._mark = verdict_digest(judge.day, path)
         running = checking(judge, self._answers, pool)
         keys = KEYS if self._has_keys else ""
         with Waiting(self._console, judge.day, keys) as waiting, contextlib.closing(running):

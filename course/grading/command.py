@@ -26,7 +26,7 @@ from course.grading.instructions import (
     read_roster,
     read_weights,
 )
-from course.grading.job import Plan, edition, lacking_device
+from course.grading.job import Plan, lacking_device
 from course.grading.pools import DaskPool, ProcessPool, closing, processes_that_fit
 from course.grading.reports import Returned, submission_of
 from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
@@ -38,6 +38,7 @@ from course.grading.submissions import (
     attributed,
     find_sources,
 )
+from course.judging.digests import course_digest
 from course.judging.messages import Feedback
 from course.terminal import display
 from course.terminal.arguments import listed_days
@@ -233,7 +234,7 @@ def _plan(
 ) -> Plan:
     numbers = tuple(day.number for day in weights.days)
     mapped = tuple(sorted(names.items()))
-    return Plan(numbers, seed, device, unsafe, edition(), Feedback(told), mapped)
+    return Plan(numbers, seed, device, unsafe, course_digest(), Feedback(told), mapped)
 
 
 def _weights(

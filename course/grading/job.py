@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from course.checks.answers import ENDINGS
-from course.curriculum import DAYS, ROOT, Day
+from course.curriculum import DAYS, Day
 from course.grading.allowed import SubmissionRefused
 from course.grading.analysis import listened_for
 from course.grading.gradebook import (
@@ -39,10 +39,10 @@ from course.grading.notebooks import as_answer, untagged_cells
 from course.grading.sandbox import HOME, WalledWorker, walls
 from course.grading.submissions import Source
 from course.grading.taking import Taken, nothing_found, take
+from course.judging.digests import course_digest
 from course.judging.judge import Judge
 from course.judging.messages import Feedback
 from course.judging.results import DayResult
-from course.judging.vocabulary import KNOWN_MESSAGES
 from course.workers.checking import Answer, as_leaves, check_answer, not_observed
 from course.workers.session import WAITING, WorkerSession
 from course.workers.worker import Worker, WorkerStopped, exhaust
@@ -129,16 +129,6 @@ def grade_as_json(task: str) -> str:
     return json.dumps(None if result is None else asdict(result))
 
 
-def edition() -> str:
-    """A digest of all that a verdict depends on, the submission aside."""
-    whole = hashlib.sha256()
-    folders = (ROOT / "course", ROOT / "tests" / "days", ROOT / "variants")
-    code = (one for folder in folders for one in folder.rglob("*.py"))
-    for path in sorted([*ROOT.glob("*.py"), *code, KNOWN_MESSAGES]):
-        whole.update(hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()
-
-
 def lacking_device(device: str) -> str | None:
     """Why this machine cannot grade on a device; None if it can."""
     if device == "cpu":
@@ -155,7 +145,7 @@ def _grader(plan: Plan) -> Grader:
     Raises:
         RuntimeError: this machine has other checks than the run was begun with, or lacks its device.
     """
-    if plan.edition != edition():
+    if plan.edition != course_digest():
         raise RuntimeError(f"{platform.node()} has another edition of the course")
     if lacking := lacking_device(plan.device):
         raise RuntimeError(f"{platform.node()}: {lacking}")

@@ -10,12 +10,8 @@ whole, so that a kill or another process leaves either the old one or the new.
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
-import importlib.metadata
 import io
 import os
-import platform
 import shutil
 import tempfile
 import zipfile
@@ -28,7 +24,8 @@ import platformdirs
 
 from course.checks.frames import BadFrame, from_bytes, read_frame, to_bytes, write_frame
 from course.checks.observation import Observation
-from course.curriculum import ROOT, Day
+from course.curriculum import Day
+from course.judging.digests import observation_digest
 
 MOST_KEPT = 500_000_000  # bytes of all files together; those that were used longest ago go first
 
@@ -163,33 +160,17 @@ def _bound(folder: Path) -> None:
 
 def kept_of(day: Day, seed: int, device: str) -> Kept:
     """What is kept of a day, one seed and device."""
-    return Kept(cache_folder() / "observed" / f"{day.stem}-{_digest(day, seed, device)}.zip")
+    return Kept(
+        cache_folder() / "observed" / f"{day.stem}-{observation_digest(day, seed, device)}.zip"
+    )
 
 
 def recording_of(day: Day, seed: int) -> Path:
     """Where a day's recording for editions is kept, whole."""
-    return cache_folder() / "recorded" / f"{day.stem}-{_digest(day, seed, 'cpu')}.seen"
+    return cache_folder() / "recorded" / f"{day.stem}-{observation_digest(day, seed, 'cpu')}.seen"
 
 
 def cache_folder() -> Path:
     """Return the folder of what can be computed again: the user's cache directory, or $COURSE_CACHE."""
     own = os.environ.get("COURSE_CACHE")
     return Path(own) if own else platformdirs.user_cache_path("transformers-from-scratch-course")
-
-
-def _digest(day: Day, seed: int, device: str) -> str:
-    """A digest of all that observations depend on."""
-    libraries = [(name, importlib.metadata.version(name)) for name in ("numpy", "torch")]
-    machine = platform.machine(), platform.python_version()  # Python words some exceptions
-    whole = hashlib.sha256(repr((seed, device, machine, libraries)).encode())
-    for path in (day.checks, day.misconceptions, *_code()):
-        whole.update(hashlib.sha256(path.read_bytes() if path.exists() else b"").digest())
-    return whole.hexdigest()[:20]
-
-
-@functools.cache
-def _code() -> tuple[Path, ...]:
-    """The references, and the rooms by which they are run and looked at."""
-    tool = (ROOT / "course" / room for room in ("references", "checks", "judging"))
-    folders = (*tool, ROOT / "variants")
-    return tuple(sorted([*ROOT.glob("*.py"), *(path for f in folders for path in f.glob("*.py"))]))

@@ -19,6 +19,7 @@ from course.grading.job import Plan
 from course.grading.pools import Broken
 from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
 from course.grading.submissions import Source
+from course.judging.digests import course_digest
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
 PLAN = Plan((1, 8), 5, "cpu", False, "edition")
@@ -268,7 +269,7 @@ def test_no_such_device(tmp_path, device, words):
 def test_no_such_device_on_another_machine(monkeypatch):
     """A machine of a cluster without the device fails, which is no learner's fault."""
     monkeypatch.setattr(job, "lacking_device", lambda device: f"no {device} here")
-    plan = Plan((1,), 5, "cuda", False, job.edition())
+    plan = Plan((1,), 5, "cuda", False, course_digest())
     task = {"plan": plan.as_json(), "source": Source("ann", (), ()).as_json(), "known": ""}
     result = json.loads(job.grade_as_json(json.dumps(task)))
     assert result["verdict"] == GRADER_FAULT

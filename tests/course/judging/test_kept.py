@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from course.checks.observation import flatten
-from course.curriculum import ROOT, find_day
+from course.curriculum import DAYS, ROOT, find_day
 from course.judging import kept as keeping
+from course.judging.digests import verdict_digest
 from course.judging.judge import Judge
 from course.judging.kept import Kept, kept_of
 
@@ -152,6 +153,21 @@ def test_nothing_out_of_date_is_found(tmp_path, cache):
     Elsewhere.checks.write_text(day.checks.read_text() + "\n")
     other = Elsewhere(*replace(day).__dict__.values())
     assert kept_of(other, 0, "cpu")._path not in paths
+
+
+def test_a_verdict_of_an_edition_depends_on_earlier_answers(tmp_path, monkeypatch):
+    """A learner's own parts stand in for references that are not there."""
+    answer, earlier = (tmp_path / f"{day.stem}.py" for day in (DAY, DAYS[0]))
+    answer.write_text("x = 1\n")
+    earlier.write_text("y = 1\n")
+    digests = [verdict_digest(DAY, answer)]
+    monkeypatch.setattr("course.references.editions.WHOLE", False)
+    monkeypatch.setattr("course.references.editions.is_recorded", lambda day: True)
+    digests.append(verdict_digest(DAY, answer))
+    for path in (earlier, answer):
+        path.write_text("z = 2\n")
+        digests.append(verdict_digest(DAY, answer))
+    assert len(set(digests)) == len(digests)
 
 
 def test_a_judge_observes_nothing_twice(cache, monkeypatch):
