@@ -57,12 +57,12 @@ def serve(request: dict[str, Any], send: Send) -> None:
         seen = train(parts, request["held_out"], send)
     except (Exception, SystemExit) as error:
         files = set(request["assemble"].values())
-        send(outcome | {"raised": _told(error, files)})
+        send(outcome | {"raised": _raised_in(error, files)})
     else:
         send(outcome, flatten(seen))
 
 
-def _told(error: BaseException, files: set[str]) -> dict[str, Any]:
+def _raised_in(error: BaseException, files: set[str]) -> dict[str, Any]:
     """The exception, with the lines of that file of the learner's in which it came up last."""
     told = [raised(error, file) for file in files]
     return asdict(max(told, key=lambda one: len(one.frames)))

@@ -368,7 +368,7 @@ class _AnswerRun:
         loaded, _ = yield from self._while_waiting(worker.hearing(BACKSTOP, WAITING))
         self._loaded = True
         asked = set(self._asked())
-        self._take_loading(loaded)
+        self._note_loading(loaded)
         while waiting := [name for name in self._left if name in asked]:
             if time.monotonic() > self._deadline:
                 break
@@ -384,16 +384,16 @@ class _AnswerRun:
             if name not in waiting:
                 raise WorkerStopped(GIBBERISH)
             seen = CheckRun(observation, problem, damaged)
-            told = self._told(problem) if problem else None
+            told = self._showable(problem) if problem else None
             seconds = time.monotonic() - self._running.since
             self._settle(name, Outcome(seen, seconds=seconds, told=told))
-            self._take_called(message.get("called"))
+            self._note_called(message.get("called"))
         self._doubted = None
 
-    def _take_called(self, claimed: Any) -> None:
+    def _note_called(self, claimed: Any) -> None:
         self.called |= set(_names(claimed)) & set(self._answer.listen)
 
-    def _take_loading(self, loaded: dict[str, Any]) -> None:
+    def _note_loading(self, loaded: dict[str, Any]) -> None:
         """What became of loading the file: perhaps nothing can be checked, or not everything."""
         self.as_new = self.as_new and loaded.get("as_new") is True
         if "unreadable" in loaded:
@@ -401,14 +401,14 @@ class _AnswerRun:
             self._settle_all("error", told)
         elif "raised" in loaded:
             try:
-                problem = self._told(raised_from(loaded["raised"]))
+                problem = self._showable(raised_from(loaded["raised"]))
             except BadFrame as error:
                 raise WorkerStopped(GIBBERISH) from error
             what = describe_raised(problem)
             self._settle_all("error", f"{self._answer.name} cannot be loaded.\n{what}")
         elif "lacking" in loaded:
             self.begun = _names(loaded.get("begun"))
-            self._lack(str(loaded["lacking"])[:1000])
+            self._settle_without_earlier_days(str(loaded["lacking"])[:1000])
         else:
             self.begun = _names(loaded.get("begun"))
             missing = _names(loaded.get("missing"))
@@ -418,7 +418,7 @@ class _AnswerRun:
                         check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
                     )
 
-    def _lack(self, what: str) -> None:
+    def _settle_without_earlier_days(self, what: str) -> None:
         """Settle all checks where these need an earlier day that is not done."""
         if self._answer.data is not None:  # behind walls every reference of an earlier day is there
             raise WorkerStopped(GIBBERISH)
@@ -427,7 +427,7 @@ class _AnswerRun:
             words = f"Day {self._judge.day.number} builds on an earlier day. {what}"
             self._settle(check.name, Outcome(None, status, words))
 
-    def _told(self, said: Raised) -> Raised:
+    def _showable(self, said: Raised) -> Raised:
         """An exception, in words that can be shown."""
         told = self._answer.raised(said, stub_of(self._judge.day))
         behind_walls = self._answer.data is not None

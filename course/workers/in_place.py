@@ -108,7 +108,7 @@ def _report(result: DayResult) -> str:
             lines.append(f"  ✔ {check.name}")
         else:
             lines.append(f"  ✘ {check.name}: {check.says}")
-            lines += _told(day, check, told)
+            lines += _failure_lines(day, check, told)
     if result.status == "passed":
         lines += [f"  ★ {check.name}" for check in result.extra if check.status == "passed"]
     if result.invitations:
@@ -117,7 +117,7 @@ def _report(result: DayResult) -> str:
         lines += [
             f"  ☆ {check.beyond}",
             f"    {check.name}: {check.says}",
-            *_told(day, check, told),
+            *_failure_lines(day, check, told),
         ]
     return "\n".join(lines)
 
@@ -136,10 +136,10 @@ def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> Iterator
     told: set[str] = set()
     for check in wrong:
         yield f"  ✘ {check.name}: {check.says}"
-        yield from _told(judge.day, check, told)
+        yield from _failure_lines(judge.day, check, told)
 
 
-def _told(day: Day, check: CheckResult, told: set[str]) -> list[str]:
+def _failure_lines(day: Day, check: CheckResult, told: set[str]) -> list[str]:
     if check.exercise in told:
         return []
     told.add(check.exercise)

@@ -1,8 +1,8 @@
-"""Which of torch's ready-made answers are called while somebody's code runs.
+"""Which of PyTorch's ready-made answers are called while an answer runs.
 
-It is a hint of where to look, and no proof: whoever runs in the same process can hide from it. What is
-written in the source is found in the source; this finds what was reached by a detour, and says where it
-could not hear.
+This is a hint of where to look, not a proof: code in the same process can hide from it. Calls in the source
+are found in the source. This trace finds the calls that are made indirectly, and reports where it could not
+see calls.
 """
 
 from __future__ import annotations
@@ -13,42 +13,38 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 OUT_OF_SIGHT = "torch out of sight of what observes it"
-"""Stands among the names of functions for calls that cannot be heard: of a graph that was compiled before,
-or where torch was told to ask no observer."""
+"""Stands among the names of functions for calls that cannot be traced: those of a graph that was compiled
+before, or those made while torch function modes are disabled."""
 
 
 class CallTrace:
-    """Those of the functions that were called so far."""
+    """The traced functions that were called so far."""
 
     def __init__(self) -> None:
         self.called: set[str] = set()
-        self._still_hears: Callable[[], bool] = lambda: True
-
-    def listen_by(self, still_hears: Callable[[], bool]) -> None:
-        """Have something that tells whether it still hears."""
-        self._still_hears = still_hears
+        self.is_active: Callable[[], bool] = lambda: True
 
     def so_far(self) -> list[str]:
-        """Their names, and what stands for those that could not be heard."""
-        if not self._still_hears():
+        """Return the names of the functions, and `OUT_OF_SIGHT` if the trace is no longer active."""
+        if not self.is_active():
             self.called.add(OUT_OF_SIGHT)
         return sorted(self.called)
 
 
 @contextlib.contextmanager
 def tracing_calls(names: Collection[str]) -> Iterator[CallTrace]:
-    """Within it, it is noted which of these functions of torch are called."""
+    """Trace calls to these functions of torch within the context."""
     trace = CallTrace()
     if not names:
         yield trace
         return
     import torch  # a day in NumPy never needs it
-    from torch.overrides import TorchFunctionMode
+    from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
-    listed = {_found(torch, name): name for name in names}
+    traced = {_found(torch, name): name for name in names}
 
     class CallRecorder(TorchFunctionMode):
-        """Is told of each function of torch before it runs."""
+        """Record each traced function before it runs."""
 
         def __torch_function__(
             self,
@@ -57,44 +53,41 @@ def tracing_calls(names: Collection[str]) -> Iterator[CallTrace]:
             positional: Any = (),
             named: Any = None,
         ) -> Any:
-            if function in listed:
-                trace.called.add(listed[function])
+            if function in traced:
+                trace.called.add(traced[function])
             return function(*positional, **(named or {}))
 
     recorder = CallRecorder()
-    with recorder, _ways_past_it_noted(torch._C, trace.called):
-        trace.listen_by(lambda: _hears(torch, recorder))
+    with recorder, _recording_bypasses(torch._C, trace.called):
+        trace.is_active = lambda: (
+            not torch._C._is_torch_function_all_disabled()
+            and _get_current_function_mode() is recorder
+        )
         yield trace
 
 
-def _hears(torch: Any, recorder: Any) -> bool:
-    """Whether torch still asks it."""
-    disabled = torch._C._is_torch_function_all_disabled()
-    return not disabled and torch.overrides._get_current_function_mode() is recorder
-
-
 @contextlib.contextmanager
-def _ways_past_it_noted(inner: Any, called: set[str]) -> Iterator[None]:
-    """Within it, graphs of TorchScript and what disables all observers note that they were used.
+def _recording_bypasses(inner: Any, called: set[str]) -> Iterator[None]:
+    """Record, within the context, uses of TorchScript graphs and of what disables function modes.
 
     Args:
         inner: `torch._C`.
-        called: where they note it.
+        called: where they are recorded.
     """
 
-    def noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    def recording(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original, updated=())
-        def noted(*arguments: Any, **named: Any) -> Any:
+        def recorded(*arguments: Any, **named: Any) -> Any:
             called.add(OUT_OF_SIGHT)
             return original(*arguments, **named)
 
-        return noted
+        return recorded
 
-    places = [(inner, "DisableTorchFunction")]
-    places += [(kind, "__call__") for kind in (inner.ScriptFunction, inner.ScriptMethod)]
-    originals = [(holder, name, getattr(holder, name)) for holder, name in places]
+    bypasses = [(inner, "DisableTorchFunction")]
+    bypasses += [(kind, "__call__") for kind in (inner.ScriptFunction, inner.ScriptMethod)]
+    originals = [(holder, name, getattr(holder, name)) for holder, name in bypasses]
     for holder, name, original in originals:
-        setattr(holder, name, noting(original))
+        setattr(holder, name, recording(original))
     try:
         yield
     finally:
@@ -103,7 +96,7 @@ def _ways_past_it_noted(inner: Any, called: set[str]) -> Iterator[None]:
 
 
 def _found(torch: Any, name: str) -> Any:
-    """The function of a dotted name; the name itself where this torch has none."""
+    """Return the function of a dotted name, or the name itself where this torch has no such function."""
     try:
         return functools.reduce(getattr, name.split(".")[1:], torch)
     except AttributeError:
