@@ -17,7 +17,7 @@ class WorkerPool:
         self.refill()
 
     def take(self, torch_on: str | None = None) -> Worker:
-        """Return a worker, the one started first. No replacement is started yet: it would compete for the CPU.
+        """Return the worker started first. No replacement is started yet: that would slow it down.
 
         Spares that were started for a different device are ended.
         """
