@@ -1,4 +1,4 @@
-"""The verdict: what was seen beside what the reference sees, and beside what known wrong answers see."""
+"""The verdict: an answer's runs compared with the reference's, and with those of known wrong answers."""
 
 from __future__ import annotations
 
@@ -27,26 +27,25 @@ from course.judging.results import CheckResult
 from course.judging.truth import Truth
 from course.references.editions import returns_nothing
 
-# Differences of which the message says all there is to say.
+# Differences that the message explains completely.
 EXPLAINED = ("names", "type", "dtype", "device")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one check: what was seen, or why nothing could be."""
+    """The outcome of one check: its run, or why there is none."""
 
     seen: CheckRun | None
     status: str = ""
-    """Where nothing was seen: error, timed_out, out_of_memory, not_started or skipped."""
+    """Without a run: error, timed_out, out_of_memory, not_started or skipped."""
     message: str = ""
     seconds: float = 0.0
     told: Raised | None = None
-    """What may be told of an exception, where its own words are not believed: what was misunderstood is
-    looked for by its own words all the same."""
+    """The exception as messages show it, where its own text is not trusted; a diagnosis uses its own text."""
 
 
 class Judge:
-    """The judge of one day, for one seed and device. It remembers what it has computed."""
+    """The judge of one day, for one seed and device. It caches what it has computed."""
 
     def __init__(
         self,
@@ -56,17 +55,17 @@ class Judge:
         feedback: Feedback = Feedback.own,
         unasked: bool = False,
     ) -> None:
-        """Nothing is computed yet.
+        """Create a judge without running anything.
 
         Args:
-            day: the day, which is there.
-            seed: where the inputs come from.
-            device: where they lie.
-            feedback: how much messages tell.
-            unasked: whether this is only about what is observed on the practice GPU without being asked.
+            day: the day.
+            seed: the seed of the inputs.
+            device: the device of the inputs.
+            feedback: how much messages reveal.
+            unasked: whether to judge only the checks that run on the practice GPU by default.
 
         Raises:
-            NotRecorded: the day's reference is not here, and was not recorded for this.
+            NotRecorded: the edition has no reference of the day, and no recording for this seed and device.
         """
         self.day = day
         self.seed = seed
@@ -78,20 +77,20 @@ class Judge:
 
     @functools.cached_property
     def there(self) -> Judge | None:
-        """The judge of what is observed on the practice GPU without being asked, after the CPU."""
+        """The judge of the checks that run on the practice GPU by default, after the CPU."""
         if self.device != "cpu" or not any(check.there for check in self.checks):
             return None
         return Judge(self.day, self.seed, PRACTICE, self._feedback, unasked=True)
 
     @property
     def torch_on(self) -> str | None:
-        """The device on which a worker needs torch, if it needs torch at all."""
+        """The device on which a worker needs torch, or None if the day needs no torch."""
         if not self.day.uses_torch:
             return None
         return "cpu" if self.device == PRACTICE else self.device
 
     def skipped(self) -> dict[str, Outcome]:
-        """The checks that cannot be run here, with the reason: there is no such device."""
+        """Return the checks that cannot run because there is no such device, with the reason."""
         if self._unasked:
             return {}
         stopped = [check for check in self.checks if self._device(check) != "cpu"]
@@ -111,9 +110,8 @@ class Judge:
             if why
         }
 
-    def looking(self) -> Iterator[None]:
-        """Observe what verdicts on answers that are the reference's to the last bit will need, a check at
-        each step."""
+    def observing_reference(self) -> Iterator[None]:
+        """Run each check on the reference, one at each step, for answers that agree to the last bit."""
         skipped = self.skipped()
         for check in self.checks:
             if check.name not in skipped:
@@ -121,19 +119,19 @@ class Judge:
             yield
 
     def prepare(self) -> Iterator[None]:
-        """Observe ahead what other verdicts will need, then what diagnoses will, a piece at each step."""
+        """Make the runs that later verdicts and diagnoses will need, a piece at each step."""
         yield from self.truth.complete(self.checks)
         self.truth.keep()
         if self.there is not None:
             yield from self.there.prepare()
 
     def keep(self) -> None:
-        """Write down what was observed, for the next judge of this day."""
+        """Write new runs to the cache, for the next judge of this day."""
         for truth in self._truths:
             truth.keep()
 
     def forget(self) -> None:
-        """Let go of what there is too much of to keep for a whole class."""
+        """Drop what is too large to store for a whole class."""
         for truth in self._truths:
             truth.forget()
 
@@ -145,7 +143,7 @@ class Judge:
     def results(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
     ) -> list[CheckResult]:
-        """The verdicts with their diagnoses, as far as these are looked for in a batch."""
+        """Return the verdicts with their diagnoses, searched within the limits of a batch."""
         verdicts = self.verdicts(outcomes, begun)
         search = self.search(outcomes, verdicts)
         search.look_in_batch()
@@ -154,11 +152,11 @@ class Judge:
     def verdicts(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
     ) -> list[CheckResult]:
-        """The verdict on each check, in the order of the checks.
+        """Return the verdict on each check, in order.
 
         Args:
-            outcomes: what came of the checks, by their names.
-            begun: the exercises in which there is code of the learner's own.
+            outcomes: the outcomes of the checks by name.
+            begun: the exercises that contain code of the learner's own.
         """
         return [
             self._judge(check, outcomes[check.name], begun)
@@ -167,7 +165,7 @@ class Judge:
         ]
 
     def search(self, outcomes: dict[str, Outcome], verdicts: Sequence[CheckResult]) -> Search:
-        """The search for what was misunderstood, which is not begun yet."""
+        """Return the search for a diagnosis, not begun yet."""
         wrong = defaultdict(list)
         for verdict in verdicts:
             if verdict.status in ("failed", "error"):
@@ -220,7 +218,7 @@ class Judge:
         return result("passed")
 
     def _device(self, check: Outline) -> str:
-        """Where a check runs."""
+        """Return the device on which a check runs."""
         if self._unasked:
             return self.device
         if self.device == "cpu" or not takes_device(self.truth.check(check)):
@@ -229,6 +227,6 @@ class Judge:
 
 
 def _damage(seen: CheckRun, expected: Expected) -> list[str]:
-    """What is told of inputs that were changed: their names are the check's, and no worker's."""
+    """Describe the inputs that were changed in place, by names that the check has."""
     known = tuple(name for name in expected.names if name in seen.damaged)
     return [describe_damage(known)] if known else []

@@ -1,7 +1,7 @@
-"""What answers are held against on the practice GPU: what the reference sees on the CPU, over there.
+"""Runs on the practice GPU, made from those on the CPU.
 
-The practice GPU computes the CPU's numbers. So what was observed on the CPU, or recorded, is all that is
-needed, and for each check the device of each tensor that the reference returns.
+The practice GPU computes the same numbers as the CPU. So the runs on the CPU, or their recording, are enough,
+together with the device of each tensor that the reference returns in a check.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLACES = (
 
 
 class Placed(Truth):
-    """What a judge holds observations against, for one day and seed, on the practice GPU."""
+    """The runs that answers are compared with on the practice GPU, for one day and seed."""
 
     ALL, SOME = "wrong there/{}", "some there/{}"
 
@@ -83,10 +83,10 @@ class Placed(Truth):
         super().keep()
 
     def _add_right(self, check: Outline, right: Expected) -> None:
-        """The recording has what is seen on the CPU."""
+        """Add nothing: the recording has the run on the CPU."""
 
     def _observed(self, check: Outline) -> CheckRun:
-        """What the reference sees there, whose places are then known."""
+        """Run a check on the reference there, and cache the devices of its tensors."""
         seen = self._run(check, ())
         if seen.raised is not None:  # its places are not known
             return seen

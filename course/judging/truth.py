@@ -1,7 +1,4 @@
-"""What the reference sees in a day's checks, and what it sees with mistakes in it.
-
-It is taken from what is kept, or else observed now, and then kept.
-"""
+"""Runs of a day's checks on the reference and on known wrong answers, which are cached."""
 
 from __future__ import annotations
 
@@ -23,43 +20,43 @@ from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magni
 from course.judging.kept import Frames, Kept
 from course.judging.misconceptions import Misconception, module_of
 
-CHECKS = "checks"  # the member that outlines the day's checks
-RIGHT = "right/{}"  # of each check: what the reference sees
+CHECKS = "checks"  # the member with the outlines of the day's checks
+RIGHT = "right/{}"  # a member for each check: the reference's run
 
 Diagnosis = tuple[Misconception, ...]
-"""What was misunderstood: one thing, several at once, or nothing that is known."""
+"""One known mistake, several at once, or none."""
 
 
 @dataclass(frozen=True)
 class WrongAnswerRun:
-    """What is seen in a check with a mistake."""
+    """A run of a check on the reference with a mistake in it."""
 
     expected: Expected
     fails: bool
-    """Whether the check tells it from the reference."""
+    """Whether the check fails it."""
 
 
 class Truth:
-    """What a judge holds observations against, for one day, seed and device."""
+    """The runs that answers are compared with, for one day, seed and device."""
 
     ALL, SOME = "wrong/{}", "some/{}"
-    """Of each check: what is seen with every known mistake, or with those tried so far."""
+    """Members for each check: the runs with every known mistake, or with those tried so far."""
 
     def __init__(
         self, day: Day, seed: int, device: str, misconceptions: list[Misconception], kept: Kept
     ) -> None:
-        """Nothing is observed yet.
+        """Create the store without running anything.
 
         Args:
             day: the day.
-            seed: where the inputs come from.
-            device: where they lie.
+            seed: the seed of the inputs.
+            device: the device of the inputs.
             misconceptions: the known wrong answers, in the order in which they are tried.
-            kept: what was observed before.
+            kept: the cached runs.
         """
         self.misconceptions = self.candidates = misconceptions
         self.loading = 0.0
-        """Seconds of computing that reading what is at hand took: torch, the day's file, what is kept."""
+        """Seconds of CPU time spent on imports of torch and the day's file, and on reading the cache."""
         self._day = day
         self._seed = seed
         self._device = device
@@ -72,7 +69,7 @@ class Truth:
         self._modules: dict[Diagnosis, ModuleType | None] = {}
 
     def outlines(self) -> list[Outline]:
-        """The day's checks as far as a verdict needs them, in their order."""
+        """Return the day's checks as far as a verdict needs them, in order."""
         frames = self._kept.read(CHECKS)
         if frames is None:
             checks = list(self._load().values())
@@ -83,7 +80,7 @@ class Truth:
         return [Outline.from_json(entry) for entry in frames[0][0]["checks"]]
 
     def check(self, outline: Outline) -> Check:
-        """A check itself, to be run: its file, and torch with it, is read when the first one is."""
+        """Return a check to be run. The first call imports the day's file, and torch with it."""
         return self._load()[outline.name]
 
     def run(self, check: Outline, answer: Any, file: str | None = None) -> CheckRun:
@@ -92,16 +89,16 @@ class Truth:
         Args:
             check: the check.
             answer: a module, or whatever has the definitions.
-            file: the answer's file name, by which its own lines are told from others in a traceback.
+            file: the answer's file name, which tells its own lines from others in a traceback.
         """
         return see(self.check(check), answer, self._seed, self._device, file=file)
 
     def accepts(self, check: Outline, run: CheckRun) -> bool:
-        """Whether a run agrees with the reference's: to the last bit, or to rounding."""
+        """Whether a run agrees with the reference's, to the last bit or to rounding."""
         return is_same(run, self.observe_reference(check)) or matches(run, self.right(check))
 
     def observe_reference(self, check: Outline) -> CheckRun:
-        """What the reference sees: all that a verdict needs on what agrees with it to the last bit."""
+        """Return the reference's run, which is enough to pass answers that agree to the last bit."""
         if RIGHT.format(check.name) in self._kept:
             return self.right(check).seen
         if check.name not in self._reference_runs:
@@ -109,7 +106,7 @@ class Truth:
         return self._reference_runs[check.name]
 
     def right(self, check: Outline) -> Expected:
-        """What the reference sees, and how far off a right answer may be."""
+        """Return the reference's run, and how far off a right answer may be."""
         if check.name not in self._right:
             member = RIGHT.format(check.name)
             frames = self._kept.read(member)
@@ -124,7 +121,7 @@ class Truth:
         return self._right[check.name]
 
     def wrong(self, check: Outline, one: Misconception) -> WrongAnswerRun:
-        """What is seen with a known mistake."""
+        """Return the run with a known mistake."""
         known = self._known(check)
         if one.id not in known:
             known[one.id] = self._run_wrong(check, (one,))
@@ -132,19 +129,19 @@ class Truth:
         return known[one.id]
 
     def knows(self, check: Outline) -> bool:
-        """Whether what is seen with each mistake is at hand, without running anything."""
+        """Whether the run with each mistake is cached."""
         return self.ALL.format(check.name) in self._kept or self._is_complete(check)
 
     def is_possible(self, mistakes: Diagnosis) -> bool:
-        """Whether the mistakes can be made together, and be run here."""
+        """Whether the mistakes can be made together here."""
         return self._module(mistakes) is not None
 
     def together(self, check: Outline, mistakes: Diagnosis) -> Expected:
-        """What is seen with several mistakes that are possible together."""
+        """Return the run with several mistakes that are possible together."""
         return self._run_wrong(check, mistakes).expected
 
     def complete(self, checks: Sequence[Outline]) -> Iterator[None]:
-        """Observe all that is not known yet, a piece at each step."""
+        """Make the runs that are not cached yet, a piece at each step."""
         for check in checks:
             self.right(check)
             yield
@@ -155,7 +152,7 @@ class Truth:
                     yield
 
     def keep(self) -> None:
-        """Write down what was observed and not written yet."""
+        """Write new runs to the cache."""
         for check in self._grown.values():
             member = self.ALL if self._is_complete(check) else self.SOME
             frames = _of_wrong(self._wrong[check.name], self.right(check).seen)
@@ -164,8 +161,8 @@ class Truth:
         self._kept.write()
 
     def add_all(self, checks: Sequence[Outline]) -> None:
-        """Have the whole of it added to what is kept, though it may stand there: of two processes that
-        write at once the file keeps what the later one has."""
+        """Add all runs to the cache, those that are there too: if two processes write at once, the later one
+        wins."""
         for check in checks:
             for one in self.misconceptions:
                 self.wrong(check, one)
@@ -178,16 +175,15 @@ class Truth:
         self._kept.add(RIGHT.format(check.name), _of_right(right))
 
     def forget(self) -> None:
-        """Let go of modules with several mistakes: of those there are too many to keep."""
+        """Drop the modules with several mistakes, of which there are too many to store."""
         for mistakes in [mistakes for mistakes in self._modules if len(mistakes) > 1]:
             del self._modules[mistakes]
 
     def _observed_there(self, checks: Sequence[Check]) -> set[str]:
-        """The names of the checks that are observed on the practice GPU without being asked.
+        """Return the names of the checks that also run on the practice GPU by default.
 
-        Of each exercise they are those that are marked, with their first parameters; where none of these is
-        of its core, also the first of its core that takes tensors, and in which the reference returns one
-        that is there.
+        These are each exercise's marked checks, with their first parameters. If none of them is a core
+        check, they include the first core check that takes tensors, and whose result has one on the device.
         """
         if not self._day.uses_torch:
             return set()
@@ -236,22 +232,22 @@ class Truth:
     def _run_wrong(self, check: Outline, mistakes: Diagnosis) -> WrongAnswerRun:
         right = self.right(check)
         seen = self._run(check, mistakes)
-        return WrongAnswerRun(_beside(right, seen), not matches(seen, right))
+        return WrongAnswerRun(_with_tolerance(right, seen), not matches(seen, right))
 
     def _run(self, check: Outline, mistakes: Diagnosis) -> CheckRun:
         return see(self.check(check), self._module(mistakes), self._seed, self._device)
 
     def _module(self, mistakes: Diagnosis) -> ModuleType | None:
-        """The reference with these mistakes, if they can be made together."""
+        """Return the reference with these mistakes, if they can be made together."""
         if mistakes not in self._modules:
             self._modules[mistakes] = module_of(mistakes, self._day)
         return self._modules[mistakes]
 
 
-def _beside(right: Expected, seen: CheckRun) -> Expected:
-    """What a wrong answer sees, with a tolerance in proportion to that of the right one.
+def _with_tolerance(right: Expected, seen: CheckRun) -> Expected:
+    """Return a wrong answer's run with a tolerance in proportion to the right one's.
 
-    To derive its own as well takes five more runs of each check for each wrong answer.
+    To derive its own tolerance would take five more runs of each check for each wrong answer.
     """
     tolerance = {}
     for path, leaf in seen.observation.items():
@@ -277,7 +273,7 @@ def _right_of(frames: Frames) -> Expected:
 
 
 def _of_wrong(known: dict[str, WrongAnswerRun], right: CheckRun) -> Frames:
-    """Only what differs from what the reference sees is written out."""
+    """Pack the runs with mistakes; those equal to the reference's by name alone."""
     frames: Frames = [({"same": []}, {})]
     for name, run in known.items():
         seen = run.expected.seen
@@ -291,7 +287,9 @@ def _of_wrong(known: dict[str, WrongAnswerRun], right: CheckRun) -> Frames:
 
 def _wrong_of(frames: Frames, right: Expected) -> dict[str, WrongAnswerRun]:
     (head, _), *others = frames
-    known = {name: WrongAnswerRun(_beside(right, right.seen), False) for name in head["same"]}
+    known = {
+        name: WrongAnswerRun(_with_tolerance(right, right.seen), False) for name in head["same"]
+    }
     for message, observation in others:
         expected = _expected(message, observation, observation)
         known[message["id"]] = WrongAnswerRun(expected, message["fails"])

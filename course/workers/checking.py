@@ -315,7 +315,7 @@ class _AnswerRun:
                 break
             worker = self._workers.take(self._judge.torch_on)
             try:
-                for _ in self._judge.looking():  # while the worker starts
+                for _ in self._judge.observing_reference():  # while the worker starts
                     yield self._running
                 yield from self._while_waiting(worker.asking(self._request(), self._file()))
                 yield from self._hear(worker)

@@ -218,7 +218,7 @@ def test_a_judge_looks_at_no_skipped_check(monkeypatch):
         judge = Judge(day, device="cuda")
         looked = []
         monkeypatch.setattr(judge.truth, "observe_reference", looked.append)
-        list(judge.looking())
+        list(judge.observing_reference())
         assert {check.name for check in looked} == {
             check.name for check in judge.checks if judge._device(check) == "cpu"
         }
