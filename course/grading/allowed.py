@@ -58,7 +58,7 @@ def inside(name: str) -> str:
 def demand_shallow(name: str) -> None:
     if name.count("/") > DEEPEST:
         raise SubmissionRefused(
-            f"{shown(name)} lies too deep: {DEEPEST} folders within folders are allowed."
+            f"{shown(name)} is too deep: {DEEPEST} folders within folders are allowed."
         )
 
 

@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zipfile import ZipFile
 
 from course.checks.answers import LARGEST_FILE, without_outputs
@@ -257,18 +257,18 @@ def _of_the_course(files: list[_File]) -> set[str]:
     return {file.path for file in files if not ours.isdisjoint(file.place.parents)}
 
 
-Narrowed = tuple[list[_File], str]
-"""Those that still may count, and what is wrong with each of the others, after `{}` was taken."""
+Rule = Callable[[list[_File]], list[_File]]
+"""Narrows several files for one day down to those that may count."""
 
 
 def _choose(files: list[_File]) -> tuple[_File, list[FileNote]]:
     """The file of a day that counts, and of each other one why it does not."""
     losers = []
     left = files
-    for rule in RULES:
+    for rule, why in RULES:
         if len(left) == 1:
             break
-        kept, why = rule(left)
+        kept = rule(left)
         losers += [(file, why) for file in left if file not in kept]
         left = kept
     [chosen] = left
@@ -283,66 +283,52 @@ def _reason(file: _File, content: bytes, why: str) -> str:
     return SAME if file.read(most_read(file.name)) == content else why
 
 
-def _begun(files: list[_File]) -> Narrowed:
-    return [file for file in files if not _is_stub(file)] or files, "is more than the stub"
+def _only(counts: Callable[[_File], bool]) -> Rule:
+    """Return the rule that only files that satisfy a condition count, if there are any."""
+    return lambda files: [file for file in files if counts(file)] or files
 
 
-def _python(files: list[_File]) -> Narrowed:
-    return [f for f in files if str(meaning(f.name)).endswith(".py")] or files, "is no notebook"
+def _greatest(key: Callable[[_File], Any]) -> Rule:
+    """Return the rule that only the files with the greatest key count."""
+
+    def kept(files: list[_File]) -> list[_File]:
+        greatest = max(map(key, files))
+        return [file for file in files if key(file) == greatest]
+
+    return kept
 
 
-def _handed_in_last(files: list[_File]) -> Narrowed:
-    last = max(file.rank for file in files)
-    return [file for file in files if file.rank == last], "was handed in later"
+def _latest_archives(files: list[_File]) -> list[_File]:
+    latest = _latest({file.archive for file in files if file.archive})
+    return [file for file in files if file.archive in latest] or files
 
 
-def _loose(files: list[_File]) -> Narrowed:
-    return [file for file in files if file.archive is None] or files, "lies in no archive"
+def _latest_across_archives(files: list[_File]) -> list[_File]:
+    return _latest(files) if len({file.archive for file in files}) > 1 else files
 
 
-def _later_archive(files: list[_File]) -> Narrowed:
-    archives = {file.archive for file in files if file.archive}
-    last = _latest(archives)
-    return [file for file in files if file.archive in last] or files, "lies in a later archive"
+def _archive_path(file: _File) -> str:
+    return file.archive.path if file.archive else ""
 
 
-def _later_of_archives(files: list[_File]) -> Narrowed:
-    several = len({file.archive for file in files}) > 1
-    return _latest(files) if several else files, "is later"
-
-
-def _last_archive(files: list[_File]) -> Narrowed:
-    last = max(_numbers_apart(file.archive.path if file.archive else "") for file in files)
-    kept = [f for f in files if _numbers_apart(f.archive.path if f.archive else "") == last]
-    return kept, "lies in an archive that is later by its name"
-
-
-def _shallow(files: list[_File]) -> Narrowed:
-    least = min(_depth(file) for file in files)
-    return [file for file in files if _depth(file) == least], "lies in fewer folders"
-
-
-def _in_exercises(files: list[_File]) -> Narrowed:
-    return [f for f in files if f.place.parent.name == "exercises"] or files, "lies in `exercises`"
-
-
-def _later(files: list[_File]) -> Narrowed:
-    return _latest(files), "is later"
-
-
-def _exact(files: list[_File]) -> Narrowed:
-    return [f for f in files if f.name == meaning(f.name)] or files, "has the exact name"
-
-
-def _first_by_name(files: list[_File]) -> Narrowed:
-    return [min(files, key=lambda file: file.path)], "comes first by its name"
-
-
-# Which of several files of one day counts: each rule is asked where those before it leave several.
-RULES = (
-    *(_begun, _python, _handed_in_last, _loose),
-    *(_later_archive, _later_of_archives, _last_archive),
-    *(_later, _shallow, _in_exercises, _exact, _first_by_name),
+# Which of several files for one day counts. Each rule is applied where the earlier rules leave several, and
+# has the words that tell why the file that was taken comes before the others.
+RULES: tuple[tuple[Rule, str], ...] = (
+    (_only(lambda file: not _is_stub(file)), "is more than the stub"),
+    (_only(lambda file: str(meaning(file.name)).endswith(".py")), "is no notebook"),
+    (_greatest(lambda file: file.rank), "was handed in later"),
+    (_only(lambda file: file.archive is None), "is in no archive"),
+    (_latest_archives, "is in a later archive"),
+    (_latest_across_archives, "is later"),
+    (
+        _greatest(lambda file: _numbers_apart(_archive_path(file))),
+        "is in an archive that is later by its name",
+    ),
+    (lambda files: _latest(files), "is later"),
+    (_greatest(lambda file: -_depth(file)), "is in fewer folders"),
+    (_only(lambda file: file.place.parent.name == "exercises"), "is in `exercises`"),
+    (_only(lambda file: file.name == meaning(file.name)), "has the exact name"),
+    (lambda files: [min(files, key=lambda file: file.path)], "comes first by its name"),
 )
 
 
@@ -361,9 +347,7 @@ def _latest(things: Iterable[Dated]) -> list[Dated]:
 
 def _depth(file: _File) -> int:
     """How many folders it lies in, the archive's own aside."""
-    return len(file.place.parts) - (
-        len(PurePosixPath(file.archive.path).parts) if file.archive else 0
-    )
+    return len(file.place.parts) - len(PurePosixPath(_archive_path(file)).parts)
 
 
 def _numbers_apart(path: str) -> list[tuple[int, str]]:

@@ -494,7 +494,7 @@ ZIPS = {
     "link": ([(zip_entry(f"a/{SOFTMAX}", mode=stat.S_IFLNK), b"/")], f"'a/{SOFTMAX}' is a symbolic link"),
     "link to elsewhere": ([(zip_entry("x", mode=stat.S_IFLNK), b"a")], "only files and folders are allowed"),
     "device": ([(zip_entry("x", mode=stat.S_IFBLK), b"")], "'x' is a device"),
-    "deep": ({"a/" * 40 + "x": b""}, "lies too deep: 32 folders"),
+    "deep": ({"a/" * 40 + "x": b""}, "is too deep: 32 folders"),
     "lzma": ([(zip_entry("x", method=zipfile.ZIP_LZMA), b"x")], "'x' is compressed by method 14"),
     "bzip2": ([(zip_entry("x", method=zipfile.ZIP_BZIP2), b"x")], "'x' is compressed by method 12"),
     "many": ({f"{n}": b"" for n in range(5_001)}, "It holds more than 5000 files and folders"),
@@ -644,7 +644,7 @@ def test_broken_tar(submitted, data, words):
         ),
         ({"a/b.zip": zip_of({"../x": b""}), SOFTMAX: b""}, "'../x' leads out"),
         ({f"{n}": b"" for n in range(5_001)}, "more than 5000 files and folders"),
-        ({"a/" * 40 + "x": b""}, "lies too deep"),
+        ({"a/" * 40 + "x": b""}, "is too deep"),
     ],
     ids=[
         *("many archives", "zips hold much together", "tars hold much together"),
