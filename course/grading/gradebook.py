@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
@@ -72,23 +72,14 @@ class LearnerResult:
 
     def as_json(self, weights: Weights) -> dict[str, Any]:
         """The object that `results/<learner>.json` holds."""
-        return {
+        first = {
             "version": VERSION,
             "learner": self.learner,
             "verdict": self.verdict,
             "points": rounded(weights.total(self)),
             "max_points": rounded(weights.max_points),
-            "days": self.days,
-            "reason": self.reason,
-            "review": [asdict(one) for one in self.review],
-            "fingerprints": self.fingerprints,
-            "digest": self.digest,
-            "computed": round(self.computed, 3),
-            "late": self.late,
-            "taken": [asdict(one) for one in self.taken],
-            "ignored": [asdict(one) for one in self.ignored],
-            "ignored_count": self.ignored_count,
         }
+        return first | asdict(self) | {"computed": round(self.computed, 3)}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> LearnerResult:
@@ -97,20 +88,9 @@ class LearnerResult:
         Raises:
             KeyError, TypeError: it is not what `as_json` makes.
         """
-        return cls(
-            entry["learner"],
-            entry["verdict"],
-            entry["days"],
-            entry["reason"],
-            [Shortcut(**one) for one in entry["review"]],
-            entry["fingerprints"],
-            entry["digest"],
-            entry["computed"],
-            entry["late"],
-            [FileNote(**one) for one in entry["taken"]],
-            [FileNote(**one) for one in entry["ignored"]],
-            entry["ignored_count"],
-        )
+        kinds = {"review": Shortcut, "taken": FileNote, "ignored": FileNote}
+        items = {name: [kind(**one) for one in entry[name]] for name, kind in kinds.items()}
+        return cls(**{one.name: entry[one.name] for one in fields(cls)} | items)
 
 
 class Weights:

@@ -19,9 +19,10 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from course.checks.answers import ENDINGS
+from course.checks.observation import Observation
 from course.curriculum import DAYS, Day
 from course.grading.allowed import SubmissionRefused
 from course.grading.analysis import listened_for
@@ -46,6 +47,8 @@ from course.judging.results import DayResult
 from course.workers.checking import Answer, as_leaves, check_answer, not_observed
 from course.workers.session import WAITING, WorkerSession
 from course.workers.worker import Worker, WorkerStopped, exhaust
+
+T = TypeVar("T")
 
 COMPUTING = (
     20.0  # seconds of CPU time that a submission may take for a day, before no more days run
@@ -159,6 +162,16 @@ def _file_of(day: Day, files: Collection[str]) -> str | None:
     return next((name for end in ENDINGS if (name := f"{day.stem}{end}") in files), None)
 
 
+def _found(message: dict[str, Any]) -> tuple[list[tuple[int, str]], list[int], bool]:
+    """Shortcuts, fingerprints, and whether the file could not be looked through, as a worker reports them."""
+    shortcuts = [
+        (int(line), str(what)[:200]) for line, what in message["shortcuts"][:MOST_SHORTCUTS]
+    ]
+    hashes = message["fingerprints"]
+    unseen = bool(message["unseen"]) or len(hashes) > MOST_FINGERPRINTS
+    return shortcuts, [int(one) % 2**48 for one in hashes[:MOST_FINGERPRINTS]], unseen
+
+
 class Grader:
     """Grades one submission after another by the same plan."""
 
@@ -194,8 +207,15 @@ class Grader:
             return None
         with WorkerSession(self._start, apart=True) as session:
             taken = self._gathered(taken, session)
-            if not self._asked(taken):
-                return self._nothing(source, taken)
+            about: dict[str, Any] = {
+                "late": source.late,
+                "taken": taken.taken,
+                "ignored": taken.ignored,
+                "ignored_count": taken.ignored_count,
+            }
+            if not any(_file_of(judge.day, taken.files) for judge in self._judges):
+                reason = nothing_found(taken, [judge.day for judge in self._judges])
+                return LearnerResult(source.learner, NOTHING_FOUND, reason=reason, **about)
             review, fingerprints = self._analyse(taken.files, session)
             runs = MOST_RUNS
             days = []
@@ -221,25 +241,7 @@ class Grader:
             fingerprints=fingerprints,
             digest=digest,
             computed=session.computed,
-            late=source.late,
-            taken=taken.taken,
-            ignored=taken.ignored,
-            ignored_count=taken.ignored_count,
-        )
-
-    def _asked(self, taken: Taken) -> list[str]:
-        """The files of the days that are graded."""
-        return [name for judge in self._judges if (name := _file_of(judge.day, taken.files))]
-
-    def _nothing(self, source: Source, taken: Taken) -> LearnerResult:
-        return LearnerResult(
-            source.learner,
-            NOTHING_FOUND,
-            reason=nothing_found(taken, [judge.day for judge in self._judges]),
-            late=source.late,
-            taken=taken.taken,
-            ignored=taken.ignored,
-            ignored_count=taken.ignored_count,
+            **about,
         )
 
     def close(self) -> None:
@@ -270,12 +272,26 @@ class Grader:
 
     def _gather(self, cells: list[str], day: Day, session: WorkerSession) -> bytes | None:
         """A notebook of the lines that define the exercises; empty if none do, None if no parser copes."""
-        worker = session.take(self._judges[0].torch_on)
-        try:
-            worker.ask({"gather": cells, "exercises": list(day.exercises)}, {})
-            message, _ = worker.hear()
+
+        def answer(message: dict[str, Any]) -> bytes:
             spans = [(int(a), int(b), int(c)) for a, b, c in message["spans"]]
             return as_answer(cells, spans) if spans else b""
+
+        return self._ask(session, {"gather": cells, "exercises": list(day.exercises)}, {}, answer)
+
+    def _ask(
+        self,
+        session: WorkerSession,
+        request: dict[str, Any],
+        files: Observation,
+        understood: Callable[[dict[str, Any]], T],
+    ) -> T | None:
+        """What a worker's reply means; None, and no more of that worker, if it means nothing."""
+        worker = session.take(self._judges[0].torch_on)
+        try:
+            worker.ask(request, files)
+            message, _ = worker.hear()
+            return understood(message)
         except (WorkerStopped, KeyError, TypeError, ValueError, IndexError, OverflowError):
             worker.end()
             return None
@@ -292,23 +308,14 @@ class Grader:
         unseen: list[Shortcut] = []
         fingerprints: dict[str, list[int]] = {}
         for name, data in asked.items():
-            day = numbers[Path(name).stem]
-            worker = session.take(self._judges[0].torch_on)
-            try:
-                request = {"analyse": {name: [day, self._path(name)]}}
-                worker.ask(request, as_leaves({self._path(name): data}))
-                message, _ = worker.hear()
-                found = message["shortcuts"][:MOST_SHORTCUTS]
-                review += [Shortcut(day, int(line), str(what)[:200]) for line, what in found]
-                hashes = message["fingerprints"]
-                if message["unseen"] or len(hashes) > MOST_FINGERPRINTS:
-                    unseen.append(Shortcut(day, 0, UNSEEN))
-                fingerprints[name] = [int(one) % 2**48 for one in hashes[:MOST_FINGERPRINTS]]
-            except (WorkerStopped, KeyError, TypeError, ValueError, OverflowError):
-                worker.end()
+            day, path = numbers[Path(name).stem], self._path(name)
+            request = {"analyse": {name: [day, path]}}
+            found = self._ask(session, request, as_leaves({path: data}), _found)
+            if found is None or found[2]:
                 unseen.append(Shortcut(day, 0, UNSEEN))
-            finally:
-                session.give_back(worker)
+            if found is not None:
+                review += [Shortcut(day, line, what) for line, what in found[0]]
+                fingerprints[name] = found[1]
         return unseen + review, fingerprints
 
     def _day(

@@ -1,7 +1,6 @@
 """One submission graded: what is said of it beside the verdicts."""
 
 import io
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -79,7 +78,9 @@ def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
     said = []
     for unseen in (0, 2):
         console = Console(file=io.StringIO(), width=200)
-        command._conclude(console, tmp_path, Counter({GRADED: 5}), unseen)
+        review = [[UNSEEN_ON_DAY_2]] * unseen + [[]] * (5 - unseen)
+        results = [LearnerResult("ada", GRADED, review=one) for one in review]
+        command._print_summary(console, tmp_path, results)
         said.append(console.file.getvalue().splitlines()[0])
     assert said == ["5 graded.", "5 graded, 2 with files that could not be looked through."]
 
