@@ -24,7 +24,7 @@ from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
 from course.desk.board import board as board_
 from course.desk.hints import give_back, next_hint
-from course.desk.jupyter import NotStarted, serve
+from course.desk.jupyter import JupyterFailed, serve
 from course.desk.standing import all_results, next_day
 from course.desk.state import belongs_on_board, keep_result
 from course.desk.verdicts import case as case_
@@ -272,7 +272,7 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
     if sys.stdout.isatty() and "COURSE_NO_BROWSER" not in os.environ:
         try:
             serve(copy, lambda line: console.print(Text(line), soft_wrap=True))
-        except NotStarted as error:
+        except JupyterFailed as error:
             display.fail(f"Jupyter could not start, or ended with an error:\n{error}")
 
 

@@ -157,11 +157,11 @@ def _compare_leaf(
 def _compare_numbers(
     path: str, yours: Leaf, wanted: Leaf, truth: Leaf, tolerance: float
 ) -> Difference | None:
-    values, right = _doubles(yours), _doubles(wanted)
+    values, right = doubles(yours), doubles(wanted)
     odd = np.isnan(values) != np.isnan(right)
     if odd.any():
         return Difference("nan", path, yours, wanted, odd)
-    exact = _doubles(truth)
+    exact = doubles(truth)
     with np.errstate(all="ignore"):
         # What overflows in the inputs' own dtype, and only there, is compared with what it gives
         # there.
@@ -171,5 +171,5 @@ def _compare_numbers(
     return Difference("values", path, yours, truth, wrong) if wrong.any() else None
 
 
-def _doubles(leaf: Leaf) -> Array:
+def doubles(leaf: Leaf) -> Array:
     return np.asarray(leaf.value, dtype=np.float64)

@@ -18,7 +18,7 @@ from course.curriculum import Day
 from course.judging.comparison import identical, is_same, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
 from course.judging.kept import Frames, Kept
-from course.judging.misconceptions import Misconception, module_of
+from course.judging.misconceptions import Misconception, module_with
 
 CHECKS = "checks"  # the member with the outlines of the day's checks
 RIGHT = "right/{}"  # a member for each check: the reference's run
@@ -240,7 +240,7 @@ class Truth:
     def _module(self, mistakes: Diagnosis) -> ModuleType | None:
         """Return the reference with these mistakes, if they can be made together."""
         if mistakes not in self._modules:
-            self._modules[mistakes] = module_of(mistakes, self._day)
+            self._modules[mistakes] = module_with(mistakes, self._day)
         return self._modules[mistakes]
 
 

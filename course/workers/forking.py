@@ -78,7 +78,7 @@ class Forked:
         return int.from_bytes(data, "little", signed=True) if data else None
 
 
-class Server:
+class ServerClient:
     """The server of forks: one with torch and one without, for each process that needs workers."""
 
     def __init__(self, with_torch: bool) -> None:
@@ -142,8 +142,8 @@ class Server:
         self._channel.close()
 
 
-_servers: dict[bool, Server] = {}
-_retired: list[Server] = []  # they live as long as workers of theirs may be in use
+_servers: dict[bool, ServerClient] = {}
+_retired: list[ServerClient] = []  # they live as long as workers of theirs may be in use
 _turn = threading.Lock()
 
 
@@ -161,7 +161,7 @@ def fork(torch_on: str | None, serving: str) -> Forked:
         if server is None or not server.is_current:
             if server is not None:
                 _retired.append(server)
-            server = _servers[with_torch] = Server(with_torch)
+            server = _servers[with_torch] = ServerClient(with_torch)
         return server.fork(torch_on, serving)
 
 

@@ -61,7 +61,7 @@ def tracing_calls(names: Collection[str]) -> Iterator[CallTrace]:
     with recorder, _recording_bypasses(torch._C, trace.called):
         trace.is_active = lambda: (
             not torch._C._is_torch_function_all_disabled()
-            and _get_current_function_mode() is recorder
+            and _get_current_function_mode() is recorder  # type: ignore[no-untyped-call]
         )
         yield trace
 
