@@ -119,10 +119,10 @@ class Tile:
 
 
 @app.class_definition
-class Listening(TorchFunctionMode):
-    """Writes down the tiles that `flash_attention` of the reference computes while this is entered.
+class TileRecorder(TorchFunctionMode):
+    """Record the tiles that the reference's `flash_attention` computes within the context.
 
-    The reference tells nobody its running values. Here they are copied as its operations make them.
+    The reference does not return its running values, so they are copied as its operations compute them.
     """
 
     def __init__(self):
@@ -157,9 +157,9 @@ class Listening(TorchFunctionMode):
 @app.function
 def tiles_of(inputs: Tensor, block: int, causal: bool) -> list[Tile]:
     """All tiles, in the order in which the reference computes them."""
-    with Listening() as heard:
+    with TileRecorder() as recorder:
         flash.flash_attention(*inputs, block, causal)
-    return heard.tiles
+    return recorder.tiles
 
 
 @app.function

@@ -34,7 +34,7 @@ def serve(notebook: Path, say: Callable[[str], None]) -> None:
         say: prints a line.
 
     Raises:
-        NotStarted: Jupyter has ended before that, with an error.
+        JupyterFailed: Jupyter has ended before that, with an error.
     """
     port, token = _free_port(), secrets.token_urlsafe(16)
     with tempfile.TemporaryFile() as log, _ending_well():

@@ -40,7 +40,7 @@ def inside(name: str) -> str:
     """The path of an entry, written in one way: Windows PowerShell puts backslashes between folders.
 
     Raises:
-        Refused: it leads out of the archive, or may be read as if it did.
+        SubmissionRefused: it leads out of the archive, or may be read as if it did.
     """
     plain = name.replace("\\", "/")
     parts = [part for part in plain.split("/") if part not in ("", ".")]
@@ -122,7 +122,7 @@ def linked_to(name: str, target: str, files: Collection[str]) -> str:
         files: the paths of the submission's plain files.
 
     Raises:
-        Refused: it means anything else.
+        SubmissionRefused: it means anything else.
     """
     path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
     if target.startswith("/") or path not in files:

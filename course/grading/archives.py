@@ -69,7 +69,7 @@ def unpack(name: str, data: bytes, used: Used) -> list[Entry]:
         used: what archives of the same submission have used up; this one is added.
 
     Raises:
-        Refused: it is unsafe, or broken, or no archive.
+        SubmissionRefused: it is unsafe, or broken, or no archive.
     """
     used.packed += len(data)
     if used.packed > LARGEST_ARCHIVE:
@@ -190,7 +190,7 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) 
         links: whether symbolic links are looked at later.
 
     Raises:
-        Refused: one of them is unsafe, or all together are too much.
+        SubmissionRefused: one of them is unsafe, or all together are too much.
     """
     size = sum(entry.file_size for entry in entries)
     used.demand_few(len(entries))
@@ -259,7 +259,7 @@ def _with_links(found: dict[str, Entry], links: Iterable[tuple[str, str]]) -> li
     """The files, and each link to one of them as a file of the same content.
 
     Raises:
-        Refused: a link leads elsewhere, or has an answer's name where its file has none.
+        SubmissionRefused: a link leads elsewhere, or has an answer's name where its file has none.
     """
     for path, target in links:
         file = found[linked_to(path, target, found)]

@@ -1,7 +1,7 @@
 """Where submissions are graded: in processes beside this one, or on other machines.
 
 Either takes a task as JSON and gives a future of a result as JSON. A future that raises
-`Broken` says that whoever worked on it is gone.
+`WorkerDied` says that whoever worked on it is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from course.workers.limits import MOST_MEMORY
 from training.cores import cores
 
 
-class Broken(Exception):
+class WorkerDied(Exception):
     """The process that worked on a task has died, or was lost."""
 
 
@@ -42,7 +42,7 @@ class GradingPool(Protocol):
         """What came of a task that is done.
 
         Raises:
-            Broken: nothing did.
+            WorkerDied: nothing did.
         """
 
 
@@ -65,7 +65,7 @@ class ProcessPool:
         try:
             return future.result()
         except BrokenProcessPool as error:
-            raise Broken("the process that graded it has died") from error
+            raise WorkerDied("the process that graded it has died") from error
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -127,7 +127,9 @@ class DaskPool:
         try:
             return str(remote.result())
         except (KilledWorker, CancelledError) as error:
-            raise Broken(f"the machine that graded it was lost ({type(error).__name__})") from error
+            raise WorkerDied(
+                f"the machine that graded it was lost ({type(error).__name__})"
+            ) from error
 
     def close(self) -> None:
         self._client.close()

@@ -17,11 +17,11 @@ from filelock import FileLock, Timeout
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
 from course.grading.instructions import Member
 from course.grading.job import Plan
-from course.grading.pools import Broken, GradingPool
+from course.grading.pools import GradingPool, WorkerDied
 from course.grading.reports import (
-    Download,
     GradedClass,
     Returned,
+    SystemDownload,
     file_name,
     write_reports,
 )
@@ -93,7 +93,7 @@ class ClassRun:
             alike(self.results, self.weights.days),
             like_what_is_given(self.results, self.weights.days),
             {
-                source.learner: Download(source.system, source.back, source.unclear)
+                source.learner: SystemDownload(source.system, source.back, source.unclear)
                 for source in self.sources
             },
             self.roster,
@@ -180,7 +180,7 @@ def _outcome(future: Future[str], turn: _Turn, pool: GradingPool) -> LearnerResu
     """The result; None if the earlier one stands; a fault of ours, with all that went wrong so far."""
     try:
         entry = json.loads(pool.result(future))
-    except Broken as broken:
+    except WorkerDied as broken:
         entry = {"learner": turn.source.learner, "verdict": GRADER_FAULT, "reason": str(broken)}
     if entry is None:
         return None

@@ -124,7 +124,7 @@ class _Archive(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _File:
+class _SubmittedFile:
     """A file of a submission, not read yet.
 
     Attributes:
@@ -164,7 +164,7 @@ def take(source: Source) -> Taken:
     cut, so that it is still larger.
 
     Raises:
-        Refused: it cannot be taken safely.
+        SubmissionRefused: it cannot be taken safely.
         OSError: this machine could not read it, for which no learner is to blame.
     """
     try:
@@ -208,10 +208,10 @@ def _expected(days: list[Day]) -> str:
 # --- Choosing -------------------------------------------------------------------------------------
 
 
-def _take(files: list[_File], earlier: Collection[str]) -> Taken:
+def _take(files: list[_SubmittedFile], earlier: Collection[str]) -> Taken:
     everything = sorted(_unpacked(files), key=lambda file: file.path)  # no system's own order
     strangers = _of_the_course(everything)
-    by_day: dict[str, list[_File]] = {}
+    by_day: dict[str, list[_SubmittedFile]] = {}
     rest = []
     for file in everything:
         answer = meaning(file.name)
@@ -234,7 +234,7 @@ def _take(files: list[_File], earlier: Collection[str]) -> Taken:
     return Taken(data, taken, ignored[:MOST_TOLD], len(ignored))
 
 
-def _strange(files: list[_File], strangers: Collection[str]) -> list[FileNote]:
+def _strange(files: list[_SubmittedFile], strangers: Collection[str]) -> list[FileNote]:
     """Files that are nobody's answer: those whose names are near one's come first."""
     ready = [day for day in DAYS if day.ready]
     told = []
@@ -249,7 +249,7 @@ def _strange(files: list[_File], strangers: Collection[str]) -> list[FileNote]:
     return sorted(told, key=lambda one: (not one.name, bool(one.why)))
 
 
-def _of_the_course(files: list[_File]) -> set[str]:
+def _of_the_course(files: list[_SubmittedFile]) -> set[str]:
     """The paths that are not the learner's, in a copy of the whole course."""
     parents = {file.place.parent for file in files}
     courses = {folder.parent for folder in parents if folder.name == "exercises"}
@@ -257,11 +257,11 @@ def _of_the_course(files: list[_File]) -> set[str]:
     return {file.path for file in files if not ours.isdisjoint(file.place.parents)}
 
 
-Rule = Callable[[list[_File]], list[_File]]
+Rule = Callable[[list[_SubmittedFile]], list[_SubmittedFile]]
 """Narrows several files for one day down to those that may count."""
 
 
-def _choose(files: list[_File]) -> tuple[_File, list[FileNote]]:
+def _choose(files: list[_SubmittedFile]) -> tuple[_SubmittedFile, list[FileNote]]:
     """The file of a day that counts, and of each other one why it does not."""
     losers = []
     left = files
@@ -279,35 +279,35 @@ def _choose(files: list[_File]) -> tuple[_File, list[FileNote]]:
     ]
 
 
-def _reason(file: _File, content: bytes, why: str) -> str:
+def _reason(file: _SubmittedFile, content: bytes, why: str) -> str:
     return SAME if file.read(most_read(file.name)) == content else why
 
 
-def _only(counts: Callable[[_File], bool]) -> Rule:
+def _only(counts: Callable[[_SubmittedFile], bool]) -> Rule:
     """Return the rule that only files that satisfy a condition count, if there are any."""
     return lambda files: [file for file in files if counts(file)] or files
 
 
-def _greatest(key: Callable[[_File], Any]) -> Rule:
+def _greatest(key: Callable[[_SubmittedFile], Any]) -> Rule:
     """Return the rule that only the files with the greatest key count."""
 
-    def kept(files: list[_File]) -> list[_File]:
+    def kept(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
         greatest = max(map(key, files))
         return [file for file in files if key(file) == greatest]
 
     return kept
 
 
-def _latest_archives(files: list[_File]) -> list[_File]:
+def _latest_archives(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
     latest = _latest({file.archive for file in files if file.archive})
     return [file for file in files if file.archive in latest] or files
 
 
-def _latest_across_archives(files: list[_File]) -> list[_File]:
+def _latest_across_archives(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
     return _latest(files) if len({file.archive for file in files}) > 1 else files
 
 
-def _archive_path(file: _File) -> str:
+def _archive_path(file: _SubmittedFile) -> str:
     return file.archive.path if file.archive else ""
 
 
@@ -332,7 +332,7 @@ RULES: tuple[tuple[Rule, str], ...] = (
 )
 
 
-Dated = TypeVar("Dated", _File, _Archive)
+Dated = TypeVar("Dated", _SubmittedFile, _Archive)
 
 
 def _latest(things: Iterable[Dated]) -> list[Dated]:
@@ -345,7 +345,7 @@ def _latest(things: Iterable[Dated]) -> list[Dated]:
     return [thing for thing, time in zip(things, times, strict=True) if last - time <= APART]
 
 
-def _depth(file: _File) -> int:
+def _depth(file: _SubmittedFile) -> int:
     """How many folders it lies in, the archive's own aside."""
     return len(file.place.parts) - len(PurePosixPath(_archive_path(file)).parts)
 
@@ -356,7 +356,7 @@ def _numbers_apart(path: str) -> list[tuple[int, str]]:
     return [(int(one[:18]), "") if one[0] in "0123456789" else (-1, one) for one in pieces]
 
 
-def _is_stub(file: _File) -> bool:
+def _is_stub(file: _SubmittedFile) -> bool:
     """Whether it is a day's stub as the course gives it; where lines end matters to nobody."""
     stub = _stub(str(meaning(file.name)).partition(".")[0])
     return bool(stub) and file.read(2 * len(stub)).replace(b"\r\n", b"\n") == stub
@@ -371,7 +371,7 @@ def _stub(stem: str) -> bytes:
 # --- Archives -------------------------------------------------------------------------------------
 
 
-def _unpacked(files: list[_File]) -> list[_File]:
+def _unpacked(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
     """The files, and instead of archives those in them: an archive counts as a folder."""
     archives = [file for file in files if is_archive(file.path)]
     if len(archives) > MOST_ARCHIVES:
@@ -384,7 +384,7 @@ def _unpacked(files: list[_File]) -> list[_File]:
         entries = unpack(file.path, file.read(LARGEST_ARCHIVE + 1), used)
         archive = _Archive(file.path, file.time)
         found += [
-            _File(
+            _SubmittedFile(
                 f"{file.path}/{entry.path}",
                 functools.partial(_first, entry.data or b""),
                 entry.time,
@@ -404,7 +404,7 @@ def _first(data: bytes, most: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _files(source: Source) -> Iterator[Iterable[_File]]:
+def _files(source: Source) -> Iterator[Iterable[_SubmittedFile]]:
     ranks = source.ranks or (0,) * len(source.names)
     if source.members:
         with class_zip(source.paths[0]) as archive:
@@ -422,16 +422,16 @@ READING = (
 )
 
 
-def _on_disk(path: Path, name: str, rank: int) -> Iterator[_File]:
+def _on_disk(path: Path, name: str, rank: int) -> Iterator[_SubmittedFile]:
     """A file, or all files in a folder that are not hidden."""
     found = path.lstat()
     demand_plain(name, found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
-        yield _File(name, functools.partial(_read_file, path), found.st_mtime, rank)
+        yield _SubmittedFile(name, functools.partial(_read_file, path), found.st_mtime, rank)
         return
     count = 0
     links: list[tuple[str, str]] = []
-    plain: dict[str, _File] = {}
+    plain: dict[str, _SubmittedFile] = {}
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -452,7 +452,7 @@ def _on_disk(path: Path, name: str, rank: int) -> Iterator[_File]:
                     folders.append(f"{inner}/")
                 else:
                     read = functools.partial(_read_file, path / inner)
-                    plain[inner] = _File(inner, read, found.st_mtime, rank)
+                    plain[inner] = _SubmittedFile(inner, read, found.st_mtime, rank)
     for inner, target in links:
         file = plain[linked_to(inner, target, plain)]
         plain[inner] = dataclasses.replace(file, path=inner)
@@ -468,12 +468,12 @@ def _read_file(path: Path, most: int) -> bytes:
 # --- Files in the zip of a class ------------------------------------------------------------------
 
 
-def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[_File]:
+def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[_SubmittedFile]:
     """The files of one learner in the zip of a class."""
     entries = [archive.getinfo(member) for member in source.members]
     demand_safe(entries, Used())
     return [
-        _File(name, functools.partial(read_member, archive, entry), time_of(entry), rank)
+        _SubmittedFile(name, functools.partial(read_member, archive, entry), time_of(entry), rank)
         for name, entry, rank in zip(source.names, entries, ranks, strict=True)
         if not is_folder(entry) and is_seen(name)
     ]

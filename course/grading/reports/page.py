@@ -263,8 +263,8 @@ class _Learner:
         return self.weights.remark(self.result)
 
     @property
-    def days(self) -> list[_Day]:
-        return [_Day(result, self.weights) for result in self.result.days]
+    def days(self) -> list[_GradedDay]:
+        return [_GradedDay(result, self.weights) for result in self.result.days]
 
     @property
     def stars(self) -> int:
@@ -289,7 +289,7 @@ class _Learner:
 
 
 @dataclass(frozen=True)
-class _Day:
+class _GradedDay:
     """One day of one learner."""
 
     result: dict[str, Any]

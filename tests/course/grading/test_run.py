@@ -16,7 +16,7 @@ from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import read_weights
 from course.grading.job import Plan
-from course.grading.pools import Broken
+from course.grading.pools import WorkerDied
 from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
 from course.grading.submissions import Source
 from course.judging.digests import course_digest
@@ -54,7 +54,7 @@ class Scripted:
         company = list(self.at_work)
         self.at_work.remove(learner)
         if self.broken & set(company):
-            raise Broken("it died")
+            raise WorkerDied("it died")
         outcome = self.script.get(learner)
         if outcome is None:
             return json.dumps(graded(learner).as_json(Weights(DAYS_HERE)))

@@ -12,7 +12,7 @@ import pytest
 
 from course.curriculum import DAYS
 from course.grading.gradebook import Shortcut, Weights
-from course.grading.reports import Alike, Download, Given, file_name, write_reports
+from course.grading.reports import Alike, Given, SystemDownload, file_name, write_reports
 from course.grading.reports.page import SIGNS, write_pages
 from course.grading.taking import FileNote
 from course.judging.misconceptions import load_misconceptions
@@ -243,7 +243,7 @@ def test_misconceptions(report, made_up):
 def test_numbers_behind_names(report, made_up):
     """Where they are from is said, if the class is from somewhere."""
     learner = made_up.learner("a_12")
-    downloads = {"a_12": Download("Moodle", "x/feedback.html")}
+    downloads = {"a_12": SystemDownload("Moodle", "x/feedback.html")}
     words = report(made_up.graded(learner, downloads=downloads)).text("glance")
     assert "The number behind a name is the one that Moodle knows this learner by." in words
     assert "The number behind" not in report(made_up.graded(learner)).text()
