@@ -1,4 +1,4 @@
-"""Checking a day: the learner's code in a worker, the verdict here."""
+"""Check a day: run the learner's code in a worker, and judge it here."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ from course.workers.worker import (
 )
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
-LONGEST_DAY = 120.0  # seconds, for code that is slow in every check without ever being too slow
-LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
-MOST_LOST = 2  # workers that may be lost before it is said that none can be had
+LONGEST_DAY = (
+    120.0  # seconds, for code that is slow in every check but never exceeds a check's limit
+)
+MOST_STOPPED = 2  # checks of one exercise that may be stopped before the others are skipped
+MOST_LOST = 2  # workers that may be lost before the day fails
 
 T = TypeVar("T")
 
@@ -49,11 +51,10 @@ class Answer:
     """A day's file, for a worker to load.
 
     Attributes:
-        shown: its name in messages.
-        path: where the worker finds it.
-        data: its bytes, where the worker cannot read it by itself. Then no word of the worker's is
-            believed, either.
-        listen: functions of torch that are told of where they are called.
+        shown: the name in messages.
+        path: the path in the worker's file system.
+        data: the content, if the worker cannot read the file itself. Its messages are not trusted then.
+        listen: functions of torch whose calls are reported.
     """
 
     shown: str
@@ -66,7 +67,7 @@ class Answer:
         return Path(self.shown).name
 
     def raised(self, said: Raised, stub: str) -> Raised:
-        """What a worker says was raised in it, as far as it is believed."""
+        """Return an exception that a worker reports, as far as it is trusted."""
         if self.data is None:
             return said
         try:
@@ -75,7 +76,7 @@ class Answer:
             return closed_raised(said, "", stub)
 
     def unreadable(self, said: str) -> str:
-        """Why it cannot be read: as the worker says, or as is found here."""
+        """Return why the file cannot be read, as the worker reports it or as found here."""
         if self.data is None:
             return said
         try:
@@ -86,30 +87,30 @@ class Answer:
 
 
 class WorkerSource(Protocol):
-    """Where workers come from, and go to."""
+    """A pool or a session, which hands out workers and takes them back."""
 
     def take(self, torch_on: str | None) -> Worker:
-        """A worker that is ready or nearly so."""
+        """Return a worker that has started, or is starting."""
 
     def give_back(self, worker: Worker) -> str:
-        """It has done what it was asked, or was stopped. Returns what the learner's code printed."""
+        """Take back a worker that is done or was stopped. Returns what the learner's code printed."""
 
 
 class Checked:
-    """A day's verdict, and the search for what was misunderstood."""
+    """A day's verdict, and the search for its diagnosis."""
 
     def __init__(
         self, verdict: DayResult, search: Search | None = None, there: Checking | None = None
     ) -> None:
         self.verdict = verdict
-        """What passed and what differs; nothing about it waits for a diagnosis, or for the practice GPU."""
+        """The verdict on the CPU, before any diagnosis."""
         self.search = search
         self._there = there
         self._found: Checked | None = None
 
     @property
     def result(self) -> DayResult:
-        """The verdict with what was found so far."""
+        """The verdict with the diagnoses, and the checks on the practice GPU, so far."""
         result = self.verdict
         if self.search is not None:
             result = replace(result, checks=tuple(self.search.diagnosed(result.checks)))
@@ -117,31 +118,31 @@ class Checked:
 
     @property
     def latest(self) -> Search | None:
-        """The search that began last: once it has run there, the one about the practice GPU."""
+        """The search that began last: that about the practice GPU, once the checks have run there."""
         return self._found.search if self._found and self._found.search else self.search
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether there are checks that are still to run on the practice GPU."""
+        """Whether checks are still to run on the practice GPU."""
         return self._there is not None
 
     def run_there(self) -> Generator[Running, None, Search | None]:
-        """Run what is to run on the practice GPU, whose worker must not have served another day meanwhile.
-        Returns the search for what was misunderstood."""
+        """Run the remaining checks on the practice GPU, in a worker that has served no other day since.
+        Returns the search for a diagnosis."""
         if self._there is not None:
             self._found, self._there = (yield from self._there), None
         return self._found.search if self._found else None
 
     def look(self) -> DayResult:
-        """Run what is to run on the practice GPU, and look for a diagnosis as long as somebody waits for it;
-        the verdict with what was found."""
+        """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner waits.
+        Returns the verdict with what was found."""
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
                 search.look()
         return self.result
 
     def look_in_batch(self, most_runs: int) -> int:
-        """The same, as long as an answer in a batch is worth; how many runs of ours it took."""
+        """Do the same within the limits of a batch. Returns the number of runs that it took."""
         spent = 0
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
@@ -151,16 +152,16 @@ class Checked:
 
 @dataclass(frozen=True)
 class Running:
-    """What a worker is doing while its verdict is waited for."""
+    """The state of a check under way."""
 
     check: str
-    """The check that runs; empty while the worker starts and the file is loaded."""
+    """The running check; empty while the worker starts and loads the file."""
     since: float
-    """When it began, by `time.monotonic`."""
+    """The time at which it began, by `time.monotonic`."""
 
 
 Checking = Generator[Running, None, Checked]
-"""A check of a day under way: it yields whenever it waits, so that whoever waits can do other things."""
+"""A check of a day under way. It yields whenever it waits, so that the caller can do other work."""
 
 
 def check_days(
@@ -169,7 +170,7 @@ def check_days(
     """Check several days' files in a folder of answers, one after the other.
 
     Raises:
-        NotRecorded: a day's reference is not here, and was not recorded for this.
+        NotRecorded: the edition has no reference of a day, and no recording for this seed and device.
     """
     if not days:
         return
@@ -189,7 +190,7 @@ def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
     if path is None:
         missing = f"{answers / judge.day.stem}.py is not there."
         if answers.resolve() == judge.day.stub.parent:
-            missing += f" `course reset {judge.day.number}` makes it anew."
+            missing += f" `course reset {judge.day.number}` creates it again."
         return Checked(not_observed(judge, "not_started", missing))
     try:
         return (yield from _checking(judge, Answer(str(path), str(path.resolve())), workers))
@@ -198,14 +199,14 @@ def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
 
 
 def not_observed(judge: Judge, status: str, why: str) -> DayResult:
-    """The same verdict on every check of a day, none of which was run."""
+    """Return a verdict with the same status for every check of a day, none of which was run."""
     outcomes = {check.name: Outcome(None, status, why) for check in judge.checks}
     verdict = DayResult(judge.day, tuple(judge.verdicts(outcomes)), begun=False)
     return verdict.with_repeats(_repeated(judge))
 
 
 def _repeated(judge: Judge) -> list[str]:
-    """The checks that are observed on the practice GPU after the CPU."""
+    """Return the checks that run on the practice GPU after the CPU."""
     return [check.name for check in judge.checks if check.there] if judge.device == "cpu" else []
 
 
@@ -256,7 +257,7 @@ def _checking_once(judge: Judge, answer: Answer, workers: WorkerSource) -> Check
 def _there(
     judge: Judge, answer: Answer, workers: WorkerSource, verdict: DayResult
 ) -> Checking | None:
-    """The checks that pass on the CPU, on the practice GPU; None if none are to run."""
+    """Run the checks that passed on the CPU on the practice GPU, or return None if there are none."""
     names = [check.name for check in verdict.checks if check.status == RUNNING]
     return _checking_there(judge, answer, workers, names) if names else None
 
@@ -276,7 +277,7 @@ def _checking_there(
 
 
 class _AnswerRun:
-    """The observations of one answer, made by as many workers as it takes to get through the checks."""
+    """The checks of one answer under way, in as many workers as it takes to get through them."""
 
     def __init__(
         self,
@@ -298,9 +299,9 @@ class _AnswerRun:
             for check in judge.checks
             if check.name not in self._outcomes and (names is None or check.name in names)
         }
-        self._waits: dict[str, int] = {}
+        self._stops: dict[str, int] = {}
         self._doubted: str | None = None
-        """A check that ran out of time once. It is reported only if it does so again, in a fresh worker."""
+        """A check that timed out once. It is reported only if it times out again, in a fresh worker."""
         self._lost = 0
         self._loaded = False
         self._running = Running("", time.monotonic())
@@ -322,7 +323,7 @@ class _AnswerRun:
             except WorkerStopped as stop:
                 worker.end()
                 self._stopped(stop)
-            except GeneratorExit:  # nobody waits for it any more
+            except GeneratorExit:  # the caller has stopped waiting
                 worker.end()
                 raise
             finally:
@@ -330,7 +331,7 @@ class _AnswerRun:
         return self._outcomes
 
     def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:
-        """The same, telling what is waited for."""
+        """Wait, yielding what is waited for."""
         while True:
             try:
                 next(wait)
@@ -340,7 +341,7 @@ class _AnswerRun:
             yield self._running
 
     def _asked(self) -> list[str]:
-        """The checks that a worker is asked for: one alone, while its lack of time is in doubt."""
+        """The checks to ask a worker for: one alone, if it has to be confirmed that it times out."""
         return [self._doubted] if self._doubted else list(self._left)
 
     def _request(self) -> dict[str, Any]:
@@ -363,7 +364,7 @@ class _AnswerRun:
         return {} if answer.data is None else as_leaves({answer.path: answer.data})
 
     def _hear(self, worker: Worker) -> Generator[Running, None, None]:
-        """Take in what one worker says, until each check that it was asked for has an outcome."""
+        """Read one worker's messages until each check that it was asked for has an outcome."""
         self._loaded, self._running = False, Running("", time.monotonic())
         loaded, _ = yield from self._while_waiting(worker.hearing(BACKSTOP, WAITING))
         self._loaded = True
@@ -394,7 +395,7 @@ class _AnswerRun:
         self.called |= set(_names(claimed)) & set(self._answer.listen)
 
     def _note_loading(self, loaded: dict[str, Any]) -> None:
-        """What became of loading the file: perhaps nothing can be checked, or not everything."""
+        """Settle the checks that cannot run because of how the file loaded."""
         self.as_new = self.as_new and loaded.get("as_new") is True
         if "unreadable" in loaded:
             told = self._answer.unreadable(str(loaded["unreadable"])[:1000])
@@ -419,7 +420,7 @@ class _AnswerRun:
                     )
 
     def _settle_without_earlier_days(self, what: str) -> None:
-        """Settle all checks where these need an earlier day that is not done."""
+        """Settle all checks of a day that needs an earlier day that is not done."""
         if self._answer.data is not None:  # behind walls every reference of an earlier day is there
             raise WorkerStopped(GIBBERISH)
         for check in list(self._left.values()):
@@ -428,7 +429,7 @@ class _AnswerRun:
             self._settle(check.name, Outcome(None, status, words))
 
     def _showable(self, said: Raised) -> Raised:
-        """An exception, in words that can be shown."""
+        """Return an exception as it may be shown."""
         told = self._answer.raised(said, stub_of(self._judge.day))
         behind_walls = self._answer.data is not None
         if behind_walls and not self._judge.day.uses_torch and lacks_torch(said):
@@ -436,7 +437,7 @@ class _AnswerRun:
         return told
 
     def _stopped(self, stop: WorkerStopped) -> None:
-        """The check that was under way gets the blame; the others get another worker."""
+        """Settle the check that was running; the others run in a new worker."""
         if isinstance(stop, WorkerLost):
             self._lost += 1
             if self._lost > MOST_LOST:
@@ -452,9 +453,9 @@ class _AnswerRun:
             return
         exercise = self._left[name].exercise
         self._settle(name, Outcome(None, stop.status, str(stop)))
-        self._waits[exercise] = self._waits.get(exercise, 0) + 1
-        if self._waits[exercise] >= LONGEST_WAITS:
-            why = f"Not run: {LONGEST_WAITS} checks of `{exercise}` before it ended so. {stop}"
+        self._stops[exercise] = self._stops.get(exercise, 0) + 1
+        if self._stops[exercise] >= MOST_STOPPED:
+            why = f"Not run: {MOST_STOPPED} checks of `{exercise}` before it ended so. {stop}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
                     self._settle(other.name, Outcome(None, stop.status, why))
@@ -469,7 +470,7 @@ class _AnswerRun:
 
 
 def as_leaves(files: dict[str, bytes]) -> Observation:
-    """Files by their paths, as they travel to a worker."""
+    """Return files by their paths, in the form in which a worker receives them."""
     return flatten({path: np.frombuffer(data, np.uint8) for path, data in files.items()})
 
 

@@ -59,7 +59,7 @@ class Forked:
     def wait(self) -> int | None:
         """Its exit code; None if the server was gone before it could say so."""
         if self._number_comes(ENDING):
-            _ = self.process  # its number comes first, where nobody has asked for it yet
+            _ = self.process  # its number comes first, if it has not been read yet
             if self.returncode is None and self._number_comes(ENDING):
                 self.returncode = self._number()
         return self.returncode
@@ -79,7 +79,7 @@ class Forked:
 
 
 class ServerClient:
-    """The server of forks: one with torch and one without, for each process that needs workers."""
+    """A fork server, with torch or without, that serves this process."""
 
     def __init__(self, with_torch: bool) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -45,7 +45,7 @@ LOOK = 0.02  # seconds between two looks at the memory
 
 Result = TypeVar("Result")
 Wait = Generator[None, None, Result]
-"""Something that is waited for: it yields every `LOOK` seconds, so that whoever waits can do other things."""
+"""A wait that yields every `LOOK` seconds, so that the caller can do other work."""
 
 Reply = tuple[dict[str, Any], Observation]
 
