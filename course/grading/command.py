@@ -1,4 +1,4 @@
-"""`course grade`: what was asked for, what is shown meanwhile, and what is said at the end."""
+"""`course grade`: its options, its progress bar, and its summary."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ DEVICES = ("cpu", "cuda", "mps", "practice")
 
 
 class FeedbackLevel(enum.StrEnum):
-    """How much learners are told (`Feedback` says what each means)."""
+    """How much learners learn about failures (see `Feedback`)."""
 
     full = "full"
     discreet = "discreet"
@@ -73,7 +73,7 @@ def share(text: str) -> Fraction:
 
 
 def _file(says: str, *names: str) -> Any:
-    """Make an option that takes a file of the instructor's."""
+    """Return an option that takes an instructor's file."""
     return typer.Option(*names, exists=True, dir_okay=False, metavar="FILE", help=says)
 
 
@@ -185,7 +185,7 @@ def grade(
     except OSError as error:
         raise typer.BadParameter(f"{error.filename or out}: {error.strerror or error}.") from error
     except KeyboardInterrupt:
-        console.print("Stopped. What is graded is kept: the same command goes on from here.")
+        console.print("Stopped. Finished grades are kept: the same command resumes from here.")
         raise typer.Exit(1) from None
     verdicts = _print_summary(console, out, graded.results())
     _print_returned(console, returned)
@@ -202,7 +202,7 @@ T = TypeVar("T")
 
 
 def _read(read: Callable[[Path], T], path: Path, option: str) -> T:
-    """What a file of the instructor's says."""
+    """Read an instructor's file."""
     try:
         return read(path)
     except ValueError as error:
@@ -210,7 +210,7 @@ def _read(read: Callable[[Path], T], path: Path, option: str) -> T:
 
 
 def _sources(submissions: Path, learners: Mapping[str, str], policy: Policy) -> list[Source]:
-    """The submissions, by whose they are; all of whom the instructor's files speak must be among them."""
+    """Return the submissions, which must include all learners in the instructor's files."""
     try:
         sources = attributed(find_sources(submissions), learners)
     except NothingHandedIn as error:
@@ -259,7 +259,7 @@ def _device(device: str, cluster: str | None) -> None:
 
 
 def _walls(unsafe: bool, console: Console) -> list[str]:
-    """What the sandbox lacks on this machine. Without a sandbox there is no grading."""
+    """Return what the sandbox lacks on this machine. Refuse to grade without a sandbox."""
     if unsafe:
         words = "Without walls: every submission can read, write and send what you can."
         console.print(Text(words, "failed"))
@@ -291,7 +291,7 @@ def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[Proces
 
 @contextlib.contextmanager
 def _shown(console: Console, total: int) -> Iterator[Callable[[LearnerResult, bool], None]]:
-    """Within it, results are told as they come: by a bar in a terminal, else by a line each."""
+    """Show results as they come: in a progress bar in a terminal, otherwise a line each."""
     columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn())
     progress = Progress(
         TextColumn(columns[0]), *columns[1:], TimeRemainingColumn(), console=console,
@@ -346,7 +346,7 @@ def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]
 
 
 def _print_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:
-    """Name those of the roster who handed in nothing."""
+    """Print the learners in the roster who handed in nothing."""
     learners = [source.learner for source in sources]
     missing = [one.name or one.id for one in members if submission_of(one, learners) is None]
     if missing:
@@ -355,7 +355,7 @@ def _print_missing(console: Console, members: Sequence[Member], sources: Sequenc
 
 
 def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
-    """Name the files of which it is not clear whose they are."""
+    """Print the submissions whose learner is unclear."""
     for source in sources[:MOST_NAMED]:
         name, whose = source.learner.removeprefix(UNCLEAR), " or ".join(source.unclear)
         words = f"Not clear whose it is: {name} may be of {whose}. It was graded by itself."
@@ -365,7 +365,7 @@ def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
 
 
 def _print_returned(console: Console, returned: Sequence[Returned]) -> None:
-    """Name the zips of pages to hand back, and for whom they have none."""
+    """Print the zips of pages to hand back, and the learners without a page."""
     for path, without in returned:
         console.print(Text(f"To hand back: {path}", "quiet"))
         if without:

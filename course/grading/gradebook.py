@@ -1,4 +1,4 @@
-"""What grading came to: a learner's result as data and as JSON, and the points that it earns."""
+"""A learner's result as data and as JSON, and the points that it earns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERSION = 2  # of `results/<learner>.json`
 
 @dataclass(frozen=True)
 class Shortcut:
-    """Something in an answer that an instructor had better look at; it costs no points."""
+    """Something in an answer that an instructor should review; it costs no points."""
 
     day: int
     line: int
@@ -33,7 +33,7 @@ class Shortcut:
 
 @dataclass(frozen=True)
 class LearnerResult:
-    """What became of one learner's submission.
+    """The result of one learner's submission.
 
     Attributes:
         learner: the name of the folder or archive that was handed in.

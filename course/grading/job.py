@@ -1,7 +1,7 @@
-"""One submission graded: taken in, looked through, observed behind the walls, judged outside.
+"""Grade one submission: take its files, analyze them, run them in the sandbox, and judge the results.
 
-It is given and gives JSON alone, so that it can run in a process beside this one or on another
-machine. It never runs anything of the learner's in its own process.
+A task and its result are JSON, so that a job can run in a different process or on a different machine. It
+never runs a learner's code in its own process.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ MOST_SHORTCUTS = 50
 
 @dataclass(frozen=True)
 class Plan:
-    """What all submissions of a run are graded by.
+    """The settings for all submissions of a run.
 
     Attributes:
-        edition: a digest of checks, references and tool: with another, results may be others.
-        feedback: how much is told of what is wrong.
-        names: odd names, and the days' files that they mean.
+        edition: a digest of the course: a different one may change results.
+        feedback: how much learners learn about failures.
+        names: unusual names, and the days' files that they mean.
     """
 
     days: tuple[int, ...]
@@ -97,11 +97,11 @@ class Plan:
         )
 
     def digest(self, files: dict[str, bytes], told: object = None) -> str:
-        """What a result depends on, as one digest.
+        """Return a digest of what a result depends on.
 
         Args:
-            files: those that were taken.
-            told: what the result says of the submission beside the verdicts.
+            files: the files that were taken.
+            told: what the result contains beside the verdicts.
         """
         run = (self.days, self.seed, self.device, self.feedback.value, self.edition, told)
         whole = hashlib.sha256(repr(run).encode())
@@ -111,10 +111,10 @@ class Plan:
 
 
 def grade_as_json(task: str) -> str:
-    """Grade the submission that a task names.
+    """Grade the submission of a task.
 
-    The task holds a `plan`, a `source`, and the digest of what is `known` already. The answer is a
-    result; or `null`, where the files are those that were graded before.
+    A task has a `plan`, a `source`, and the digest of a `known` result. Returns a result, or `null` if the
+    known result is up to date.
     """
     entry = json.loads(task)
     plan = Plan.from_json(entry["plan"])
@@ -133,7 +133,7 @@ def grade_as_json(task: str) -> str:
 
 
 def lacking_device(device: str) -> str | None:
-    """Why this machine cannot grade on a device; None if it can."""
+    """Return why this machine cannot grade on a device, or None if it can."""
     if device == "cpu":
         return None
     from course.checks.tensors import missing_device  # torch takes a second to import
@@ -143,10 +143,10 @@ def lacking_device(device: str) -> str | None:
 
 @cache
 def _grader(plan: Plan) -> Grader:
-    """The grader of this process; what it has made ready serves every submission.
+    """Return the grader of this process, shared by all submissions.
 
     Raises:
-        RuntimeError: this machine has other checks than the run was begun with, or lacks its device.
+        RuntimeError: this machine has a different edition of the course, or lacks the device.
     """
     if plan.edition != course_digest():
         raise RuntimeError(f"{platform.node()} has another edition of the course")
@@ -158,12 +158,12 @@ def _grader(plan: Plan) -> Grader:
 
 
 def _file_of(day: Day, files: Collection[str]) -> str | None:
-    """The day's file among these, if it is there: of a day there is one at most."""
+    """Return the name of the day's file among these, of which there is at most one."""
     return next((name for end in ENDINGS if (name := f"{day.stem}{end}") in files), None)
 
 
 def _found(message: dict[str, Any]) -> tuple[list[tuple[int, str]], list[int], bool]:
-    """Shortcuts, fingerprints, and whether the file could not be looked through, as a worker reports them."""
+    """Return the shortcuts, fingerprints, and whether the analysis failed, from a worker's message."""
     shortcuts = [
         (int(line), str(what)[:200]) for line, what in message["shortcuts"][:MOST_SHORTCUTS]
     ]
@@ -191,10 +191,10 @@ class Grader:
             self._home, self._start = HOME, partial(WalledWorker, found)
 
     def grade(self, source: Source, known: str = "") -> LearnerResult | None:
-        """The result of a submission; None if its digest is known.
+        """Return the result of a submission, or None if its digest is known.
 
         Raises:
-            NotStarted, NotEmpty, …: something failed here, for which no learner is to blame.
+            NotStarted, NotEmpty, …: something failed here, which is no learner's fault.
         """
         GIVEN.clear()
         GIVEN.update(self._plan.names)
@@ -245,13 +245,13 @@ class Grader:
         )
 
     def close(self) -> None:
-        """Keep what was observed, should the run be gone on with, and let go of the walls."""
+        """Write the caches, for a run that resumes, and remove the sandbox."""
         for judge in self._judges:
             judge.keep()
         self._kept.close()
 
     def _gathered(self, taken: Taken, session: WorkerSession) -> Taken:
-        """The same, with an answer made of each notebook that has no tags; or without that notebook."""
+        """Return the same with an answer made from each untagged notebook, or without that notebook."""
         for judge in self._judges:
             name = f"{judge.day.stem}.ipynb"
             cells = untagged_cells(taken.files[name]) if name in taken.files else None
@@ -271,7 +271,7 @@ class Grader:
         return taken
 
     def _gather(self, cells: list[str], day: Day, session: WorkerSession) -> bytes | None:
-        """A notebook of the lines that define the exercises; empty if none do, None if no parser copes."""
+        """Return a notebook of the lines that define the exercises, empty if none do, or None on failure."""
 
         def answer(message: dict[str, Any]) -> bytes:
             spans = [(int(a), int(b), int(c)) for a, b, c in message["spans"]]
@@ -286,7 +286,7 @@ class Grader:
         files: Observation,
         understood: Callable[[dict[str, Any]], T],
     ) -> T | None:
-        """What a worker's reply means; None, and no more of that worker, if it means nothing."""
+        """Ask a worker and parse its reply. Returns None, and ends the worker, if the reply is invalid."""
         worker = session.take(self._judges[0].torch_on)
         try:
             worker.ask(request, files)
@@ -301,7 +301,7 @@ class Grader:
     def _analyse(
         self, files: dict[str, bytes], session: WorkerSession
     ) -> tuple[list[Shortcut], dict[str, list[int]]]:
-        """What can be told of the files without running them; and which of them do not let us."""
+        """Return the shortcuts and fingerprints found by static analysis, and the files where it failed."""
         numbers = {judge.day.stem: judge.day.number for judge in self._judges}
         asked = {name: data for name, data in files.items() if Path(name).stem in numbers}
         review: list[Shortcut] = []
@@ -350,5 +350,5 @@ class Grader:
         return checked.result, spent
 
     def _path(self, name: str) -> str:
-        """Where a worker finds a file that it is handed."""
+        """Return the path at which a worker finds a file."""
         return f"{self._home}/{name}"

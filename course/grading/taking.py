@@ -1,8 +1,8 @@
-"""The days' files of one submission, taken from it safely; and of every other file why it is not one.
+"""Take the days' files from one submission safely, and note for every other file why it was not taken.
 
-Everything in a submission is hostile: names, contents, and the archives themselves. Nothing is
-unpacked to the disk. A learner's archives are read into memory, looked through to their ends, and
-refused if anything in them is unsafe; only the days' files come out, by their plain names.
+Everything in a submission is untrusted: names, contents, and the archives themselves. Nothing is unpacked to
+the disk. Archives are read into memory, scanned completely, and refused if anything in them is unsafe. Only
+the days' files are taken, under their plain names.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ from course.grading.names import meaning, nearest
 from course.grading.submissions import Source, is_archive
 from course.references.editions import stub_of
 
-NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # of what lies beside the course's `exercises`
+NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # folders beside the course's `exercises`
 
-# Trouble of this machine, for which no learner is to blame.
+# Errors of this machine, which are no learner's fault.
 OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
 
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
 MOST_TOLD = 60  # files that were not taken, of which each is named
 MOST_NAMED = 5  # in a sentence
 CHOSEN, SAME = " was taken, which ", "is the same"
-LONGEST_PATH = 300  # characters of a path that is told
+LONGEST_PATH = 300  # characters of a path in a report
 
 
 @dataclass(frozen=True)
 class FileNote:
-    """A file of a submission as it is told of.
+    """A note on one file of a submission.
 
     Attributes:
-        path: where in the submission it lies, as the learner called it.
-        name: the day's file that it was taken for; of one that was not taken, that it is nearest to.
-        why: what had to be decided, in words; empty where nothing had.
+        path: the path in the submission.
+        name: the day's file that it was taken as, or that the name of a file not taken is nearest to.
+        why: the decision in words; empty if there was none to make.
     """
 
     path: str
@@ -77,7 +77,7 @@ class FileNote:
 
     @property
     def of_several(self) -> bool:
-        """Whether another file of that day, with other content, was taken instead."""
+        """Whether a file for the same day with different content was taken instead."""
         return CHOSEN in self.why and not self.why.endswith(SAME)
 
 
@@ -87,9 +87,9 @@ class Taken:
 
     Attributes:
         files: the days' files by their names, such as `day08_attention.py`.
-        taken: a line on each of them.
-        ignored: the first of those that are not among them, those that nearly are before the others.
-        ignored_count: how many there are.
+        taken: a note on each of them.
+        ignored: notes on the first files that were not taken, those with similar names first.
+        ignored_count: the number of files that were not taken.
     """
 
     files: dict[str, bytes]
@@ -98,7 +98,7 @@ class Taken:
     ignored_count: int = 0
 
     def without(self, name: str, why: str) -> Taken:
-        """The same, where one of the files turned out to be of no use."""
+        """Return the same without a file that turned out to be useless."""
         files = {other: data for other, data in self.files.items() if other != name}
         [told] = [one for one in self.taken if one.name == name]
         ignored = [FileNote(told.path, "", why), *self.ignored][:MOST_TOLD]
@@ -106,7 +106,7 @@ class Taken:
         return Taken(files, taken, ignored, self.ignored_count + 1)
 
     def with_answer(self, name: str, data: bytes, why: str) -> Taken:
-        """The same, where one of the files was made into an answer."""
+        """Return the same with an answer made from one of the files."""
         taken = [
             FileNote(one.path, name, "; ".join(filter(None, (one.why, why))))
             if one.name == name
@@ -128,11 +128,11 @@ class _SubmittedFile:
     """A file of a submission, not read yet.
 
     Attributes:
-        path: where in the submission it lies.
-        read: gives its first bytes, so many and no more.
-        time: when it was last changed, in seconds, if that is known.
-        rank: greater for what was handed in later, where the download tells.
-        archive: that in which it lies.
+        path: the path in the submission.
+        read: returns at most this many of its first bytes.
+        time: the modification time in seconds, if known.
+        rank: greater for later submissions, if the download says so.
+        archive: the archive that contains it.
     """
 
     path: str
@@ -147,25 +147,24 @@ class _SubmittedFile:
 
     @property
     def told(self) -> str:
-        """Its path as text that can be written down, whatever bytes a file's name has."""
+        """Its path as valid text, whatever bytes the name has."""
         return self.path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
 
     @property
     def place(self) -> PurePosixPath:
-        """Where it lies: an archive counts as a folder."""
+        """Its path, with archives as folders."""
         return PurePosixPath(self.path)
 
 
 def take(source: Source) -> Taken:
     """The days' files of a submission.
 
-    A name that is nearly right is taken for what it means. Where several files mean one day, `RULES`
-    say which counts. Notebooks are taken without their outputs. What is larger than LARGEST_FILE then is
-    cut, so that it is still larger.
+    A name that is nearly right is accepted. If there are several files for one day, `RULES` select one.
+    Notebooks are taken without their outputs. A file larger than LARGEST_FILE is truncated to one byte more.
 
     Raises:
-        SubmissionRefused: it cannot be taken safely.
-        OSError: this machine could not read it, for which no learner is to blame.
+        SubmissionRefused: the submission cannot be taken safely.
+        OSError: this machine could not read it, which is no learner's fault.
     """
     try:
         with _files(source) as files:
@@ -178,7 +177,7 @@ def take(source: Source) -> Taken:
 
 
 def nothing_found(taken: Taken, days: list[Day]) -> str:
-    """What to tell a learner none of whose files is one of these days': found, nearest, expected."""
+    """Return a message for a submission without any of these days' files: found, nearest, expected."""
     count = len(taken.taken) + taken.ignored_count
     if not count:
         return f"What was handed in is empty. {_expected(days)}"
@@ -235,7 +234,7 @@ def _take(files: list[_SubmittedFile], earlier: Collection[str]) -> Taken:
 
 
 def _strange(files: list[_SubmittedFile], strangers: Collection[str]) -> list[FileNote]:
-    """Files that are nobody's answer: those whose names are near one's come first."""
+    """Return notes on files that are no answers, those with similar names first."""
     ready = [day for day in DAYS if day.ready]
     told = []
     for number, file in enumerate(files):
@@ -250,7 +249,7 @@ def _strange(files: list[_SubmittedFile], strangers: Collection[str]) -> list[Fi
 
 
 def _of_the_course(files: list[_SubmittedFile]) -> set[str]:
-    """The paths that are not the learner's, in a copy of the whole course."""
+    """Return the paths that belong to the course, in a copy of the whole course."""
     parents = {file.place.parent for file in files}
     courses = {folder.parent for folder in parents if folder.name == "exercises"}
     ours = {course / folder for course in courses for folder in NOT_THEIRS}
@@ -262,7 +261,7 @@ Rule = Callable[[list[_SubmittedFile]], list[_SubmittedFile]]
 
 
 def _choose(files: list[_SubmittedFile]) -> tuple[_SubmittedFile, list[FileNote]]:
-    """The file of a day that counts, and of each other one why it does not."""
+    """Return the file that counts for a day, and notes on why the others do not."""
     losers = []
     left = files
     for rule, why in RULES:
@@ -336,7 +335,7 @@ Dated = TypeVar("Dated", _SubmittedFile, _Archive)
 
 
 def _latest(things: Iterable[Dated]) -> list[Dated]:
-    """Those that were changed last, as far as their times can tell; all, where one of them has none."""
+    """Return the last modified ones, as far as their times show; all of them if a time is missing."""
     things = list(things)
     times = [thing.time for thing in things if thing.time is not None]
     if not times or len(times) < len(things):
@@ -346,7 +345,7 @@ def _latest(things: Iterable[Dated]) -> list[Dated]:
 
 
 def _depth(file: _SubmittedFile) -> int:
-    """How many folders it lies in, the archive's own aside."""
+    """Return the depth of a file in folders, not counting those around its archive."""
     return len(file.place.parts) - len(PurePosixPath(_archive_path(file)).parts)
 
 
@@ -357,7 +356,7 @@ def _numbers_apart(path: str) -> list[tuple[int, str]]:
 
 
 def _is_stub(file: _SubmittedFile) -> bool:
-    """Whether it is a day's stub as the course gives it; where lines end matters to nobody."""
+    """Whether a file is a day's stub, whatever its line endings."""
     stub = _stub(str(meaning(file.name)).partition(".")[0])
     return bool(stub) and file.read(2 * len(stub)).replace(b"\r\n", b"\n") == stub
 
@@ -372,7 +371,7 @@ def _stub(stem: str) -> bytes:
 
 
 def _unpacked(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
-    """The files, and instead of archives those in them: an archive counts as a folder."""
+    """Return the files with archives replaced by their contents, an archive counting as a folder."""
     archives = [file for file in files if is_archive(file.path)]
     if len(archives) > MOST_ARCHIVES:
         raise SubmissionRefused(
@@ -413,7 +412,7 @@ def _files(source: Source) -> Iterator[Iterable[_SubmittedFile]]:
         yield itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
 
 
-# A link or a FIFO that took a file's place after it was looked at is not followed, nor waited for.
+# A link or FIFO that replaced the file after it was examined is not followed, nor waited for.
 READING = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
@@ -423,7 +422,7 @@ READING = (
 
 
 def _on_disk(path: Path, name: str, rank: int) -> Iterator[_SubmittedFile]:
-    """A file, or all files in a folder that are not hidden."""
+    """Yield a file, or all files in a folder that are not hidden."""
     found = path.lstat()
     demand_plain(name, found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
@@ -469,7 +468,7 @@ def _read_file(path: Path, most: int) -> bytes:
 
 
 def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[_SubmittedFile]:
-    """The files of one learner in the zip of a class."""
+    """Return the files of one learner in the zip of a class."""
     entries = [archive.getinfo(member) for member in source.members]
     demand_safe(entries, Used())
     return [
