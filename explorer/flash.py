@@ -28,9 +28,8 @@ with app.setup:
     BLOCKS = range(1, 5)
     DRAWS = range(1, 10)
     WIDTH = 4  # of queries, keys and values
-    SPREAD = (
-        2.5  # of the queries: with less, scores differ too little for a maximum to be seen rising
-    )
+    # Of the queries: with less, scores differ too little for a maximum to be seen rising
+    SPREAD = 2.5
 
 
 @app.cell

@@ -18,6 +18,7 @@ from course.curriculum import ROOT, Day
 from course.judging.results import RUNNING, CheckResult, DayResult
 
 FOLDER = ROOT / ".course"
+KEPT = ("name", "exercise", "status", "message", "misconception", "device", "tier")  # of a check
 LONGEST_WAIT = 5.0  # seconds for another command, which needs a few milliseconds
 
 
@@ -77,18 +78,7 @@ def kept_result(day: Day, mark: str) -> DayResult | None:
     if not isinstance(entry, dict) or entry.get("fingerprint") != mark:
         return None
     try:
-        checks = tuple(
-            CheckResult(
-                c["name"],
-                c["exercise"],
-                c["status"],
-                c["message"],
-                misconception=c["misconception"],
-                device=c["device"],
-                tier=c["tier"],
-            )
-            for c in entry["checks"]
-        )
-        return DayResult(day, checks, begun=entry["begun"])
+        checks = [{name: check[name] for name in KEPT} for check in entry["checks"]]
+        return DayResult(day, tuple(CheckResult(**one) for one in checks), begun=entry["begun"])
     except (KeyError, TypeError):
         return None

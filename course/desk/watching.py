@@ -124,7 +124,7 @@ class Watch:
         if not self._json:
             self._console.print(Text(words, "quiet"))
 
-    def _next_event(self, work: Iterator[None]) -> str:
+    def _next_event(self, work: Iterator[object]) -> str:
         """The next event; while there is none, there is work to do."""
         for _ in work:
             if not self._events.empty():
@@ -134,7 +134,7 @@ class Watch:
             event = self._events.get()  # several saves at once are one
         return event
 
-    def _work(self, judge: Judge, pool: WorkerPool) -> Generator[None, None, None]:
+    def _work(self, judge: Judge, pool: WorkerPool) -> Generator[object, None, None]:
         """All there is to do after a save, a piece at each step: the verdict, what was misunderstood, and
         what other diagnoses will need, today's and tomorrow's."""
         yield from self._verdict(judge, pool)
@@ -186,20 +186,12 @@ class Watch:
             elif self._result.is_puzzling:
                 self._console.print(UNKNOWN)
 
-    def _run_there(self, checked: Checked) -> Iterator[None]:
+    def _run_there(self, checked: Checked) -> Generator[object, None, None]:
         """Run what is to run on the practice GPU, show what came of it, and look for what was
         misunderstood."""
         if not checked.is_waited_for:
             return
-        running = checked.run_there()
-        with contextlib.closing(running):
-            while True:
-                try:
-                    next(running)
-                except StopIteration as done:
-                    search = done.value
-                    break
-                yield
+        search = yield from checked.run_there()
         self._result = checked.result
         self._keep()
         if self._console.is_terminal:

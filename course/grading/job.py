@@ -50,9 +50,8 @@ from course.workers.worker import Worker, WorkerStopped, exhaust
 
 T = TypeVar("T")
 
-COMPUTING = (
-    20.0  # seconds of CPU time that a submission may take for a day, before no more days run
-)
+# Seconds of CPU time that a submission may take for a day, before no more days run
+COMPUTING = 20.0
 FINISHING = 600.0  # seconds beyond which the job itself must be at fault
 
 # Runs with several mistakes at once that a submission is worth: they are on the grader's own time, and
@@ -326,7 +325,7 @@ class Grader:
         Args:
             judge: the day's.
             files: those that were handed in.
-            seat: the learner's workers.
+            session: the learner's worker.
             most_runs: with several mistakes at once, for a diagnosis.
 
         Returns:

@@ -17,9 +17,8 @@ from course.judging.kept import Kept
 from course.judging.misconceptions import Misconception
 from course.judging.truth import Truth, WrongAnswerRun
 
-PLACES = (
-    "places/{}"  # the member with the device of each tensor that the reference returns in a check
-)
+# The member with the device of each tensor that the reference returns in a check
+PLACES = "places/{}"
 
 
 class Placed(Truth):

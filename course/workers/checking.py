@@ -37,9 +37,8 @@ from course.workers.worker import (
 )
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
-LONGEST_DAY = (
-    120.0  # seconds, for code that is slow in every check but never exceeds a check's limit
-)
+# Seconds, for code that is slow in every check but never exceeds a check's limit
+LONGEST_DAY = 120.0
 MOST_STOPPED = 2  # checks of one exercise that may be stopped before the others are skipped
 MOST_LOST = 2  # workers that may be lost before the day fails
 

@@ -318,7 +318,7 @@ class LayerNorm(nn.Module):
     assert OUT_OF_SIGHT in verdict.called
 
 
-def seated(found, answers):
+def in_one_session(found, answers):
     """The verdicts on a learner's days, by their numbers, in the workers that grading would use."""
     with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
         for number, source in answers.items():
@@ -330,14 +330,14 @@ def seated(found, answers):
 def test_torch_on_a_numpy_day(found):
     """An unused import changes nothing, on this day and the next; a use is told in words."""
     one, two = (read_answer(DAYS[number - 1].solution) for number in (1, 2))
-    unused = dict(seated(found, {1: f"import torch\n{one}", 2: two}))
+    unused = dict(in_one_session(found, {1: f"import torch\n{one}", 2: two}))
     for verdict in unused.values():
         assert (verdict.status, verdict.watertight, verdict.as_new) == ("passed", True, True)
     softmax = (
         "def softmax(x, axis=-1):\n    return torch.softmax(x, axis)\n\n\nlog_softmax = softmax"
     )
     for line in ("import torch", "from torch import softmax", "import torch.nn as torch"):
-        [(_, verdict)] = seated(found, {1: f"{line}\n\n\n{softmax}"})
+        [(_, verdict)] = in_one_session(found, {1: f"{line}\n\n\n{softmax}"})
         for check in verdict.checks:
             assert check.status == "error"
             assert NO_TORCH in check.message
@@ -347,12 +347,12 @@ def test_a_compiled_module_runs_uncompiled(found):
     """`torch.compile` hands back what it is given: to compile takes longer than any check may."""
     right = read_answer(DAYS[7].solution)
     source = f"import torch\n{right}\n\nattention = torch.compile(attention)"
-    [(_, verdict)] = seated(found, {8: source})
+    [(_, verdict)] = in_one_session(found, {8: source})
     assert (verdict.status, verdict.watertight) == ("passed", True)
 
 
 def test_matplotlib_may_be_imported(found):
     """It takes seconds behind walls where nothing is compiled ahead, and those are not the learner's."""
     source = f"import matplotlib.pyplot as plt\n{read_answer(DAYS[0].solution)}"
-    [(_, verdict)] = seated(found, {1: source})
+    [(_, verdict)] = in_one_session(found, {1: source})
     assert (verdict.status, verdict.watertight) == ("passed", True)
