@@ -249,9 +249,8 @@ def _device(device: str, cluster: str | None) -> None:
     """Refuse a device that is not here: every check on it would be skipped, and earn nothing."""
     if device not in DEVICES:
         raise typer.BadParameter(f"Device '{device}': {', '.join(DEVICES)} are known.")
-    lacking = (
-        lacking_device(device) if cluster is None else None
-    )  # a cluster's machines have their own
+    # A cluster's machines have their own.
+    lacking = lacking_device(device) if cluster is None else None
     if lacking:
         raise typer.BadParameter(
             f"Device '{device}': {lacking}. Nothing was graded, and nothing written."

@@ -385,9 +385,8 @@ def _write_filter(path: Path) -> Path:
             calls.add_rule(seccomp.ERRNO(errno.EPERM), name)
     new_users = seccomp.Arg(0, seccomp.MASKED_EQ, NEW_USERS, NEW_USERS)
     calls.add_rule(seccomp.ERRNO(errno.EPERM), "clone", new_users)
-    calls.add_rule(
-        seccomp.ERRNO(errno.ENOSYS), "clone3"
-    )  # libc then takes clone, which can be read
+    # Libc then takes clone, which can be read.
+    calls.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
     for name in ("socket", "socketpair"):
         other = seccomp.Arg(0, seccomp.NE, LOCAL_SOCKETS)
         calls.add_rule(seccomp.ERRNO(errno.EPERM), name, other)

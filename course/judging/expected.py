@@ -114,9 +114,8 @@ def _tolerance(
     on_the_way = inner * min(largest, (whole if cancels else size) / math.sqrt(inner))
     rounding = ROUNDINGS * max(eps * size, on_the_way)
     distances = [_distance(other, truth) for other in moved if other is not None]
-    conditioning = max(
-        distances, default=0.0
-    )  # a wrong answer may raise on inputs a little different
+    # A wrong answer may raise on inputs a little different.
+    conditioning = max(distances, default=0.0)
     return max(own, rounding, conditioning)
 
 
@@ -160,9 +159,8 @@ class _Largest:
         """Take an array or tensor into account."""
         values = as_numpy(array)
         if values.dtype.kind == "f":
-            limit = (
-                np.finfo(values.dtype).max / 2
-            )  # a mask's lowest number is no result of arithmetic
+            # A mask's lowest number is no result of arithmetic.
+            limit = np.finfo(values.dtype).max / 2
             sizes = np.abs(values)
             self.value = max(self.value, float(np.max(sizes, initial=0.0, where=sizes < limit)))
 

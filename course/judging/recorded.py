@@ -107,6 +107,5 @@ def _record_there(day: Day, kept: Kept, checks: Sequence[Check]) -> list[Misconc
 
 
 def _file(day: Day, folder: Path) -> Path:
-    return (
-        folder / f"{day.stem}.seen"
-    )  # no archive of a learner's, where a whole edition is handed in
+    # No archive of a learner's, where a whole edition is handed in.
+    return folder / f"{day.stem}.seen"

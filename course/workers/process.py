@@ -108,9 +108,8 @@ class Channel:
     """Standard input and output, kept for frames; the learner's code gets an empty and a noisy one."""
 
     def __init__(self) -> None:
-        self.requests = os.fdopen(
-            os.dup(0), "rb"
-        )  # unbuffered, a long request would come in pieces
+        # Unbuffered, a long request would come in pieces.
+        self.requests = os.fdopen(os.dup(0), "rb")
         self._replies = os.fdopen(os.dup(1), "wb", buffering=0)
         self._turn = threading.Lock()
         nothing = os.open(os.devnull, os.O_RDONLY)

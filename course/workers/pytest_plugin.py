@@ -87,9 +87,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if seen.exception is not None and seen.raised is not None and not seen.raised.not_started:
         raise seen.exception
     outcomes = {check.name: Outcome(seen)}
-    if not judge.truth.accepts(
-        check, seen
-    ):  # a diagnosis rests on all that the exercise's checks see
+    # A diagnosis rests on all that the exercise's checks see.
+    if not judge.truth.accepts(check, seen):
         others = [other for other in judge.checks if other.exercise == check.exercise]
         outcomes = {other.name: Outcome(judge.truth.run(other, module, file)) for other in others}
     [result] = [result for result in judge.results(outcomes) if result.name == check.name]

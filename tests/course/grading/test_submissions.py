@@ -856,9 +856,8 @@ WHOLE = {".zip": zip_of(WORK)} | {ending: pack(tar_of(WORK)) for ending, pack in
 def test_truncated_anywhere(submitted, ending):
     """An archive that was cut short gives nothing; unless only zeros at a tar's end are gone."""
     data = WHOLE[ending]
-    whole = (
-        2560 if ending == ".tar" else len(data)
-    )  # two files of two blocks each, one that is empty
+    # Two files of two blocks each, one that is empty.
+    whole = 2560 if ending == ".tar" else len(data)
     for length in range(0, whole, 8 if ending == ".tar" else 1):
         with pytest.raises(SubmissionRefused):
             submitted(f"ada{ending}", data[:length])
