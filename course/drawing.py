@@ -151,7 +151,7 @@ RESIDUALS = [
 ]
 
 
-class Drawing:
+class Diagram:
     """A picture that a notebook shows as it is."""
 
     def __init__(self, svg: str, says: str) -> None:
@@ -165,7 +165,7 @@ class Drawing:
         return self._says
 
 
-def transformer(day: int | None = None) -> Drawing:
+def transformer(day: int | None = None) -> Diagram:
     """The whole Transformer, with the parts lit that a day is about.
 
     Args:
@@ -182,7 +182,7 @@ def transformer(day: int | None = None) -> Drawing:
     names = ", ".join(dict.fromkeys(box.label for box in FRAMES + BLOCKS if box in lit))
     says = f"{title} ({names})" if names else title
     instead = INSTEAD.get(day or 0, "")
-    return Drawing("\n".join(_svg(title, instead, says, lit, width)) + "\n", says)
+    return Diagram("\n".join(_svg(title, instead, says, lit, width)) + "\n", says)
 
 
 def _svg(title: str, instead: str, says: str, lit: set[Box], width: int) -> Iterator[str]:

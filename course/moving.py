@@ -17,14 +17,14 @@ import matplotlib.pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from course.drawing import Drawing
+from course.drawing import Diagram
 
 TIMES = 2  # one to see that it moves, one to follow; what never stops takes the eye from the text
 
 
 def moving(
     figure: Figure, frames: Sequence[Sequence[Artist]], seconds: float, says: str
-) -> Drawing:
+) -> Diagram:
     """A figure in which some artists show in some frames only; all others show in every frame.
 
     Args:
@@ -53,7 +53,7 @@ def moving(
     style = "".join(_style(name, kinds, len(frames), seconds))
     head, body = svg.split(">", 1)
     says = f"In motion: {says}"
-    return Drawing(
+    return Diagram(
         f'{head} role="img" aria-label="{escape(says)}">\n<style>{style}</style>{body}', says
     )
 

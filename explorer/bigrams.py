@@ -74,8 +74,8 @@ class Branch:
     worth: float | None = None
 
 
-class _Listening(TorchFunctionMode):
-    """Writes down what `beam_search` compares, which it tells nobody, while this is entered."""
+class _SearchRecorder(TorchFunctionMode):
+    """Record the scores that `beam_search` compares, which it does not return, within the context."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,11 +109,11 @@ def searched(
         are cut; and the sentence that the search returns.
     """
     src, src_mask = torch.zeros(1, 1), torch.ones(1, 1, 1, dtype=torch.bool)
-    with _Listening() as heard:
+    with _SearchRecorder() as recorder:
         best = beam_search(
             model, src, src_mask, max_len + 1, NUMBER[START], NUMBER[END], beam, alpha
         )
-    rounds = [_branches(noted) for noted in heard.rounds]
+    rounds = [_branches(noted) for noted in recorder.rounds]
     if len(rounds) < max_len:  # it stopped early
         rounds[-1] = [
             Branch(branch.words, branch.log_prob, "given up") if branch.fate == "kept" else branch

@@ -28,9 +28,8 @@ with app.setup:
     BLOCKS = range(1, 5)
     DRAWS = range(1, 10)
     WIDTH = 4  # of queries, keys and values
-    SPREAD = (
-        2.5  # of the queries: with less, scores differ too little for a maximum to be seen rising
-    )
+    # Of the queries: with less, scores differ too little for a maximum to be seen rising
+    SPREAD = 2.5
 
 
 @app.cell
@@ -119,10 +118,10 @@ class Tile:
 
 
 @app.class_definition
-class Listening(TorchFunctionMode):
-    """Writes down the tiles that `flash_attention` of the reference computes while this is entered.
+class TileRecorder(TorchFunctionMode):
+    """Record the tiles that the reference's `flash_attention` computes within the context.
 
-    The reference tells nobody its running values. Here they are copied as its operations make them.
+    The reference does not return its running values, so they are copied as its operations compute them.
     """
 
     def __init__(self):
@@ -157,9 +156,9 @@ class Listening(TorchFunctionMode):
 @app.function
 def tiles_of(inputs: Tensor, block: int, causal: bool) -> list[Tile]:
     """All tiles, in the order in which the reference computes them."""
-    with Listening() as heard:
+    with TileRecorder() as recorder:
         flash.flash_attention(*inputs, block, causal)
-    return heard.tiles
+    return recorder.tiles
 
 
 @app.function

@@ -20,7 +20,7 @@ with app.setup:
     from explorer.attending import lines, maps
     from explorer.board import HeadBoard
     from explorer.drawing import cells, facts
-    from explorer.trained import ENCODER, Head, Losses, Place, Trained
+    from explorer.trained import ENCODER, AttentionLayer, Head, Losses, Trained
     from training.using.inference import AttentionMap
 
     SENTENCE = "The red car is old, but it is not clean."
@@ -73,7 +73,7 @@ class Now(NamedTuple):
 
     translation: str
     losses: Losses
-    maps: dict[Place, AttentionMap]
+    maps: dict[AttentionLayer, AttentionMap]
 
 
 @app.function
@@ -139,7 +139,7 @@ def _(board, model, sentence, whole):
 
 @app.function
 def picture(
-    whole: Whole, now: Now, place: Place, heads: Sequence[int], off: Collection[Head]
+    whole: Whole, now: Now, place: AttentionLayer, heads: Sequence[int], off: Collection[Head]
 ) -> str:
     """What the heads of an attention look at and what comes out, with some heads off."""
     seen = fitted(now.maps[place], place)
@@ -171,7 +171,7 @@ def tokens(whole: Whole, now: Now) -> str:
 
 
 @app.function
-def fitted(seen: AttentionMap, place: Place) -> AttentionMap:
+def fitted(seen: AttentionMap, place: AttentionLayer) -> AttentionMap:
     """As much as is drawn. In the decoder a row is named by the token read and the one written after it."""
     rows = seen.rows
     if place.kind != ENCODER:

@@ -29,7 +29,7 @@ class Failed(Exception):
     """A learner's function gave nothing that can be drawn. Its text says why, in the learner's words."""
 
 
-class OwnParts:
+class LearnerParts:
     """The names of a reference, a learner's functions in place of some of them."""
 
     def __init__(self, reference: ModuleType, day: Day, answers: Path) -> None:

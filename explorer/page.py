@@ -17,7 +17,7 @@ from traitlets import TraitError
 
 from course.curriculum import DAYS
 from course.terminal.arguments import EXERCISES
-from explorer.own import Failed, OwnParts
+from explorer.own import Failed, LearnerParts
 from explorer.topics import topic_of
 
 REFERENCE, OWN = "the reference", "my exercises"
@@ -162,12 +162,12 @@ def parts(name: str, chosen: str, number: int | None = None) -> Any:
     day = DAYS[(number or topic_of(name).days[0]) - 1]
     reference = importlib.import_module(day.references[0].removesuffix(".py").replace("/", "."))
     answers = Path(os.environ.get(ANSWERS, EXERCISES))
-    return reference if chosen == REFERENCE else OwnParts(reference, day, answers)
+    return reference if chosen == REFERENCE else LearnerParts(reference, day, answers)
 
 
 def each(parts: Any, name: str, calls: Sequence[Sequence[Any]]) -> Sequence[Any]:
     """What a function of the parts returns for each of many arguments; a learner's own is asked once."""
-    if isinstance(parts, OwnParts):
+    if isinstance(parts, LearnerParts):
         return parts.each(name, calls)
     return [getattr(parts, name)(*arguments) for arguments in calls]
 
@@ -191,7 +191,7 @@ def shown(draw: Callable[[], str], using: Any = None) -> mo.Html:
 
 
 def _compared(using: Any) -> str:
-    if not isinstance(using, OwnParts):
+    if not isinstance(using, LearnerParts):
         return ""
     told = ", ".join(
         f"<code>{escape(name)}</code> "

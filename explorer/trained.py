@@ -19,7 +19,7 @@ ENCODER, PAST, SOURCE = "encoder to itself", "decoder to its past", "decoder to 
 KINDS = (ENCODER, PAST, SOURCE)
 
 
-class Place(NamedTuple):
+class AttentionLayer(NamedTuple):
     """Where an attention is: its kind, and its layer counted from 1."""
 
     kind: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 class Head(NamedTuple):
     """One head of an attention, counted from 1."""
 
-    place: Place
+    place: AttentionLayer
     number: int
 
 
@@ -70,7 +70,7 @@ class Trained:
             (answer,) = self._using.translate([sentence], beam=1)
         return answer
 
-    def maps(self, sentence: str, off: Collection[Head] = ()) -> dict[Place, AttentionMap]:
+    def maps(self, sentence: str, off: Collection[Head] = ()) -> dict[AttentionLayer, AttentionMap]:
         """What every head looks at, in a sentence and in its translation as it comes out now."""
         with self._without(off):
             seen = self._using.attention(sentence)
@@ -111,13 +111,13 @@ class Trained:
             yield
 
 
-def _attentions(model: Any) -> Iterator[tuple[Place, MultiHeadedAttention]]:
+def _attentions(model: Any) -> Iterator[tuple[AttentionLayer, MultiHeadedAttention]]:
     """Every attention of an encoder-decoder, in the order in which `Model.attention` tells of them."""
     for number, layer in enumerate(model.encoder.layers, 1):
-        yield Place(ENCODER, number), layer.self_attn
+        yield AttentionLayer(ENCODER, number), layer.self_attn
     for number, layer in enumerate(model.decoder.layers, 1):
-        yield Place(PAST, number), layer.self_attn
-        yield Place(SOURCE, number), layer.src_attn
+        yield AttentionLayer(PAST, number), layer.self_attn
+        yield AttentionLayer(SOURCE, number), layer.src_attn
 
 
 def _silencing(numbers: Sequence[int], h: int) -> Any:

@@ -26,8 +26,9 @@ from course.judging.results import DayResult
 from course.references.stubs import stub_text
 from course.signposts import numbered_transformer
 from course.terminal.display import THEME
-from course.workers.checking import check_day
-from course.workers.pool import Pool
+from course.workers.checking import checking
+from course.workers.pool import WorkerPool
+from course.workers.worker import exhaust
 
 FONTS = "Fira Code, DejaVu Sans Mono, Menlo, Consolas, monospace"
 
@@ -53,7 +54,7 @@ RESTS = 1  # the frame that stays: the mistake and its name
 def acted() -> dict[int, DayResult]:
     """The verdicts on that learner's exercises."""
     ready = [day for day in DAYS if day.ready]
-    with tempfile.TemporaryDirectory() as name, Pool(spares=2) as pool:
+    with tempfile.TemporaryDirectory() as name, WorkerPool(spares=2) as pool:
         for day in ready:
             (Path(name) / f"{day.stem}.py").write_text(stub_text(day), encoding="utf-8")
         done, wrong = ready[0], ready[1]
@@ -61,7 +62,7 @@ def acted() -> dict[int, DayResult]:
         (Path(name) / f"{done.stem}.py").write_text(read_answer(done.solution), encoding="utf-8")
         answer = f"{read_answer(wrong.solution)}\n\n{mistake.text(wrong)}"
         (Path(name) / f"{wrong.stem}.py").write_text(answer, encoding="utf-8")
-        return {day.number: check_day(Judge(day), Path(name), pool) for day in ready}
+        return {day.number: exhaust(checking(Judge(day), Path(name), pool)).look() for day in ready}
 
 
 def shown(picture: RenderableType, name: str, title: str, console: Console) -> str:
@@ -76,10 +77,10 @@ def shown(picture: RenderableType, name: str, title: str, console: Console) -> s
 def saved() -> list[RenderableType]:
     """What is on the screen of that learner on day 2 at every save: the code, and its verdict."""
     day, screens = DAYS[1], []
-    with tempfile.TemporaryDirectory() as name, Pool(spares=1) as pool:
+    with tempfile.TemporaryDirectory() as name, WorkerPool(spares=1) as pool:
         for code in (UNWRITTEN, CODE, SCALED):
             (Path(name) / f"{day.stem}.py").write_text(f"{IMPORTS}{code}", encoding="utf-8")
-            result = check_day(Judge(day), Path(name), pool)
+            result = exhaust(checking(Judge(day), Path(name), pool)).look()
             screens.append(Group(Syntax(code, "python", theme="monokai"), verdict(result)))
     return screens
 

@@ -571,7 +571,9 @@ def survives(mutant: Mutant) -> bool:
     signal.alarm(SECONDS)
     try:
         module = reference_module(mutant.day, {mutant.definition: mutant.source})
-        return all(judge.passes(check, judge.see(check, module)) for check in judge.checks)
+        return all(
+            judge.truth.accepts(check, judge.truth.run(check, module)) for check in judge.checks
+        )
     except Exception:  # it does not even load, or ran out of time
         return False
     finally:
@@ -589,7 +591,7 @@ def _judge(day: Day) -> Judge:
     if day not in _judges:
         _judges[day] = judge = Judge(day)
         for check in judge.checks:  # ahead of the alarm, which is for the mutants
-            judge.expected(check)
+            judge.truth.right(check)
     return _judges[day]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from course.assembly.copying import HELD_OUT, Progress, sequences
+from course.assembly.copying import HELD_OUT, CopyProgress, sequences
 from course.assembly.parts import files_of
 from course.checks.frames import raised_from
 from course.checks.observation import Observation, Raised
@@ -40,7 +40,7 @@ class Assembled:
     printed: str = ""
 
 
-def assemble(answers: Path, report: Callable[[Progress], None]) -> Assembled:
+def assemble(answers: Path, report: Callable[[CopyProgress], None]) -> Assembled:
     """Put the answers in a folder together, train, and judge.
 
     Raises:
@@ -55,7 +55,7 @@ def assemble(answers: Path, report: Callable[[Progress], None]) -> Assembled:
         while True:
             message, seen = worker.hear(PATIENCE)
             if "progress" in message:
-                report(Progress(**message["progress"]))
+                report(CopyProgress(**message["progress"]))
                 continue
             result.own, result.filled = list(message["own"]), dict(message["filled"])
             if message.get("raised"):

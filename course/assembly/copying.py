@@ -33,7 +33,7 @@ Send = Callable[..., None]
 
 
 @dataclass
-class Progress:
+class CopyProgress:
     """How far the training is."""
 
     step: int
@@ -57,12 +57,12 @@ def serve(request: dict[str, Any], send: Send) -> None:
         seen = train(parts, request["held_out"], send)
     except (Exception, SystemExit) as error:
         files = set(request["assemble"].values())
-        send(outcome | {"raised": _told(error, files)})
+        send(outcome | {"raised": _raised_in(error, files)})
     else:
         send(outcome, flatten(seen))
 
 
-def _told(error: BaseException, files: set[str]) -> dict[str, Any]:
+def _raised_in(error: BaseException, files: set[str]) -> dict[str, Any]:
     """The exception, with the lines of that file of the learner's in which it came up last."""
     told = [raised(error, file) for file in files]
     return asdict(max(told, key=lambda one: len(one.frames)))
@@ -89,7 +89,7 @@ def train(parts: Any, held_out: list[list[int]], send: Send) -> dict[str, Any]:
         group = itertools.islice(batches, BATCHES)
         mean = parts.run_epoch(group, model, loss, optimizer, scheduler)
         exact = (_copy(parts, model, wanted[:BATCH]) == wanted[:BATCH]).all(dim=1).float().mean()
-        progress = Progress(round_ * BATCHES, most_steps, float(mean), float(exact))
+        progress = CopyProgress(round_ * BATCHES, most_steps, float(mean), float(exact))
         send({"progress": vars(progress)})
         if exact == 1.0:
             copied = _copy(parts, model, wanted)

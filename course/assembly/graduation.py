@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from course.assembly.assembling import Assembled
-from course.assembly.copying import HELD_OUT, Progress
+from course.assembly.copying import HELD_OUT, CopyProgress
 from course.judging.messages import describe_raised
 from course.judging.results import DayResult
 from course.terminal.display import printed, safe
@@ -26,12 +26,12 @@ EVERY = 5  # rounds between two lines where there is no terminal
 
 
 @contextmanager
-def training(console: Console) -> Iterator[Callable[[Progress], None]]:
+def training(console: Console) -> Iterator[Callable[[CopyProgress], None]]:
     """A bar that moves with the reports; off a terminal, a plain line now and then."""
     if not console.is_terminal:
-        seen: list[Progress] = []
+        seen: list[CopyProgress] = []
 
-        def line(progress: Progress) -> None:
+        def line(progress: CopyProgress) -> None:
             seen.append(progress)
             if len(seen) % EVERY == 1:
                 console.print(f"step {progress.step}: {_words(progress)}")
@@ -42,7 +42,7 @@ def training(console: Console) -> Iterator[Callable[[Progress], None]]:
     with Bar(*columns, TextColumn("{task.description}"), console=console, transient=True) as bar:
         task = bar.add_task("the first steps", total=None)
 
-        def move(progress: Progress) -> None:
+        def move(progress: CopyProgress) -> None:
             bar.update(
                 task,
                 completed=progress.step,
@@ -53,7 +53,7 @@ def training(console: Console) -> Iterator[Callable[[Progress], None]]:
         yield move
 
 
-def _words(progress: Progress) -> str:
+def _words(progress: CopyProgress) -> str:
     return f"loss {progress.loss:.3f}, {progress.exact:.0%} of a sample copied"
 
 

@@ -64,7 +64,7 @@ RESULT = "result"
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _LeafKind:
     """Stands for a container whose items are observed under names of their own."""
 
     of: object
@@ -79,7 +79,7 @@ def named(result: object, *names: str, first: str) -> dict[str, Any]:
     """
     if isinstance(result, tuple) and len(result) == len(names):
         items = dict(zip(names, result, strict=True))
-        return {RESULT: _Kind(result), first: items[first], **items}
+        return {RESULT: _LeafKind(result), first: items[first], **items}
     return {RESULT: result}
 
 
@@ -95,7 +95,7 @@ def flatten(value: object, path: str = "") -> Observation:
 def _leaves(value: object, path: str, depth: int) -> Iterator[tuple[str, Leaf]]:
     if depth > DEEPEST:
         yield path, Leaf("something nested too deep")
-    elif isinstance(value, _Kind):
+    elif isinstance(value, _LeafKind):
         yield next(_leaves(value.of, path, depth))
     elif isinstance(value, dict):
         if path:

@@ -14,7 +14,7 @@ class NotDone(ImportError):
     """An earlier day's part is asked for that is not written yet. The text says what to do."""
 
 
-class OwnParts:
+class EarlierParts:
     """The exercises in a folder, each day's file loaded once."""
 
     def __init__(self, folder: Path, stub_of: Callable[[Day], str]) -> None:

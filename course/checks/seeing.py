@@ -28,7 +28,7 @@ BUILD = "build"
 
 
 @dataclass(frozen=True)
-class Seen:
+class CheckRun:
     """What came of running a check: an observation or an exception, and which inputs were damaged."""
 
     observation: Observation
@@ -46,7 +46,7 @@ def see(
     transform: Transform | None = None,
     file: str | None = None,
     hand: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-) -> Seen:
+) -> CheckRun:
     """Run a check on an answer and keep what it saw; an exception is something seen, too.
 
     Args:
@@ -69,8 +69,8 @@ def see(
                     result = check.function(answer=answer, **hand(inputs))
                 observation = flatten(result)
         except (Exception, SystemExit) as error:
-            return Seen({}, raised(error, file), exception=error)
-        return Seen(observation, damaged=tuple(_differing(before, inputs)))
+            return CheckRun({}, raised(error, file), exception=error)
+        return CheckRun(observation, damaged=tuple(_differing(before, inputs)))
 
 
 def check_inputs(

@@ -92,7 +92,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 # --- What comes up on the way ---------------------------------------------------------------------
 
 
-class Noting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Within it, the result of every operation on tensors is reported."""
 
     def __init__(self, note: Callable[[Tensor], None]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from course.checks.own import OwnParts
+from course.checks.own import EarlierParts
 from course.curriculum import ROOT, day_of_definition
 from course.references.editions import stub_of
 
-_OWN = OwnParts(ROOT / "exercises", stub_of)
+_OWN = EarlierParts(ROOT / "exercises", stub_of)
 
 
 def unreleased_part(module: str, name: str) -> object:

@@ -24,13 +24,14 @@ from course.checks.cases import names_like, snippet, steps
 from course.curriculum import DAYS, ROOT, Day
 from course.desk.board import board as board_
 from course.desk.hints import give_back, next_hint
-from course.desk.jupyter import NotStarted, serve
+from course.desk.jupyter import JupyterFailed, serve
 from course.desk.standing import all_results, next_day
-from course.desk.state import belongs_on_board, fingerprint, keep_result
+from course.desk.state import belongs_on_board, keep_result
 from course.desk.verdicts import case as case_
 from course.desk.verdicts import diagnoses, there, verdict
 from course.desk.verdicts import hint as hint_
 from course.desk.watching import Watch
+from course.judging.digests import verdict_digest
 from course.judging.recorded import NotRecorded
 from course.judging.results import CheckResult, DayResult, report_json
 from course.references.editions import stub_of
@@ -91,7 +92,7 @@ def check(
             )
         raise typer.Exit(_show_case(wanted[0], case, answers, device.value, seed))
     console = display.console(stderr=as_json)
-    marks = {day: fingerprint(day, find_answer(day, answers)) for day in wanted}
+    marks = {day: verdict_digest(day, find_answer(day, answers)) for day in wanted}
     results: list[DayResult] = []
     try:
         for checked in check_days(wanted, answers, seed, device.value):
@@ -271,7 +272,7 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
     if sys.stdout.isatty() and "COURSE_NO_BROWSER" not in os.environ:
         try:
             serve(copy, lambda line: console.print(Text(line), soft_wrap=True))
-        except NotStarted as error:
+        except JupyterFailed as error:
             display.fail(f"Jupyter could not start, or ended with an error:\n{error}")
 
 

@@ -22,7 +22,7 @@ PATIENCE = 10  # seconds that Jupyter may take to end its kernels
 MOST_LINES = 12  # of its log, where it cannot start
 
 
-class NotStarted(RuntimeError):
+class JupyterFailed(RuntimeError):
     """Jupyter has ended by itself. The text is the end of its log."""
 
 
@@ -34,7 +34,7 @@ def serve(notebook: Path, say: Callable[[str], None]) -> None:
         say: prints a line.
 
     Raises:
-        NotStarted: Jupyter has ended before that, with an error.
+        JupyterFailed: Jupyter has ended before that, with an error.
     """
     port, token = _free_port(), secrets.token_urlsafe(16)
     with tempfile.TemporaryFile() as log, _ending_well():
@@ -53,7 +53,7 @@ def serve(notebook: Path, say: Callable[[str], None]) -> None:
         if jupyter.returncode:
             log.seek(0)
             lines = log.read().decode(errors="replace").splitlines()
-            raise NotStarted("\n".join(lines[-MOST_LINES:]))
+            raise JupyterFailed("\n".join(lines[-MOST_LINES:]))
 
 
 def command(notebook: Path, port: int) -> list[str]:

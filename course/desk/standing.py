@@ -7,7 +7,8 @@ from pathlib import Path
 
 from course.checks.answers import find_answer
 from course.curriculum import DAYS, Day
-from course.desk.state import fingerprint, keep_result, kept_result
+from course.desk.state import keep_result, kept_result
+from course.judging.digests import verdict_digest
 from course.judging.results import CheckResult, DayResult
 from course.references.editions import stub_of
 from course.terminal.arguments import EXERCISES
@@ -37,7 +38,7 @@ def _results(days: Sequence[Day]) -> dict[int, DayResult]:
     results: dict[int, DayResult] = {}
     stale: dict[Day, str] = {}
     for day in days:
-        mark = fingerprint(day, find_answer(day, EXERCISES))
+        mark = verdict_digest(day, find_answer(day, EXERCISES))
         if _holds(day.stub, stub_of(day).encode()):
             results[day.number] = _untouched(day)
         elif (kept := kept_result(day, mark)) is not None:

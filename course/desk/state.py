@@ -8,7 +8,6 @@ written to only makes the tool forgetful.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from course.curriculum import ROOT, Day
 from course.judging.results import RUNNING, CheckResult, DayResult
 
 FOLDER = ROOT / ".course"
+KEPT = ("name", "exercise", "status", "message", "misconception", "device", "tier")  # of a check
 LONGEST_WAIT = 5.0  # seconds for another command, which needs a few milliseconds
 
 
@@ -59,30 +59,13 @@ def _write(target: Path, table: dict[str, Any]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def fingerprint(day: Day, answer: Path | None) -> str:
-    """What a verdict depends on: the answer, the checks and the reference, as one digest."""
-    files = [answer, day.checks, day.misconceptions, *(ROOT / file for file in day.references)]
-    parts = [_contents(path) if path else b"" for path in files]
-    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
-
-
-def _contents(path: Path) -> bytes:
-    """The bytes of a file; of one that cannot be read, the reason, which is part of the verdict on it."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        return f"errno {error.errno}".encode()
-
-
 def belongs_on_board(answers: Path, seed: int, device: str = "cpu") -> bool:
     """Only verdicts on one's own exercises, on the usual inputs, are kept for the board."""
     return answers.resolve() == ROOT / "exercises" and seed == 0 and device == "cpu"
 
 
 def keep_result(result: DayResult, mark: str) -> None:
-    """Remember a day's verdict for the file that has this fingerprint."""
+    """Remember a day's verdict, with the digest of what it depends on."""
     if any(check.status == RUNNING for check in result.checks):
         return  # it is not the whole verdict
     with changing("results") as table:
@@ -95,18 +78,7 @@ def kept_result(day: Day, mark: str) -> DayResult | None:
     if not isinstance(entry, dict) or entry.get("fingerprint") != mark:
         return None
     try:
-        checks = tuple(
-            CheckResult(
-                c["name"],
-                c["exercise"],
-                c["status"],
-                c["message"],
-                misconception=c["misconception"],
-                device=c["device"],
-                tier=c["tier"],
-            )
-            for c in entry["checks"]
-        )
-        return DayResult(day, checks, begun=entry["begun"])
+        checks = [{name: check[name] for name in KEPT} for check in entry["checks"]]
+        return DayResult(day, tuple(CheckResult(**one) for one in checks), begun=entry["begun"])
     except (KeyError, TypeError):
         return None

@@ -185,7 +185,7 @@ def _failure(check: CheckResult, style: str, again: str) -> RenderableType:
     lines: list[RenderableType] = [Text.assemble((f"{check.name}{where}", style), "  ", check.says)]
     detail = check.message
     if check.misconception is not None:
-        lines.append(_told(check))
+        lines.append(_check_box(check))
         _, _, detail = detail.partition("\n")
     lines.append(Padding(safe(detail), (0, 0, 0, 2)))
     if again:
@@ -210,11 +210,11 @@ def diagnoses(result: DayResult) -> RenderableType:
     """What was misunderstood, for each exercise of which it is known."""
     told = [*result.core, *result.invitations]
     known = {check.exercise: check for check in reversed(told) if check.misconception}
-    boxes = [_told(known[name]) for name in result.day.exercises if name in known]
+    boxes = [_check_box(known[name]) for name in result.day.exercises if name in known]
     return Group(*(Padding(box, (0, 0, 0, 4)) for box in boxes))
 
 
-def _told(check: CheckResult) -> RenderableType:
+def _check_box(check: CheckResult) -> RenderableType:
     """What was misunderstood, which is the first line of a message."""
     told, _, _ = check.message.partition("\n")
     return Panel(

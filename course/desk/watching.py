@@ -18,15 +18,16 @@ from course.checks.answers import find_answer
 from course.curriculum import DAYS, Day
 from course.desk.hints import next_hint
 from course.desk.keyboard import CTRL_C, keys_to
-from course.desk.state import belongs_on_board, fingerprint, keep_result
+from course.desk.state import belongs_on_board, keep_result
 from course.desk.verdicts import diagnoses, hint, there, verdict
 from course.desk.waiting import Waiting
 from course.judging.diagnosis import Search
+from course.judging.digests import verdict_digest
 from course.judging.judge import Judge
 from course.judging.results import DayResult, report_json
 from course.terminal.display import MOST_PRINTED_LINES
-from course.workers.checking import Checked, checking_first
-from course.workers.pool import Pool
+from course.workers.checking import Checked, checking
+from course.workers.pool import WorkerPool
 
 SETTLE = 15  # milliseconds without a further event after which a save is complete
 LOOK = 1000  # milliseconds between two looks at a file of which no event came
@@ -74,6 +75,7 @@ class Watch:
         self._events: queue.Queue[str] = queue.Queue()
         self._day = day
         self._checked: Checked | None = None
+        self._result: DayResult | None = None
         self._mark = ""
         self._moment = ""
         self._has_keys = False
@@ -84,7 +86,7 @@ class Watch:
         stop = threading.Event()
         files = threading.Thread(target=self._watch_files, args=(stop,), daemon=True)
         judge = Judge(self._day, self._seed, self._device)
-        with Pool(1, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
+        with WorkerPool(1, judge.torch_on) as pool, keys_to(self._events.put) as self._has_keys:
             files.start()
             work = self._work(judge, pool)
             try:
@@ -122,7 +124,7 @@ class Watch:
         if not self._json:
             self._console.print(Text(words, "quiet"))
 
-    def _next_event(self, work: Iterator[None]) -> str:
+    def _next_event(self, work: Iterator[object]) -> str:
         """The next event; while there is none, there is work to do."""
         for _ in work:
             if not self._events.empty():
@@ -132,7 +134,7 @@ class Watch:
             event = self._events.get()  # several saves at once are one
         return event
 
-    def _work(self, judge: Judge, pool: Pool) -> Generator[None, None, None]:
+    def _work(self, judge: Judge, pool: WorkerPool) -> Generator[object, None, None]:
         """All there is to do after a save, a piece at each step: the verdict, what was misunderstood, and
         what other diagnoses will need, today's and tomorrow's."""
         yield from self._verdict(judge, pool)
@@ -143,25 +145,26 @@ class Watch:
         yield from judge.prepare()
         yield from self._prepare_the_next_day()
 
-    def _verdict(self, judge: Judge, pool: Pool) -> Generator[None, None, None]:
+    def _verdict(self, judge: Judge, pool: WorkerPool) -> Generator[None, None, None]:
         path = find_answer(judge.day, self._answers)
         if path is not None and path.suffix == ".py" and not _complete(path):
             time.sleep(HALF_SAVED)
-        self._mark = fingerprint(judge.day, path)
-        checking = checking_first(judge, self._answers, pool)
+        self._mark = verdict_digest(judge.day, path)
+        running = checking(judge, self._answers, pool)
         keys = KEYS if self._has_keys else ""
-        with Waiting(self._console, judge.day, keys) as waiting, contextlib.closing(checking):
+        with Waiting(self._console, judge.day, keys) as waiting, contextlib.closing(running):
             while True:
                 try:
-                    waiting.show(next(checking))
+                    waiting.show(next(running))
                 except StopIteration as done:
-                    self._checked = done.value
+                    checked: Checked = done.value
                     break
                 yield
         self._moment = time.strftime("%H:%M:%S")
+        self._checked = checked
+        self._result = checked.look() if self._json else checked.result
         if self._json:
-            assert self._checked is not None
-            print(json.dumps(report_json([self._checked.look()])), flush=True)
+            print(json.dumps(report_json([self._result])), flush=True)
         else:
             self._show()
         pool.refill()  # now, and not while the verdict was being made
@@ -173,34 +176,28 @@ class Watch:
         if checked is None or search is None or search.done:
             return
         yield from search.go_on()
+        self._result = checked.result
         self._keep()
         if self._console.is_terminal:
             self._show()
         elif not self._json:
             if self._is_known():
-                self._console.print(diagnoses(checked.result))
-            elif checked.result.is_puzzling:
+                self._console.print(diagnoses(self._result))
+            elif self._result.is_puzzling:
                 self._console.print(UNKNOWN)
 
-    def _run_there(self, checked: Checked) -> Iterator[None]:
+    def _run_there(self, checked: Checked) -> Generator[object, None, None]:
         """Run what is to run on the practice GPU, show what came of it, and look for what was
         misunderstood."""
         if not checked.is_waited_for:
             return
-        running = checked.run_there()
-        with contextlib.closing(running):
-            while True:
-                try:
-                    next(running)
-                except StopIteration as done:
-                    search = done.value
-                    break
-                yield
+        search = yield from checked.run_there()
+        self._result = checked.result
         self._keep()
         if self._console.is_terminal:
             self._show()
         else:
-            self._console.print(there(checked.result, self._seed))
+            self._console.print(there(self._result, self._seed))
         yield from self._search(search)
 
     def _prepare_the_next_day(self) -> Iterator[None]:
@@ -210,18 +207,18 @@ class Watch:
             yield from Judge(later[0], self._seed, self._device).prepare()
 
     def _keep(self) -> None:
-        if self._checked is not None and belongs_on_board(self._answers, self._seed, self._device):
-            keep_result(self._checked.result, self._mark)
+        if self._result is not None and belongs_on_board(self._answers, self._seed, self._device):
+            keep_result(self._result, self._mark)
 
     def _is_known(self) -> bool:
         """Whether what was misunderstood has been found."""
-        checks = self._checked.result.checks if self._checked else ()
+        checks = self._result.checks if self._result else ()
         return any(check.misconception for check in checks)
 
     def _show(self) -> None:
-        if self._checked is None:
+        if self._checked is None or self._result is None:
             return
-        result, search = self._checked.result, self._checked.latest
+        result, search = self._result, self._checked.latest
         if self._console.is_terminal:
             self._console.clear()
         self._console.print(self._fitting(result))
@@ -252,7 +249,7 @@ class Watch:
 
     def _hint(self) -> None:
         """One more hint on the first exercise that does not pass."""
-        last = self._checked.result if self._checked else None
+        last = self._result
         checks = [*last.core, *last.invitations] if last else []
         open_ = [check.exercise for check in checks if check.is_open]
         exercise = open_[0] if open_ else self._day.exercises[0]

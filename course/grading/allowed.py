@@ -17,7 +17,7 @@ MOST_ARCHIVES = 50  # one for each day, and some
 DEEPEST = 32  # folders within folders
 
 
-class Refused(Exception):
+class SubmissionRefused(Exception):
     """A submission that cannot be taken safely. The text says why, and what is allowed."""
 
 
@@ -40,13 +40,13 @@ def inside(name: str) -> str:
     """The path of an entry, written in one way: Windows PowerShell puts backslashes between folders.
 
     Raises:
-        Refused: it leads out of the archive, or may be read as if it did.
+        SubmissionRefused: it leads out of the archive, or may be read as if it did.
     """
     plain = name.replace("\\", "/")
     parts = [part for part in plain.split("/") if part not in ("", ".")]
     outside = plain.startswith("/") or ".." in parts or re.match("[A-Za-z]:", plain)
     if outside or not name or "\0" in plain:
-        raise Refused(
+        raise SubmissionRefused(
             f"{shown(name)} leads out of the archive, or may: the names of entries must be relative, "
             "with `/` between folders and without `..`."
         )
@@ -57,7 +57,9 @@ def inside(name: str) -> str:
 
 def demand_shallow(name: str) -> None:
     if name.count("/") > DEEPEST:
-        raise Refused(f"{shown(name)} lies too deep: {DEEPEST} folders within folders are allowed.")
+        raise SubmissionRefused(
+            f"{shown(name)} is too deep: {DEEPEST} folders within folders are allowed."
+        )
 
 
 @dataclass
@@ -83,7 +85,7 @@ class Used:
 
 def demand_few(entries: int) -> None:
     if entries > MOST_ENTRIES:
-        raise Refused(
+        raise SubmissionRefused(
             f"It holds more than {MOST_ENTRIES} files and folders: hand in the exercises alone."
         )
 
@@ -91,7 +93,9 @@ def demand_few(entries: int) -> None:
 def demand_small(size: int) -> None:
     if size > MOST_UNPACKED:
         most = MOST_UNPACKED // 10**6
-        raise Refused(f"It holds more than {most} MB when unpacked: hand in the exercises alone.")
+        raise SubmissionRefused(
+            f"It holds more than {most} MB when unpacked: hand in the exercises alone."
+        )
 
 
 KINDS = {
@@ -118,7 +122,7 @@ def linked_to(name: str, target: str, files: Collection[str]) -> str:
         files: the paths of the submission's plain files.
 
     Raises:
-        Refused: it means anything else.
+        SubmissionRefused: it means anything else.
     """
     path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
     if target.startswith("/") or path not in files:
@@ -126,8 +130,8 @@ def linked_to(name: str, target: str, files: Collection[str]) -> str:
     return path
 
 
-def not_plain(name: str, kind: str) -> Refused:
-    return Refused(f"{shown(name)} is {kind}: only files and folders are allowed.")
+def not_plain(name: str, kind: str) -> SubmissionRefused:
+    return SubmissionRefused(f"{shown(name)} is {kind}: only files and folders are allowed.")
 
 
 def shown(name: str) -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from course.checks.answers import Unreadable, read_answer
-from course.workers.listening import OUT_OF_SIGHT
+from course.workers.tracing import OUT_OF_SIGHT
 
 NUMPY_DAYS = range(1, 8)
 TORCH_DAYS = range(8, 41)

@@ -24,7 +24,7 @@ from course.grading.allowed import (
     LARGEST_ARCHIVE,
     MOST_ENTRIES,
     MOST_UNPACKED,
-    Refused,
+    SubmissionRefused,
     Used,
     demand_plain,
     demand_small,
@@ -69,18 +69,20 @@ def unpack(name: str, data: bytes, used: Used) -> list[Entry]:
         used: what archives of the same submission have used up; this one is added.
 
     Raises:
-        Refused: it is unsafe, or broken, or no archive.
+        SubmissionRefused: it is unsafe, or broken, or no archive.
     """
     used.packed += len(data)
     if used.packed > LARGEST_ARCHIVE:
         most = LARGEST_ARCHIVE // 10**6
-        raise Refused(f"{shown(name)} is larger than {most} MB: hand in the exercises alone.")
+        raise SubmissionRefused(
+            f"{shown(name)} is larger than {most} MB: hand in the exercises alone."
+        )
     try:
         return _unzip(data, used) if data.startswith(b"PK") else _untar(data, used)
-    except Refused:
+    except SubmissionRefused:
         raise
     except Exception as error:  # whatever broken bytes make zipfile, tarfile and zlib raise
-        raise Refused(
+        raise SubmissionRefused(
             f"{shown(name)} cannot be read: it is broken, or of another kind. "
             f"Allowed are {', '.join(ARCHIVES)}."
         ) from error
@@ -103,7 +105,7 @@ class _Sipped(io.BufferedReader):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > self._most:
-            raise Refused(
+            raise SubmissionRefused(
                 f"Its directory is larger than {MOST_ENTRIES} files and folders need: hand in the "
                 "exercises alone."
             )
@@ -123,7 +125,7 @@ def read_member(archive: ZipFile, entry: ZipInfo, most: int) -> bytes:
     except OSError:
         raise
     except Exception as error:  # as in an archive of the learner's own
-        raise Refused(f"{shown(entry.filename)} cannot be read: it is broken.") from error
+        raise SubmissionRefused(f"{shown(entry.filename)} cannot be read: it is broken.") from error
 
 
 def _unzip(data: bytes, used: Used) -> list[Entry]:
@@ -188,7 +190,7 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) 
         links: whether symbolic links are looked at later.
 
     Raises:
-        Refused: one of them is unsafe, or all together are too much.
+        SubmissionRefused: one of them is unsafe, or all together are too much.
     """
     size = sum(entry.file_size for entry in entries)
     used.demand_few(len(entries))
@@ -201,15 +203,17 @@ def demand_safe(entries: Sequence[ZipInfo], used: Used, *, links: bool = False) 
         if not (links and is_link(entry)):
             demand_plain(name, entry.external_attr >> 16)
         if entry.flag_bits & ENCRYPTED:
-            raise Refused(f"{shown(name)} is encrypted: an archive must have no password.")
+            raise SubmissionRefused(
+                f"{shown(name)} is encrypted: an archive must have no password."
+            )
         if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise Refused(
+            raise SubmissionRefused(
                 f"{shown(name)} is compressed by method {entry.compress_type}: in a zip the usual one, "
                 "deflate, is allowed, or none."
             )
     for one, next_one in itertools.pairwise(sorted(entries, key=lambda entry: entry.header_offset)):
         if one.header_offset + LOCAL_HEADER + one.compress_size > next_one.header_offset:
-            raise Refused(
+            raise SubmissionRefused(
                 f"{shown(one.orig_filename)} and {shown(next_one.orig_filename)} overlap in the archive: "
                 "every entry must have bytes of its own."
             )
@@ -255,7 +259,7 @@ def _with_links(found: dict[str, Entry], links: Iterable[tuple[str, str]]) -> li
     """The files, and each link to one of them as a file of the same content.
 
     Raises:
-        Refused: a link leads elsewhere, or has an answer's name where its file has none.
+        SubmissionRefused: a link leads elsewhere, or has an answer's name where its file has none.
     """
     for path, target in links:
         file = found[linked_to(path, target, found)]

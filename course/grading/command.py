@@ -1,15 +1,15 @@
-"""`course grade`: what was asked for, what is shown meanwhile, and what is said at the end."""
+"""`course grade`: its options, its progress bar, and its summary."""
 
 from __future__ import annotations
 
 import contextlib
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -26,10 +26,10 @@ from course.grading.instructions import (
     read_roster,
     read_weights,
 )
-from course.grading.job import Plan, edition, lacking_device
-from course.grading.pools import Cluster, Processes, closing, processes_that_fit
+from course.grading.job import Plan, lacking_device
+from course.grading.pools import DaskPool, ProcessPool, closing, processes_that_fit
 from course.grading.reports import Returned, submission_of
-from course.grading.run import InUse, Run, grade_all, remember, seed_of, sole_use
+from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, walls
 from course.grading.submissions import (
     UNCLEAR,
@@ -38,6 +38,7 @@ from course.grading.submissions import (
     attributed,
     find_sources,
 )
+from course.judging.digests import course_digest
 from course.judging.messages import Feedback
 from course.terminal import display
 from course.terminal.arguments import listed_days
@@ -52,8 +53,8 @@ MOST_NAMED = 10  # learners in a sentence
 DEVICES = ("cpu", "cuda", "mps", "practice")
 
 
-class Told(enum.StrEnum):
-    """How much learners are told (`Feedback` says what each means)."""
+class FeedbackLevel(enum.StrEnum):
+    """How much learners learn about failures (see `Feedback`)."""
 
     full = "full"
     discreet = "discreet"
@@ -71,96 +72,90 @@ def share(text: str) -> Fraction:
     return part
 
 
+def _file(says: str, *names: str) -> Any:
+    """Return an option that takes an instructor's file."""
+    return typer.Option(*names, exists=True, dir_okay=False, metavar="FILE", help=says)
+
+
+Submissions = Annotated[
+    Path,
+    typer.Argument(
+        exists=True,
+        metavar="SUBMISSIONS",
+        help="A folder with a folder or an archive for each learner, or a download of Canvas or Moodle.",
+    ),
+]
+Out = Annotated[Path, typer.Option(file_okay=False, metavar="DIR", help="Where the reports go.")]
+GradedDays = Annotated[
+    str | None, typer.Option(metavar="DAYS", help="Such as 8, 1-7 or 1-3,8; all days if left out.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Submissions graded at once; as many as there are cores if left out."),
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Random seed of the inputs; fresh and secret if left out.")
+]
+DeviceName = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda, mps or practice.")]
+Resume = Annotated[bool, typer.Option(help="Keep the grades of files that have not changed.")]
+WeightsFile = Annotated[Path | None, _file("YAML with points by day: `8: 2`.")]
+Watertight = Annotated[
+    Fraction,
+    typer.Option(
+        parser=share,
+        metavar="SHARE",
+        help="The part of an exercise's points, from 0 to 1, that its watertight checks earn.",
+    ),
+]
+PolicyFile = Annotated[
+    Path | None,
+    _file(
+        "YAML: `late`, the share that a late submission loses; `excused`, a list of learners; "
+        "`points`, set by hand: `{jane_12: 7.5}`."
+    ),
+]
+NamesFile = Annotated[
+    Path | None,
+    _file(
+        "YAML: what odd names mean: `hw2.py: day02_attention.py`; and whose a submission is.",
+        "--map",
+    ),
+]
+RosterFile = Annotated[
+    Path | None, _file("CSV with `id,name,group`: who is in the class, and in which group.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose machines grade.")
+]
+HowMuch = Annotated[
+    FeedbackLevel,
+    typer.Option(
+        metavar="HOW",
+        help="full (with the checks' numbers), discreet (without them), or verdict (only which checks "
+        "pass).",
+    ),
+]
+Unsafe = Annotated[
+    bool, typer.Option("--unsafe", help="Grade without a sandbox: only for work that you trust.")
+]
+
+
 def grade(
-    submissions: Annotated[
-        Path,
-        typer.Argument(
-            exists=True,
-            metavar="SUBMISSIONS",
-            help="A folder with a folder or an archive for each learner, or a download of Canvas or Moodle.",
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option(file_okay=False, metavar="DIR", help="Where the reports go.")
-    ],
-    days: Annotated[
-        str | None,
-        typer.Option(metavar="DAYS", help="Such as 8, 1-7 or 1-3,8; all days if left out."),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Submissions graded at once; as many as there are cores if left out."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Random seed of the inputs; fresh and secret if left out."),
-    ] = None,
-    device: Annotated[
-        str, typer.Option(metavar="DEVICE", help="cpu, cuda, mps or practice.")
-    ] = "cpu",
-    resume: Annotated[
-        bool, typer.Option(help="Keep the grades of files that have not changed.")
-    ] = True,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, metavar="FILE", help="YAML with points by day: `8: 2`."
-        ),
-    ] = None,
-    watertight: Annotated[
-        Fraction,
-        typer.Option(
-            parser=share,
-            metavar="SHARE",
-            help="The part of an exercise's points, from 0 to 1, that its watertight checks earn.",
-        ),
-    ] = Fraction(0),
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            metavar="FILE",
-            help="YAML: `late`, the share that a late submission loses; `excused`, a list of learners; "
-            "`points`, set by hand: `{jane_12: 7.5}`.",
-        ),
-    ] = None,
-    names: Annotated[
-        Path | None,
-        typer.Option(
-            "--map",
-            exists=True,
-            dir_okay=False,
-            metavar="FILE",
-            help="YAML: what odd names mean: `hw2.py: day02_attention.py`; and whose a submission is.",
-        ),
-    ] = None,
-    roster: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            metavar="FILE",
-            help="CSV with `id,name,group`: who is in the class, and in which group.",
-        ),
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose machines grade.")
-    ] = None,
-    feedback: Annotated[
-        Told,
-        typer.Option(
-            metavar="HOW",
-            help="full (with the checks' numbers), discreet (without them), or verdict (only which checks "
-            "pass).",
-        ),
-    ] = Told.discreet,
-    unsafe: Annotated[
-        bool,
-        typer.Option("--unsafe", help="Grade without a sandbox: only for work that you trust."),
-    ] = False,
+    submissions: Submissions,
+    out: Out,
+    days: GradedDays = None,
+    jobs: Jobs = None,
+    seed: Seed = None,
+    device: DeviceName = "cpu",
+    resume: Resume = True,
+    weights: WeightsFile = None,
+    watertight: Watertight = Fraction(0),
+    policy: PolicyFile = None,
+    names: NamesFile = None,
+    roster: RosterFile = None,
+    cluster: Scheduler = None,
+    feedback: HowMuch = FeedbackLevel.discreet,
+    unsafe: Unsafe = False,
 ) -> None:
     """Grade a class, in sandboxes.
 
@@ -179,7 +174,7 @@ def grade(
             members = _read(read_roster, roster, "--roster") if roster else []
             sources = _sources(submissions, learners, points.policy)
             plan = _plan(points, seed_of(out, seed, resume), device, unsafe, feedback, files)
-            run = Run(out, plan, points, sources, members)
+            run = ClassRun(out, plan, points, sources, members)
             remember(out, run.plan)
             with _pool(cluster, jobs, device) as pool, _shown(console, len(run.sources)) as done:
                 grade_all(run, pool, resume, done)
@@ -190,16 +185,12 @@ def grade(
     except OSError as error:
         raise typer.BadParameter(f"{error.filename or out}: {error.strerror or error}.") from error
     except KeyboardInterrupt:
-        console.print("Stopped. What is graded is kept: the same command goes on from here.")
+        console.print("Stopped. Finished grades are kept: the same command resumes from here.")
         raise typer.Exit(1) from None
-    verdicts, unseen = Counter[str](), 0
-    for result in graded.results():
-        verdicts[result.verdict] += 1
-        unseen += result.unseen
-    _conclude(console, out, verdicts, unseen)
-    _tell_returned(console, returned)
-    _tell_unclear(console, [source for source in run.sources if source.unclear])
-    _tell_missing(console, members, run.sources)
+    verdicts = _print_summary(console, out, graded.results())
+    _print_returned(console, returned)
+    _print_unclear(console, [source for source in run.sources if source.unclear])
+    _print_missing(console, members, run.sources)
     if gone:
         who = "a learner" if gone == 1 else f"{gone} learners"
         words = f"What an earlier run said of {who} no more in this class is now in {aside}."
@@ -211,7 +202,7 @@ T = TypeVar("T")
 
 
 def _read(read: Callable[[Path], T], path: Path, option: str) -> T:
-    """What a file of the instructor's says."""
+    """Read an instructor's file."""
     try:
         return read(path)
     except ValueError as error:
@@ -219,7 +210,7 @@ def _read(read: Callable[[Path], T], path: Path, option: str) -> T:
 
 
 def _sources(submissions: Path, learners: Mapping[str, str], policy: Policy) -> list[Source]:
-    """The submissions, by whose they are; all of whom the instructor's files speak must be among them."""
+    """Return the submissions, which must include all learners in the instructor's files."""
     try:
         sources = attributed(find_sources(submissions), learners)
     except NothingHandedIn as error:
@@ -234,11 +225,16 @@ def _sources(submissions: Path, learners: Mapping[str, str], policy: Policy) -> 
 
 
 def _plan(
-    weights: Weights, seed: int, device: str, unsafe: bool, told: Told, names: Mapping[str, str]
+    weights: Weights,
+    seed: int,
+    device: str,
+    unsafe: bool,
+    told: FeedbackLevel,
+    names: Mapping[str, str],
 ) -> Plan:
     numbers = tuple(day.number for day in weights.days)
     mapped = tuple(sorted(names.items()))
-    return Plan(numbers, seed, device, unsafe, edition(), Feedback(told), mapped)
+    return Plan(numbers, seed, device, unsafe, course_digest(), Feedback(told), mapped)
 
 
 def _weights(
@@ -253,9 +249,8 @@ def _device(device: str, cluster: str | None) -> None:
     """Refuse a device that is not here: every check on it would be skipped, and earn nothing."""
     if device not in DEVICES:
         raise typer.BadParameter(f"Device '{device}': {', '.join(DEVICES)} are known.")
-    lacking = (
-        lacking_device(device) if cluster is None else None
-    )  # a cluster's machines have their own
+    # A cluster's machines have their own.
+    lacking = lacking_device(device) if cluster is None else None
     if lacking:
         raise typer.BadParameter(
             f"Device '{device}': {lacking}. Nothing was graded, and nothing written."
@@ -263,7 +258,7 @@ def _device(device: str, cluster: str | None) -> None:
 
 
 def _walls(unsafe: bool, console: Console) -> list[str]:
-    """What the sandbox lacks on this machine. Without a sandbox there is no grading."""
+    """Return what the sandbox lacks on this machine. Refuse to grade without a sandbox."""
     if unsafe:
         words = "Without walls: every submission can read, write and send what you can."
         console.print(Text(words, "failed"))
@@ -278,13 +273,13 @@ def _walls(unsafe: bool, console: Console) -> list[str]:
 
 
 @contextlib.contextmanager
-def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[Processes | Cluster]:
+def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[ProcessPool | DaskPool]:
     if cluster is None:
-        with closing(Processes(jobs or processes_that_fit())) as pool:
+        with closing(ProcessPool(jobs or processes_that_fit())) as pool:
             yield pool
         return
     try:
-        connected = Cluster(cluster, device)
+        connected = DaskPool(cluster, device)
     except ImportError as error:
         raise typer.BadParameter("--cluster needs Dask: pip install 'distributed'.") from error
     except (OSError, ValueError) as error:
@@ -295,7 +290,7 @@ def _pool(cluster: str | None, jobs: int | None, device: str) -> Iterator[Proces
 
 @contextlib.contextmanager
 def _shown(console: Console, total: int) -> Iterator[Callable[[LearnerResult, bool], None]]:
-    """Within it, results are told as they come: by a bar in a terminal, else by a line each."""
+    """Show results as they come: in a progress bar in a terminal, otherwise a line each."""
     columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn())
     progress = Progress(
         TextColumn(columns[0]), *columns[1:], TimeRemainingColumn(), console=console,
@@ -331,46 +326,58 @@ def _line(count: str, result: LearnerResult, kept: bool) -> Text:
     )
 
 
-def _conclude(console: Console, out: Path, verdicts: Counter[str], unseen: int) -> None:
-    parts = [f"{verdicts['graded']} graded"]
-    nothing = verdicts["nothing_found"]
-    parts += [f"{nothing} with nothing to grade"] if nothing else []
-    parts += [f"{verdicts['refused']} refused"] if verdicts["refused"] else []
-    faults = verdicts["grader_fault"]
-    parts += [f"{faults} not graded by a fault here: run it again"] if faults else []
-    parts += [f"{unseen} with files that could not be looked through"] if unseen else []
+def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]) -> Counter[str]:
+    """Print how many submissions ended how, and where the reports are. Returns the former."""
+    verdicts, unseen = Counter[str](), 0
+    for result in results:
+        verdicts[result.verdict] += 1
+        unseen += result.unseen
+    counts = [
+        (verdicts["nothing_found"], "with nothing to grade"),
+        (verdicts["refused"], "refused"),
+        (verdicts["grader_fault"], "not graded by a fault here: run it again"),
+        (unseen, "with files that could not be looked through"),
+    ]
+    parts = [f"{verdicts['graded']} graded", *(f"{n} {what}" for n, what in counts if n)]
     console.print(", ".join(parts) + ".")
     console.print(Text(f"Gradebook: {out / 'grades.csv'}   Report: {out / 'report.html'}", "quiet"))
+    return verdicts
 
 
-def _tell_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:
-    """Name those of the roster who handed in nothing."""
+def _print_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:
+    """Print the learners in the roster who handed in nothing."""
     learners = [source.learner for source in sources]
     missing = [one.name or one.id for one in members if submission_of(one, learners) is None]
     if missing:
-        words = f"{len(missing)} of {len(members)} in the roster handed in nothing: "
-        words += ", ".join(missing[:MOST_NAMED])
-        words += f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-        console.print(display.safe(words.replace("\n", " ") + " (roster.csv)."))
+        words = f"{len(missing)} of {len(members)} in the roster handed in nothing"
+        console.print(_line_of(f"{words}: {_first(missing)} (roster.csv)."))
 
 
-def _tell_unclear(console: Console, sources: Sequence[Source]) -> None:
-    """Name the files of which it is not clear whose they are."""
+def _print_unclear(console: Console, sources: Sequence[Source]) -> None:
+    """Print the submissions whose learner is unclear."""
     for source in sources[:MOST_NAMED]:
         name, whose = source.learner.removeprefix(UNCLEAR), " or ".join(source.unclear)
         words = f"Not clear whose it is: {name} may be of {whose}. It was graded by itself."
-        console.print(display.safe(words.replace("\n", " ")))
+        console.print(_line_of(words))
     if len(sources) > MOST_NAMED:
         console.print(f"And {len(sources) - MOST_NAMED} more: see the report.")
 
 
-def _tell_returned(console: Console, returned: Sequence[Returned]) -> None:
-    """Name the zips of pages to hand back, and for whom they have none."""
+def _print_returned(console: Console, returned: Sequence[Returned]) -> None:
+    """Print the zips of pages to hand back, and the learners without a page."""
     for path, without in returned:
         console.print(Text(f"To hand back: {path}", "quiet"))
         if without:
-            words = "It has no page for " + ", ".join(without[:MOST_NAMED])
-            words += f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
-            console.print(
-                display.safe(words.replace("\n", " ") + ", who handed in no file: see feedback/.")
-            )
+            words = f"It has no page for {_first(without)}, who handed in no file: see feedback/."
+            console.print(_line_of(words))
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first of many names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+def _line_of(words: str) -> Text:
+    """Words with names that learners chose, on one line."""
+    return display.safe(words.replace("\n", " "))

@@ -1,16 +1,16 @@
-"""What grading came to: a learner's result as data and as JSON, and the points that it earns."""
+"""A learner's result as data and as JSON, and the points that it earns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
 from course.checks.loading import CORE
 from course.curriculum import DAYS, Day
 from course.grading.instructions import Policy
-from course.grading.taking import Told
+from course.grading.taking import FileNote
 
 GRADED = "graded"
 NOTHING_FOUND = "nothing_found"
@@ -24,7 +24,7 @@ VERSION = 2  # of `results/<learner>.json`
 
 @dataclass(frozen=True)
 class Shortcut:
-    """Something in an answer that an instructor had better look at; it costs no points."""
+    """Something in an answer that an instructor should review; it costs no points."""
 
     day: int
     line: int
@@ -33,7 +33,7 @@ class Shortcut:
 
 @dataclass(frozen=True)
 class LearnerResult:
-    """What became of one learner's submission.
+    """The result of one learner's submission.
 
     Attributes:
         learner: the name of the folder or archive that was handed in.
@@ -61,8 +61,8 @@ class LearnerResult:
     digest: str = ""
     computed: float = 0.0
     late: bool = False
-    taken: list[Told] = field(default_factory=list)
-    ignored: list[Told] = field(default_factory=list)
+    taken: list[FileNote] = field(default_factory=list)
+    ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
 
     @property
@@ -72,23 +72,14 @@ class LearnerResult:
 
     def as_json(self, weights: Weights) -> dict[str, Any]:
         """The object that `results/<learner>.json` holds."""
-        return {
+        first = {
             "version": VERSION,
             "learner": self.learner,
             "verdict": self.verdict,
             "points": rounded(weights.total(self)),
             "max_points": rounded(weights.max_points),
-            "days": self.days,
-            "reason": self.reason,
-            "review": [asdict(one) for one in self.review],
-            "fingerprints": self.fingerprints,
-            "digest": self.digest,
-            "computed": round(self.computed, 3),
-            "late": self.late,
-            "taken": [asdict(one) for one in self.taken],
-            "ignored": [asdict(one) for one in self.ignored],
-            "ignored_count": self.ignored_count,
         }
+        return first | asdict(self) | {"computed": round(self.computed, 3)}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> LearnerResult:
@@ -97,20 +88,9 @@ class LearnerResult:
         Raises:
             KeyError, TypeError: it is not what `as_json` makes.
         """
-        return cls(
-            entry["learner"],
-            entry["verdict"],
-            entry["days"],
-            entry["reason"],
-            [Shortcut(**one) for one in entry["review"]],
-            entry["fingerprints"],
-            entry["digest"],
-            entry["computed"],
-            entry["late"],
-            [Told(**one) for one in entry["taken"]],
-            [Told(**one) for one in entry["ignored"]],
-            entry["ignored_count"],
-        )
+        kinds = {"review": Shortcut, "taken": FileNote, "ignored": FileNote}
+        items = {name: [kind(**one) for one in entry[name]] for name, kind in kinds.items()}
+        return cls(**{one.name: entry[one.name] for one in fields(cls)} | items)
 
 
 class Weights:

@@ -1,7 +1,7 @@
-"""One submission graded: taken in, looked through, observed behind the walls, judged outside.
+"""Grade one submission: take its files, analyze them, run them in the sandbox, and judge the results.
 
-It is given and gives JSON alone, so that it can run in a process beside this one or on another
-machine. It never runs anything of the learner's in its own process.
+A task and its result are JSON, so that a job can run in a different process or on a different machine. It
+never runs a learner's code in its own process.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from course.checks.answers import ENDINGS
-from course.curriculum import DAYS, ROOT, Day
-from course.grading.allowed import Refused
+from course.checks.observation import Observation
+from course.curriculum import DAYS, Day
+from course.grading.allowed import SubmissionRefused
 from course.grading.analysis import listened_for
 from course.grading.gradebook import (
     GRADED,
@@ -39,17 +40,18 @@ from course.grading.notebooks import as_answer, untagged_cells
 from course.grading.sandbox import HOME, WalledWorker, walls
 from course.grading.submissions import Source
 from course.grading.taking import Taken, nothing_found, take
+from course.judging.digests import course_digest
 from course.judging.judge import Judge
 from course.judging.messages import Feedback
 from course.judging.results import DayResult
-from course.judging.vocabulary import KNOWN_MESSAGES
-from course.workers.checking import Answer, as_leaves, check_seated, not_observed
-from course.workers.seat import WAITING, Seat
+from course.workers.checking import Answer, as_leaves, check_answer, not_observed
+from course.workers.session import WAITING, WorkerSession
 from course.workers.worker import Worker, WorkerStopped, exhaust
 
-COMPUTING = (
-    20.0  # seconds of CPU time that a submission may take for a day, before no more days run
-)
+T = TypeVar("T")
+
+# Seconds of CPU time that a submission may take for a day, before no more days run
+COMPUTING = 20.0
 FINISHING = 600.0  # seconds beyond which the job itself must be at fault
 
 # Runs with several mistakes at once that a submission is worth: they are on the grader's own time, and
@@ -62,12 +64,12 @@ MOST_SHORTCUTS = 50
 
 @dataclass(frozen=True)
 class Plan:
-    """What all submissions of a run are graded by.
+    """The settings for all submissions of a run.
 
     Attributes:
-        edition: a digest of checks, references and tool: with another, results may be others.
-        feedback: how much is told of what is wrong.
-        names: odd names, and the days' files that they mean.
+        edition: a digest of the course: a different one may change results.
+        feedback: how much learners learn about failures.
+        names: unusual names, and the days' files that they mean.
     """
 
     days: tuple[int, ...]
@@ -94,11 +96,11 @@ class Plan:
         )
 
     def digest(self, files: dict[str, bytes], told: object = None) -> str:
-        """What a result depends on, as one digest.
+        """Return a digest of what a result depends on.
 
         Args:
-            files: those that were taken.
-            told: what the result says of the submission beside the verdicts.
+            files: the files that were taken.
+            told: what the result contains beside the verdicts.
         """
         run = (self.days, self.seed, self.device, self.feedback.value, self.edition, told)
         whole = hashlib.sha256(repr(run).encode())
@@ -108,10 +110,10 @@ class Plan:
 
 
 def grade_as_json(task: str) -> str:
-    """Grade the submission that a task names.
+    """Grade the submission of a task.
 
-    The task holds a `plan`, a `source`, and the digest of what is `known` already. The answer is a
-    result; or `null`, where the files are those that were graded before.
+    A task has a `plan`, a `source`, and the digest of a `known` result. Returns a result, or `null` if the
+    known result is up to date.
     """
     entry = json.loads(task)
     plan = Plan.from_json(entry["plan"])
@@ -129,18 +131,8 @@ def grade_as_json(task: str) -> str:
     return json.dumps(None if result is None else asdict(result))
 
 
-def edition() -> str:
-    """A digest of all that a verdict depends on, the submission aside."""
-    whole = hashlib.sha256()
-    folders = (ROOT / "course", ROOT / "tests" / "days", ROOT / "variants")
-    code = (one for folder in folders for one in folder.rglob("*.py"))
-    for path in sorted([*ROOT.glob("*.py"), *code, KNOWN_MESSAGES]):
-        whole.update(hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()
-
-
 def lacking_device(device: str) -> str | None:
-    """Why this machine cannot grade on a device; None if it can."""
+    """Return why this machine cannot grade on a device, or None if it can."""
     if device == "cpu":
         return None
     from course.checks.tensors import missing_device  # torch takes a second to import
@@ -150,12 +142,12 @@ def lacking_device(device: str) -> str | None:
 
 @cache
 def _grader(plan: Plan) -> Grader:
-    """The grader of this process; what it has made ready serves every submission.
+    """Return the grader of this process, shared by all submissions.
 
     Raises:
-        RuntimeError: this machine has other checks than the run was begun with, or lacks its device.
+        RuntimeError: this machine has a different edition of the course, or lacks the device.
     """
-    if plan.edition != edition():
+    if plan.edition != course_digest():
         raise RuntimeError(f"{platform.node()} has another edition of the course")
     if lacking := lacking_device(plan.device):
         raise RuntimeError(f"{platform.node()}: {lacking}")
@@ -165,8 +157,18 @@ def _grader(plan: Plan) -> Grader:
 
 
 def _file_of(day: Day, files: Collection[str]) -> str | None:
-    """The day's file among these, if it is there: of a day there is one at most."""
+    """Return the name of the day's file among these, of which there is at most one."""
     return next((name for end in ENDINGS if (name := f"{day.stem}{end}") in files), None)
+
+
+def _found(message: dict[str, Any]) -> tuple[list[tuple[int, str]], list[int], bool]:
+    """Return the shortcuts, fingerprints, and whether the analysis failed, from a worker's message."""
+    shortcuts = [
+        (int(line), str(what)[:200]) for line, what in message["shortcuts"][:MOST_SHORTCUTS]
+    ]
+    hashes = message["fingerprints"]
+    unseen = bool(message["unseen"]) or len(hashes) > MOST_FINGERPRINTS
+    return shortcuts, [int(one) % 2**48 for one in hashes[:MOST_FINGERPRINTS]], unseen
 
 
 class Grader:
@@ -188,29 +190,36 @@ class Grader:
             self._home, self._start = HOME, partial(WalledWorker, found)
 
     def grade(self, source: Source, known: str = "") -> LearnerResult | None:
-        """The result of a submission; None if its digest is known.
+        """Return the result of a submission, or None if its digest is known.
 
         Raises:
-            NotStarted, NotEmpty, …: something failed here, for which no learner is to blame.
+            NotStarted, NotEmpty, …: something failed here, which is no learner's fault.
         """
         GIVEN.clear()
         GIVEN.update(self._plan.names)
         try:
             taken = take(source)
-        except Refused as error:
+        except SubmissionRefused as error:
             return LearnerResult(source.learner, REFUSED, reason=str(error), late=source.late)
         digest = self._plan.digest(taken.files, (source.late, taken.taken, taken.ignored))
         if digest == known:
             return None
-        with Seat(self._start, apart=True) as seat:
-            taken = self._gathered(taken, seat)
-            if not self._asked(taken):
-                return self._nothing(source, taken)
-            review, fingerprints = self._analyse(taken.files, seat)
+        with WorkerSession(self._start, apart=True) as session:
+            taken = self._gathered(taken, session)
+            about: dict[str, Any] = {
+                "late": source.late,
+                "taken": taken.taken,
+                "ignored": taken.ignored,
+                "ignored_count": taken.ignored_count,
+            }
+            if not any(_file_of(judge.day, taken.files) for judge in self._judges):
+                reason = nothing_found(taken, [judge.day for judge in self._judges])
+                return LearnerResult(source.learner, NOTHING_FOUND, reason=reason, **about)
+            review, fingerprints = self._analyse(taken.files, session)
             runs = MOST_RUNS
             days = []
             for judge in self._judges:
-                day, spent = self._day(judge, taken.files, seat, runs)
+                day, spent = self._day(judge, taken.files, session, runs)
                 days.append(day)
                 runs -= spent
         review += [
@@ -230,42 +239,24 @@ class Grader:
             review=review,
             fingerprints=fingerprints,
             digest=digest,
-            computed=seat.computed,
-            late=source.late,
-            taken=taken.taken,
-            ignored=taken.ignored,
-            ignored_count=taken.ignored_count,
-        )
-
-    def _asked(self, taken: Taken) -> list[str]:
-        """The files of the days that are graded."""
-        return [name for judge in self._judges if (name := _file_of(judge.day, taken.files))]
-
-    def _nothing(self, source: Source, taken: Taken) -> LearnerResult:
-        return LearnerResult(
-            source.learner,
-            NOTHING_FOUND,
-            reason=nothing_found(taken, [judge.day for judge in self._judges]),
-            late=source.late,
-            taken=taken.taken,
-            ignored=taken.ignored,
-            ignored_count=taken.ignored_count,
+            computed=session.computed,
+            **about,
         )
 
     def close(self) -> None:
-        """Keep what was observed, should the run be gone on with, and let go of the walls."""
+        """Write the caches, for a run that resumes, and remove the sandbox."""
         for judge in self._judges:
             judge.keep()
         self._kept.close()
 
-    def _gathered(self, taken: Taken, seat: Seat) -> Taken:
-        """The same, with an answer made of each notebook that has no tags; or without that notebook."""
+    def _gathered(self, taken: Taken, session: WorkerSession) -> Taken:
+        """Return the same with an answer made from each untagged notebook, or without that notebook."""
         for judge in self._judges:
             name = f"{judge.day.stem}.ipynb"
             cells = untagged_cells(taken.files[name]) if name in taken.files else None
             if cells is None:
                 continue
-            answer = self._gather(cells, judge.day, seat)
+            answer = self._gather(cells, judge.day, session)
             if answer:
                 why = "no cell is tagged: the cells that define the exercises were taken"
                 taken = taken.with_answer(name, answer, why)
@@ -278,58 +269,63 @@ class Grader:
                 taken = taken.without(name, why)
         return taken
 
-    def _gather(self, cells: list[str], day: Day, seat: Seat) -> bytes | None:
-        """A notebook of the lines that define the exercises; empty if none do, None if no parser copes."""
-        worker = seat.take(self._judges[0].torch_on)
-        try:
-            worker.ask({"gather": cells, "exercises": list(day.exercises)}, {})
-            message, _ = worker.hear()
+    def _gather(self, cells: list[str], day: Day, session: WorkerSession) -> bytes | None:
+        """Return a notebook of the lines that define the exercises, empty if none do, or None on failure."""
+
+        def answer(message: dict[str, Any]) -> bytes:
             spans = [(int(a), int(b), int(c)) for a, b, c in message["spans"]]
             return as_answer(cells, spans) if spans else b""
+
+        return self._ask(session, {"gather": cells, "exercises": list(day.exercises)}, {}, answer)
+
+    def _ask(
+        self,
+        session: WorkerSession,
+        request: dict[str, Any],
+        files: Observation,
+        understood: Callable[[dict[str, Any]], T],
+    ) -> T | None:
+        """Ask a worker and parse its reply. Returns None, and ends the worker, if the reply is invalid."""
+        worker = session.take(self._judges[0].torch_on)
+        try:
+            worker.ask(request, files)
+            message, _ = worker.hear()
+            return understood(message)
         except (WorkerStopped, KeyError, TypeError, ValueError, IndexError, OverflowError):
             worker.end()
             return None
         finally:
-            seat.give_back(worker)
+            session.give_back(worker)
 
     def _analyse(
-        self, files: dict[str, bytes], seat: Seat
+        self, files: dict[str, bytes], session: WorkerSession
     ) -> tuple[list[Shortcut], dict[str, list[int]]]:
-        """What can be told of the files without running them; and which of them do not let us."""
+        """Return the shortcuts and fingerprints found by static analysis, and the files where it failed."""
         numbers = {judge.day.stem: judge.day.number for judge in self._judges}
         asked = {name: data for name, data in files.items() if Path(name).stem in numbers}
         review: list[Shortcut] = []
         unseen: list[Shortcut] = []
         fingerprints: dict[str, list[int]] = {}
         for name, data in asked.items():
-            day = numbers[Path(name).stem]
-            worker = seat.take(self._judges[0].torch_on)
-            try:
-                request = {"analyse": {name: [day, self._path(name)]}}
-                worker.ask(request, as_leaves({self._path(name): data}))
-                message, _ = worker.hear()
-                found = message["shortcuts"][:MOST_SHORTCUTS]
-                review += [Shortcut(day, int(line), str(what)[:200]) for line, what in found]
-                hashes = message["fingerprints"]
-                if message["unseen"] or len(hashes) > MOST_FINGERPRINTS:
-                    unseen.append(Shortcut(day, 0, UNSEEN))
-                fingerprints[name] = [int(one) % 2**48 for one in hashes[:MOST_FINGERPRINTS]]
-            except (WorkerStopped, KeyError, TypeError, ValueError, OverflowError):
-                worker.end()
+            day, path = numbers[Path(name).stem], self._path(name)
+            request = {"analyse": {name: [day, path]}}
+            found = self._ask(session, request, as_leaves({path: data}), _found)
+            if found is None or found[2]:
                 unseen.append(Shortcut(day, 0, UNSEEN))
-            finally:
-                seat.give_back(worker)
+            if found is not None:
+                review += [Shortcut(day, line, what) for line, what in found[0]]
+                fingerprints[name] = found[1]
         return unseen + review, fingerprints
 
     def _day(
-        self, judge: Judge, files: dict[str, bytes], seat: Seat, most_runs: int
+        self, judge: Judge, files: dict[str, bytes], session: WorkerSession, most_runs: int
     ) -> tuple[DayResult, int]:
         """The verdict on one day: what an earlier day has left behind in the process does not count.
 
         Args:
             judge: the day's.
             files: those that were handed in.
-            seat: the learner's workers.
+            session: the learner's worker.
             most_runs: with several mistakes at once, for a diagnosis.
 
         Returns:
@@ -339,13 +335,13 @@ class Grader:
         if name is None:
             missing = f"{judge.day.stem}.py was not handed in."
             return not_observed(judge, "not_started", missing), 0
-        if seat.exhausted(COMPUTING * len(self._judges)):
+        if session.exhausted(COMPUTING * len(self._judges)):
             why = (
                 f"Not run: this submission's {COMPUTING * len(self._judges):g} seconds were spent."
             )
             return not_observed(judge, "timed_out", why), 0
         answer = Answer(name, self._path(name), files[name], listened_for(judge.day.number))
-        checked = check_seated(judge, answer, seat)
+        checked = check_answer(judge, answer, session)
         if self._plan.feedback == Feedback.verdict:
             exhaust(checked.run_there())
             return checked.result.without_words(), 0
@@ -353,5 +349,5 @@ class Grader:
         return checked.result, spent
 
     def _path(self, name: str) -> str:
-        """Where a worker finds a file that it is handed."""
+        """Return the path at which a worker finds a file."""
         return f"{self._home}/{name}"

@@ -1,7 +1,7 @@
 """Where submissions are graded: in processes beside this one, or on other machines.
 
 Either takes a task as JSON and gives a future of a result as JSON. A future that raises
-`Broken` says that whoever worked on it is gone.
+`WorkerDied` says that whoever worked on it is gone.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from course.workers.limits import MOST_MEMORY
 from training.cores import cores
 
 
-class Broken(Exception):
+class WorkerDied(Exception):
     """The process that worked on a task has died, or was lost."""
 
 
-class Pool(Protocol):
+class GradingPool(Protocol):
     """Something that works on tasks."""
 
     @property
@@ -42,11 +42,11 @@ class Pool(Protocol):
         """What came of a task that is done.
 
         Raises:
-            Broken: nothing did.
+            WorkerDied: nothing did.
         """
 
 
-class Processes:
+class ProcessPool:
     """Processes of this machine."""
 
     def __init__(self, width: int) -> None:
@@ -65,7 +65,7 @@ class Processes:
         try:
             return future.result()
         except BrokenProcessPool as error:
-            raise Broken("the process that graded it has died") from error
+            raise WorkerDied("the process that graded it has died") from error
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -88,7 +88,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-class Cluster:
+class DaskPool:
     """Machines of a Dask cluster, reached by the address of its scheduler.
 
     The files of the submissions must be found at the same paths there.
@@ -127,7 +127,9 @@ class Cluster:
         try:
             return str(remote.result())
         except (KilledWorker, CancelledError) as error:
-            raise Broken(f"the machine that graded it was lost ({type(error).__name__})") from error
+            raise WorkerDied(
+                f"the machine that graded it was lost ({type(error).__name__})"
+            ) from error
 
     def close(self) -> None:
         self._client.close()
@@ -139,7 +141,7 @@ def processes_that_fit() -> int:
 
 
 @contextlib.contextmanager
-def closing(pool: Processes | Cluster) -> Iterator[Processes | Cluster]:
+def closing(pool: ProcessPool | DaskPool) -> Iterator[ProcessPool | DaskPool]:
     """Within it, the pool works; afterwards nothing of it is left."""
     try:
         yield pool

@@ -1,4 +1,4 @@
-"""A class graded: whose turn it is, what is kept from an earlier run, and what is tried again."""
+"""Grade a class: schedule submissions, reuse earlier results, and retry failures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from filelock import FileLock, Timeout
 from course.grading.gradebook import GRADER_FAULT, VERSION, LearnerResult, Weights
 from course.grading.instructions import Member
 from course.grading.job import Plan
-from course.grading.pools import Broken, Pool
+from course.grading.pools import GradingPool, WorkerDied
 from course.grading.reports import (
-    Download,
     GradedClass,
     Returned,
+    SystemDownload,
     file_name,
     write_reports,
 )
@@ -35,16 +35,15 @@ SEEDS = 2**31
 
 
 class InUse(RuntimeError):
-    """Another run is writing into the folder."""
+    """A different run is writing into the folder."""
 
 
 @dataclass
-class Run:
-    """One grading of a class, into one folder.
+class ClassRun:
+    """One run that grades a class into a folder.
 
     Attributes:
-        folder: where the reports go; `run.json` in it remembers the seed, and makes a later run its
-            continuation.
+        folder: the folder for reports. Its `run.json` stores the seed, so that a later run resumes.
     """
 
     folder: Path
@@ -54,11 +53,11 @@ class Run:
     roster: Sequence[Member] = ()
 
     def path(self, learner: str) -> Path:
-        """Where a learner's result lies."""
+        """Return the path of a learner's result."""
         return self.folder / "results" / f"{file_name(learner)}.json"
 
     def kept(self, learner: str) -> LearnerResult | None:
-        """The learner's result of an earlier run, if there is one that can be read."""
+        """Return the learner's result of an earlier run, if there is a readable one."""
         try:
             entry = json.loads(self.path(learner).read_text(encoding="utf-8"))
             return LearnerResult.from_json(entry) if entry["version"] == VERSION else None
@@ -66,22 +65,22 @@ class Run:
             return None
 
     def keep(self, result: LearnerResult) -> None:
-        """Write a learner's result, whole."""
+        """Write a learner's result atomically."""
         with whole_file(self.path(result.learner)) as file:
             json.dump(result.as_json(self.weights), file, ensure_ascii=False, indent=1)
 
     def results(self) -> Iterator[LearnerResult]:
-        """The results of the class, one at a time."""
+        """Yield the results of the class."""
         for source in self.sources:
             result = self.kept(source.learner)
             if result is not None:
                 yield result
 
     def report(self, lacking: list[str]) -> tuple[GradedClass, list[Returned]]:
-        """Write all that is made of the results.
+        """Write all reports.
 
         Returns:
-            what the reports are made of, and the zips of pages to hand back.
+            the data of the reports, and the zips of pages to hand back.
         """
         graded = GradedClass(
             self.results,
@@ -93,7 +92,7 @@ class Run:
             alike(self.results, self.weights.days),
             like_what_is_given(self.results, self.weights.days),
             {
-                source.learner: Download(source.system, source.back, source.unclear)
+                source.learner: SystemDownload(source.system, source.back, source.unclear)
                 for source in self.sources
             },
             self.roster,
@@ -101,10 +100,10 @@ class Run:
         return graded, write_reports(self.folder, graded)
 
     def put_aside(self, when: datetime) -> tuple[Path, int]:
-        """Move what an earlier run has left of learners who are gone into a folder of its own.
+        """Move the files of learners who are no longer in the class to a separate folder.
 
         Returns:
-            that folder, and how many learners these are.
+            that folder, and the number of these learners.
         """
         here = {file_name(source.learner) for source in self.sources}
         aside = self.folder / "gone" / when.strftime("%Y-%m-%dT%H-%M-%SZ")
@@ -120,7 +119,7 @@ class Run:
 
 @dataclass
 class _Turn:
-    """A submission whose turn comes, or comes again."""
+    """A submission that waits to be graded, perhaps again."""
 
     source: Source
     tries: int = 0
@@ -128,18 +127,18 @@ class _Turn:
 
 
 def grade_all(
-    run: Run, pool: Pool, resume: bool, done: Callable[[LearnerResult, bool], None]
+    run: ClassRun, pool: GradingPool, resume: bool, done: Callable[[LearnerResult, bool], None]
 ) -> None:
-    """Grade every submission, and write each result as soon as it is there.
+    """Grade every submission, and write each result as soon as it is done.
 
-    When a process dies, nobody knows which of the submissions at work has killed it: each of them is
-    tried again alone. What is at fault then is told of nobody else.
+    If a process dies, the submission that killed it is unknown. So each submission under way is graded again
+    alone, and only the one that fails again is at fault.
 
     Args:
-        run: what is graded, and where to.
-        pool: what works on it.
-        resume: whether results of an earlier run by the same plan stand.
-        done: is told of every result, and whether it was kept from an earlier run.
+        run: the run.
+        pool: the pool that grades submissions.
+        resume: whether to keep results of an earlier run with the same plan.
+        done: called with every result, and whether it was kept from an earlier run.
     """
     first, again = deque(_Turn(source) for source in run.sources), deque[_Turn]()
     at_work: dict[Future[str], _Turn] = {}
@@ -164,7 +163,7 @@ def grade_all(
 
 
 def _begin(
-    turn: _Turn, run: Run, pool: Pool, resume: bool, at_work: dict[Future[str], _Turn]
+    turn: _Turn, run: ClassRun, pool: GradingPool, resume: bool, at_work: dict[Future[str], _Turn]
 ) -> None:
     turn.tries += 1
     kept = run.kept(turn.source.learner) if resume else None
@@ -176,11 +175,11 @@ def _begin(
     at_work[pool.submit(json.dumps(task))] = turn
 
 
-def _outcome(future: Future[str], turn: _Turn, pool: Pool) -> LearnerResult | None:
-    """The result; None if the earlier one stands; a fault of ours, with all that went wrong so far."""
+def _outcome(future: Future[str], turn: _Turn, pool: GradingPool) -> LearnerResult | None:
+    """Return the result, or None if the earlier one is up to date; a grader fault has all errors so far."""
     try:
         entry = json.loads(pool.result(future))
-    except Broken as broken:
+    except WorkerDied as broken:
         entry = {"learner": turn.source.learner, "verdict": GRADER_FAULT, "reason": str(broken)}
     if entry is None:
         return None
@@ -194,7 +193,7 @@ def _outcome(future: Future[str], turn: _Turn, pool: Pool) -> LearnerResult | No
 
 
 def seed_of(folder: Path, asked: int | None, resume: bool) -> int:
-    """The seed: the one asked for, else that of the run that this one goes on with, else a new one."""
+    """Return the seed asked for, or else that of the run to resume, or else a new one."""
     if asked is not None:
         return asked
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -204,17 +203,17 @@ def seed_of(folder: Path, asked: int | None, resume: bool) -> int:
 
 
 def remember(folder: Path, plan: Plan) -> None:
-    """Write down what a later run goes on with."""
+    """Write what a later run needs to resume."""
     with whole_file(folder / "run.json") as file:
         json.dump({"version": 1} | plan.as_json(), file, indent=1)
 
 
 @contextlib.contextmanager
 def sole_use(folder: Path) -> Iterator[None]:
-    """Within it, no other run writes into the folder.
+    """Lock the folder against other runs within the context.
 
     Raises:
-        InUse: one does already.
+        InUse: a different run has the lock.
         OSError: the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ MODULES = {
         *("__init__", "answers", "arrays", "authoring", "clock", "draw", "frames", "gradients"),
         *("loading", "observation", "own", "practice", "raising", "seeing", "tensors"),
     ),
-    "workers": ("__init__", "limits", "listening", "preparing", "process", "traces"),
+    "workers": ("__init__", "limits", "preparing", "process", "snapshot", "tracing"),
     "grading": ("__init__", "analysis"),
 }
 
@@ -70,9 +70,8 @@ FORBIDDEN_CALLS = """
     syslog umount2 unshare userfaultfd vhangup vmsplice
 """
 NEW_USERS = 0x10000000  # CLONE_NEWUSER
-LOCAL_SOCKETS = (
-    1  # AF_UNIX; every other family speaks to something outside, AF_VSOCK past namespaces
-)
+# AF_UNIX; every other family speaks to something outside, AF_VSOCK past namespaces
+LOCAL_SOCKETS = 1
 
 
 class NoSandbox(RuntimeError):
@@ -386,9 +385,8 @@ def _write_filter(path: Path) -> Path:
             calls.add_rule(seccomp.ERRNO(errno.EPERM), name)
     new_users = seccomp.Arg(0, seccomp.MASKED_EQ, NEW_USERS, NEW_USERS)
     calls.add_rule(seccomp.ERRNO(errno.EPERM), "clone", new_users)
-    calls.add_rule(
-        seccomp.ERRNO(errno.ENOSYS), "clone3"
-    )  # libc then takes clone, which can be read
+    # Libc then takes clone, which can be read.
+    calls.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
     for name in ("socket", "socketpair"):
         other = seccomp.Arg(0, seccomp.NE, LOCAL_SOCKETS)
         calls.add_rule(seccomp.ERRNO(errno.EPERM), name, other)

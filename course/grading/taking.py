@@ -1,8 +1,8 @@
-"""The days' files of one submission, taken from it safely; and of every other file why it is not one.
+"""Take the days' files from one submission safely, and note for every other file why it was not taken.
 
-Everything in a submission is hostile: names, contents, and the archives themselves. Nothing is
-unpacked to the disk. A learner's archives are read into memory, looked through to their ends, and
-refused if anything in them is unsafe; only the days' files come out, by their plain names.
+Everything in a submission is untrusted: names, contents, and the archives themselves. Nothing is unpacked to
+the disk. Archives are read into memory, scanned completely, and refused if anything in them is unsafe. Only
+the days' files are taken, under their plain names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zipfile import ZipFile
 
 from course.checks.answers import LARGEST_FILE, without_outputs
@@ -26,7 +26,7 @@ from course.curriculum import DAYS, Day
 from course.grading.allowed import (
     LARGEST_ARCHIVE,
     MOST_ARCHIVES,
-    Refused,
+    SubmissionRefused,
     Used,
     demand_few,
     demand_plain,
@@ -49,26 +49,26 @@ from course.grading.names import meaning, nearest
 from course.grading.submissions import Source, is_archive
 from course.references.editions import stub_of
 
-NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # of what lies beside the course's `exercises`
+NOT_THEIRS = ("lessons", "my", "solutions", "tests")  # folders beside the course's `exercises`
 
-# Trouble of this machine, for which no learner is to blame.
+# Errors of this machine, which are no learner's fault.
 OUR_TROUBLE = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
 
 APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
 MOST_TOLD = 60  # files that were not taken, of which each is named
 MOST_NAMED = 5  # in a sentence
 CHOSEN, SAME = " was taken, which ", "is the same"
-LONGEST_PATH = 300  # characters of a path that is told
+LONGEST_PATH = 300  # characters of a path in a report
 
 
 @dataclass(frozen=True)
-class Told:
-    """A file of a submission as it is told of.
+class FileNote:
+    """A note on one file of a submission.
 
     Attributes:
-        path: where in the submission it lies, as the learner called it.
-        name: the day's file that it was taken for; of one that was not taken, that it is nearest to.
-        why: what had to be decided, in words; empty where nothing had.
+        path: the path in the submission.
+        name: the day's file that it was taken as, or that the name of a file not taken is nearest to.
+        why: the decision in words; empty if there was none to make.
     """
 
     path: str
@@ -77,7 +77,7 @@ class Told:
 
     @property
     def of_several(self) -> bool:
-        """Whether another file of that day, with other content, was taken instead."""
+        """Whether a file for the same day with different content was taken instead."""
         return CHOSEN in self.why and not self.why.endswith(SAME)
 
 
@@ -87,28 +87,28 @@ class Taken:
 
     Attributes:
         files: the days' files by their names, such as `day08_attention.py`.
-        taken: a line on each of them.
-        ignored: the first of those that are not among them, those that nearly are before the others.
-        ignored_count: how many there are.
+        taken: a note on each of them.
+        ignored: notes on the first files that were not taken, those with similar names first.
+        ignored_count: the number of files that were not taken.
     """
 
     files: dict[str, bytes]
-    taken: list[Told] = field(default_factory=list)
-    ignored: list[Told] = field(default_factory=list)
+    taken: list[FileNote] = field(default_factory=list)
+    ignored: list[FileNote] = field(default_factory=list)
     ignored_count: int = 0
 
     def without(self, name: str, why: str) -> Taken:
-        """The same, where one of the files turned out to be of no use."""
+        """Return the same without a file that turned out to be useless."""
         files = {other: data for other, data in self.files.items() if other != name}
         [told] = [one for one in self.taken if one.name == name]
-        ignored = [Told(told.path, "", why), *self.ignored][:MOST_TOLD]
+        ignored = [FileNote(told.path, "", why), *self.ignored][:MOST_TOLD]
         taken = [one for one in self.taken if one is not told]
         return Taken(files, taken, ignored, self.ignored_count + 1)
 
     def with_answer(self, name: str, data: bytes, why: str) -> Taken:
-        """The same, where one of the files was made into an answer."""
+        """Return the same with an answer made from one of the files."""
         taken = [
-            Told(one.path, name, "; ".join(filter(None, (one.why, why))))
+            FileNote(one.path, name, "; ".join(filter(None, (one.why, why))))
             if one.name == name
             else one
             for one in self.taken
@@ -124,15 +124,15 @@ class _Archive(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _File:
+class _SubmittedFile:
     """A file of a submission, not read yet.
 
     Attributes:
-        path: where in the submission it lies.
-        read: gives its first bytes, so many and no more.
-        time: when it was last changed, in seconds, if that is known.
-        rank: greater for what was handed in later, where the download tells.
-        archive: that in which it lies.
+        path: the path in the submission.
+        read: returns at most this many of its first bytes.
+        time: the modification time in seconds, if known.
+        rank: greater for later submissions, if the download says so.
+        archive: the archive that contains it.
     """
 
     path: str
@@ -147,25 +147,24 @@ class _File:
 
     @property
     def told(self) -> str:
-        """Its path as text that can be written down, whatever bytes a file's name has."""
+        """Its path as valid text, whatever bytes the name has."""
         return self.path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
 
     @property
     def place(self) -> PurePosixPath:
-        """Where it lies: an archive counts as a folder."""
+        """Its path, with archives as folders."""
         return PurePosixPath(self.path)
 
 
 def take(source: Source) -> Taken:
     """The days' files of a submission.
 
-    A name that is nearly right is taken for what it means. Where several files mean one day, `RULES`
-    say which counts. Notebooks are taken without their outputs. What is larger than LARGEST_FILE then is
-    cut, so that it is still larger.
+    A name that is nearly right is accepted. If there are several files for one day, `RULES` select one.
+    Notebooks are taken without their outputs. A file larger than LARGEST_FILE is truncated to one byte more.
 
     Raises:
-        Refused: it cannot be taken safely.
-        OSError: this machine could not read it, for which no learner is to blame.
+        SubmissionRefused: the submission cannot be taken safely.
+        OSError: this machine could not read it, which is no learner's fault.
     """
     try:
         with _files(source) as files:
@@ -174,11 +173,11 @@ def take(source: Source) -> Taken:
         if error.errno in OUR_TROUBLE:
             raise
         name = Path(str(error.filename)).name
-        raise Refused(f"{shown(name)} cannot be read: {error.strerror}.") from error
+        raise SubmissionRefused(f"{shown(name)} cannot be read: {error.strerror}.") from error
 
 
 def nothing_found(taken: Taken, days: list[Day]) -> str:
-    """What to tell a learner none of whose files is one of these days': found, nearest, expected."""
+    """Return a message for a submission without any of these days' files: found, nearest, expected."""
     count = len(taken.taken) + taken.ignored_count
     if not count:
         return f"What was handed in is empty. {_expected(days)}"
@@ -189,7 +188,7 @@ def nothing_found(taken: Taken, days: list[Day]) -> str:
     return f"None of the days' files was found. There is {listed}. {_expected(days)}"
 
 
-def _found(one: Told) -> str:
+def _found(one: FileNote) -> str:
     name = shown(one.path)
     if one.why:
         return f"{name} ({one.why})"
@@ -208,10 +207,10 @@ def _expected(days: list[Day]) -> str:
 # --- Choosing -------------------------------------------------------------------------------------
 
 
-def _take(files: list[_File], earlier: Collection[str]) -> Taken:
+def _take(files: list[_SubmittedFile], earlier: Collection[str]) -> Taken:
     everything = sorted(_unpacked(files), key=lambda file: file.path)  # no system's own order
     strangers = _of_the_course(everything)
-    by_day: dict[str, list[_File]] = {}
+    by_day: dict[str, list[_SubmittedFile]] = {}
     rest = []
     for file in everything:
         answer = meaning(file.name)
@@ -227,130 +226,116 @@ def _take(files: list[_File], earlier: Collection[str]) -> Taken:
         if len(content) > LARGEST_FILE and name.endswith(".ipynb"):
             content = without_outputs(content)
         data[name] = content[: LARGEST_FILE + 1]
-        taken.append(Told(chosen.told, name, "" if chosen.name == name else f"taken as {name}"))
+        taken.append(FileNote(chosen.told, name, "" if chosen.name == name else f"taken as {name}"))
         ignored += losers
-    ignored += [Told(name, "", "it was handed in again") for name in earlier]
+    ignored += [FileNote(name, "", "it was handed in again") for name in earlier]
     ignored += _strange(rest, strangers)
     return Taken(data, taken, ignored[:MOST_TOLD], len(ignored))
 
 
-def _strange(files: list[_File], strangers: Collection[str]) -> list[Told]:
-    """Files that are nobody's answer: those whose names are near one's come first."""
+def _strange(files: list[_SubmittedFile], strangers: Collection[str]) -> list[FileNote]:
+    """Return notes on files that are no answers, those with similar names first."""
     ready = [day for day in DAYS if day.ready]
     told = []
     for number, file in enumerate(files):
         if file.path in strangers:
-            told.append(Told(file.told, "", "it belongs to the course"))
+            told.append(FileNote(file.told, "", "it belongs to the course"))
         elif file.archive and is_archive(file.path):
-            told.append(Told(file.told, "", "an archive within an archive is not opened"))
+            told.append(FileNote(file.told, "", "an archive within an archive is not opened"))
         else:
             near = nearest(file.name, ready) if number < 2 * MOST_TOLD else None
-            told.append(Told(file.told, near or "", ""))
+            told.append(FileNote(file.told, near or "", ""))
     return sorted(told, key=lambda one: (not one.name, bool(one.why)))
 
 
-def _of_the_course(files: list[_File]) -> set[str]:
-    """The paths that are not the learner's, in a copy of the whole course."""
+def _of_the_course(files: list[_SubmittedFile]) -> set[str]:
+    """Return the paths that belong to the course, in a copy of the whole course."""
     parents = {file.place.parent for file in files}
     courses = {folder.parent for folder in parents if folder.name == "exercises"}
     ours = {course / folder for course in courses for folder in NOT_THEIRS}
     return {file.path for file in files if not ours.isdisjoint(file.place.parents)}
 
 
-Narrowed = tuple[list[_File], str]
-"""Those that still may count, and what is wrong with each of the others, after `{}` was taken."""
+Rule = Callable[[list[_SubmittedFile]], list[_SubmittedFile]]
+"""Narrows several files for one day down to those that may count."""
 
 
-def _choose(files: list[_File]) -> tuple[_File, list[Told]]:
-    """The file of a day that counts, and of each other one why it does not."""
+def _choose(files: list[_SubmittedFile]) -> tuple[_SubmittedFile, list[FileNote]]:
+    """Return the file that counts for a day, and notes on why the others do not."""
     losers = []
     left = files
-    for rule in RULES:
+    for rule, why in RULES:
         if len(left) == 1:
             break
-        kept, why = rule(left)
+        kept = rule(left)
         losers += [(file, why) for file in left if file not in kept]
         left = kept
     [chosen] = left
     content = chosen.read(most_read(chosen.name)) if losers else b""
     return chosen, [
-        Told(file.told, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
+        FileNote(file.told, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
         for file, why in losers
     ]
 
 
-def _reason(file: _File, content: bytes, why: str) -> str:
+def _reason(file: _SubmittedFile, content: bytes, why: str) -> str:
     return SAME if file.read(most_read(file.name)) == content else why
 
 
-def _begun(files: list[_File]) -> Narrowed:
-    return [file for file in files if not _is_stub(file)] or files, "is more than the stub"
+def _only(counts: Callable[[_SubmittedFile], bool]) -> Rule:
+    """Return the rule that only files that satisfy a condition count, if there are any."""
+    return lambda files: [file for file in files if counts(file)] or files
 
 
-def _python(files: list[_File]) -> Narrowed:
-    return [f for f in files if str(meaning(f.name)).endswith(".py")] or files, "is no notebook"
+def _greatest(key: Callable[[_SubmittedFile], Any]) -> Rule:
+    """Return the rule that only the files with the greatest key count."""
+
+    def kept(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
+        greatest = max(map(key, files))
+        return [file for file in files if key(file) == greatest]
+
+    return kept
 
 
-def _handed_in_last(files: list[_File]) -> Narrowed:
-    last = max(file.rank for file in files)
-    return [file for file in files if file.rank == last], "was handed in later"
+def _latest_archives(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
+    latest = _latest({file.archive for file in files if file.archive})
+    return [file for file in files if file.archive in latest] or files
 
 
-def _loose(files: list[_File]) -> Narrowed:
-    return [file for file in files if file.archive is None] or files, "lies in no archive"
+def _latest_across_archives(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
+    return _latest(files) if len({file.archive for file in files}) > 1 else files
 
 
-def _later_archive(files: list[_File]) -> Narrowed:
-    archives = {file.archive for file in files if file.archive}
-    last = _latest(archives)
-    return [file for file in files if file.archive in last] or files, "lies in a later archive"
+def _archive_path(file: _SubmittedFile) -> str:
+    return file.archive.path if file.archive else ""
 
 
-def _later_of_archives(files: list[_File]) -> Narrowed:
-    several = len({file.archive for file in files}) > 1
-    return _latest(files) if several else files, "is later"
-
-
-def _last_archive(files: list[_File]) -> Narrowed:
-    last = max(_numbers_apart(file.archive.path if file.archive else "") for file in files)
-    kept = [f for f in files if _numbers_apart(f.archive.path if f.archive else "") == last]
-    return kept, "lies in an archive that is later by its name"
-
-
-def _shallow(files: list[_File]) -> Narrowed:
-    least = min(_depth(file) for file in files)
-    return [file for file in files if _depth(file) == least], "lies in fewer folders"
-
-
-def _in_exercises(files: list[_File]) -> Narrowed:
-    return [f for f in files if f.place.parent.name == "exercises"] or files, "lies in `exercises`"
-
-
-def _later(files: list[_File]) -> Narrowed:
-    return _latest(files), "is later"
-
-
-def _exact(files: list[_File]) -> Narrowed:
-    return [f for f in files if f.name == meaning(f.name)] or files, "has the exact name"
-
-
-def _first_by_name(files: list[_File]) -> Narrowed:
-    return [min(files, key=lambda file: file.path)], "comes first by its name"
-
-
-# Which of several files of one day counts: each rule is asked where those before it leave several.
-RULES = (
-    *(_begun, _python, _handed_in_last, _loose),
-    *(_later_archive, _later_of_archives, _last_archive),
-    *(_later, _shallow, _in_exercises, _exact, _first_by_name),
+# Which of several files for one day counts. Each rule is applied where the earlier rules leave several, and
+# has the words that tell why the file that was taken comes before the others.
+RULES: tuple[tuple[Rule, str], ...] = (
+    (_only(lambda file: not _is_stub(file)), "is more than the stub"),
+    (_only(lambda file: str(meaning(file.name)).endswith(".py")), "is no notebook"),
+    (_greatest(lambda file: file.rank), "was handed in later"),
+    (_only(lambda file: file.archive is None), "is in no archive"),
+    (_latest_archives, "is in a later archive"),
+    (_latest_across_archives, "is later"),
+    (
+        _greatest(lambda file: _numbers_apart(_archive_path(file))),
+        "is in an archive that is later by its name",
+    ),
+    (lambda files: _latest(files), "is later"),
+    (_greatest(lambda file: -_depth(file)), "is in fewer folders"),
+    (_only(lambda file: file.place.parent.name == "exercises"), "is in `exercises`"),
+    (_only(lambda file: file.name == meaning(file.name)), "has the exact name"),
+    (lambda files: [min(files, key=lambda file: file.path)], "comes first by its name"),
 )
 
 
-Dated = TypeVar("Dated", _File, _Archive)
+Dated = TypeVar("Dated", _SubmittedFile, _Archive)
 
 
 def _latest(things: Iterable[Dated]) -> list[Dated]:
-    """Those that were changed last, as far as their times can tell; all, where one of them has none."""
+    """Return the last modified ones, as far as their times show; all of them if a time is missing."""
     things = list(things)
     times = [thing.time for thing in things if thing.time is not None]
     if not times or len(times) < len(things):
@@ -359,11 +344,9 @@ def _latest(things: Iterable[Dated]) -> list[Dated]:
     return [thing for thing, time in zip(things, times, strict=True) if last - time <= APART]
 
 
-def _depth(file: _File) -> int:
-    """How many folders it lies in, the archive's own aside."""
-    return len(file.place.parts) - (
-        len(PurePosixPath(file.archive.path).parts) if file.archive else 0
-    )
+def _depth(file: _SubmittedFile) -> int:
+    """Return the depth of a file in folders, not counting those around its archive."""
+    return len(file.place.parts) - len(PurePosixPath(_archive_path(file)).parts)
 
 
 def _numbers_apart(path: str) -> list[tuple[int, str]]:
@@ -372,8 +355,8 @@ def _numbers_apart(path: str) -> list[tuple[int, str]]:
     return [(int(one[:18]), "") if one[0] in "0123456789" else (-1, one) for one in pieces]
 
 
-def _is_stub(file: _File) -> bool:
-    """Whether it is a day's stub as the course gives it; where lines end matters to nobody."""
+def _is_stub(file: _SubmittedFile) -> bool:
+    """Whether a file is a day's stub, whatever its line endings."""
     stub = _stub(str(meaning(file.name)).partition(".")[0])
     return bool(stub) and file.read(2 * len(stub)).replace(b"\r\n", b"\n") == stub
 
@@ -387,18 +370,20 @@ def _stub(stem: str) -> bytes:
 # --- Archives -------------------------------------------------------------------------------------
 
 
-def _unpacked(files: list[_File]) -> list[_File]:
-    """The files, and instead of archives those in them: an archive counts as a folder."""
+def _unpacked(files: list[_SubmittedFile]) -> list[_SubmittedFile]:
+    """Return the files with archives replaced by their contents, an archive counting as a folder."""
     archives = [file for file in files if is_archive(file.path)]
     if len(archives) > MOST_ARCHIVES:
-        raise Refused(f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough.")
+        raise SubmissionRefused(
+            f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough."
+        )
     used = Used()
     found = [file for file in files if not is_archive(file.path)]
     for file in archives:
         entries = unpack(file.path, file.read(LARGEST_ARCHIVE + 1), used)
         archive = _Archive(file.path, file.time)
         found += [
-            _File(
+            _SubmittedFile(
                 f"{file.path}/{entry.path}",
                 functools.partial(_first, entry.data or b""),
                 entry.time,
@@ -418,7 +403,7 @@ def _first(data: bytes, most: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _files(source: Source) -> Iterator[Iterable[_File]]:
+def _files(source: Source) -> Iterator[Iterable[_SubmittedFile]]:
     ranks = source.ranks or (0,) * len(source.names)
     if source.members:
         with class_zip(source.paths[0]) as archive:
@@ -427,7 +412,7 @@ def _files(source: Source) -> Iterator[Iterable[_File]]:
         yield itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
 
 
-# A link or a FIFO that took a file's place after it was looked at is not followed, nor waited for.
+# A link or FIFO that replaced the file after it was examined is not followed, nor waited for.
 READING = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
@@ -436,16 +421,16 @@ READING = (
 )
 
 
-def _on_disk(path: Path, name: str, rank: int) -> Iterator[_File]:
-    """A file, or all files in a folder that are not hidden."""
+def _on_disk(path: Path, name: str, rank: int) -> Iterator[_SubmittedFile]:
+    """Yield a file, or all files in a folder that are not hidden."""
     found = path.lstat()
     demand_plain(name, found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
-        yield _File(name, functools.partial(_read_file, path), found.st_mtime, rank)
+        yield _SubmittedFile(name, functools.partial(_read_file, path), found.st_mtime, rank)
         return
     count = 0
     links: list[tuple[str, str]] = []
-    plain: dict[str, _File] = {}
+    plain: dict[str, _SubmittedFile] = {}
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -466,7 +451,7 @@ def _on_disk(path: Path, name: str, rank: int) -> Iterator[_File]:
                     folders.append(f"{inner}/")
                 else:
                     read = functools.partial(_read_file, path / inner)
-                    plain[inner] = _File(inner, read, found.st_mtime, rank)
+                    plain[inner] = _SubmittedFile(inner, read, found.st_mtime, rank)
     for inner, target in links:
         file = plain[linked_to(inner, target, plain)]
         plain[inner] = dataclasses.replace(file, path=inner)
@@ -482,12 +467,12 @@ def _read_file(path: Path, most: int) -> bytes:
 # --- Files in the zip of a class ------------------------------------------------------------------
 
 
-def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[_File]:
-    """The files of one learner in the zip of a class."""
+def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[_SubmittedFile]:
+    """Return the files of one learner in the zip of a class."""
     entries = [archive.getinfo(member) for member in source.members]
     demand_safe(entries, Used())
     return [
-        _File(name, functools.partial(read_member, archive, entry), time_of(entry), rank)
+        _SubmittedFile(name, functools.partial(read_member, archive, entry), time_of(entry), rank)
         for name, entry, rank in zip(source.names, entries, ranks, strict=True)
         if not is_folder(entry) and is_seen(name)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from course.checks.observation import Leaf, Observation
-from course.checks.seeing import Seen
+from course.checks.seeing import CheckRun
 from course.judging.expected import Expected, is_float
 
 Array = np.ndarray[Any, Any]
@@ -95,7 +95,7 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def matches(seen: Seen, expected: Expected) -> bool:
+def matches(seen: CheckRun, expected: Expected) -> bool:
     """Whether what was seen is, to rounding, the expected, or the same exception.
 
     An exception is the same if it says the same, sizes included: many mistakes end in a ValueError.
@@ -109,7 +109,7 @@ def matches(seen: Seen, expected: Expected) -> bool:
     return same_damage and compare(seen.observation, expected) is None
 
 
-def is_same(one: Seen, other: Seen) -> bool:
+def is_same(one: CheckRun, other: CheckRun) -> bool:
     """Whether two saw the same to the last bit: then no tolerance is needed, which takes longer."""
     return (
         not (one.raised or other.raised)
@@ -157,11 +157,11 @@ def _compare_leaf(
 def _compare_numbers(
     path: str, yours: Leaf, wanted: Leaf, truth: Leaf, tolerance: float
 ) -> Difference | None:
-    values, right = _doubles(yours), _doubles(wanted)
+    values, right = doubles(yours), doubles(wanted)
     odd = np.isnan(values) != np.isnan(right)
     if odd.any():
         return Difference("nan", path, yours, wanted, odd)
-    exact = _doubles(truth)
+    exact = doubles(truth)
     with np.errstate(all="ignore"):
         # What overflows in the inputs' own dtype, and only there, is compared with what it gives
         # there.
@@ -171,5 +171,5 @@ def _compare_numbers(
     return Difference("values", path, yours, truth, wrong) if wrong.any() else None
 
 
-def _doubles(leaf: Leaf) -> Array:
+def doubles(leaf: Leaf) -> Array:
     return np.asarray(leaf.value, dtype=np.float64)

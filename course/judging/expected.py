@@ -21,7 +21,7 @@ from course.checks.arrays import as_numpy, eps_of, shaken, upcast
 from course.checks.loading import Check
 from course.checks.observation import Leaf, Observation
 from course.checks.reading import noting_reads, only_read
-from course.checks.seeing import Seen, check_inputs, named_values, see
+from course.checks.seeing import CheckRun, check_inputs, named_values, see
 from course.judging.inputs import in_words
 
 Array = np.ndarray[Any, Any]
@@ -36,7 +36,7 @@ ROUNDINGS = 8.0
 class Expected:
     """What a right answer's observation is compared with."""
 
-    seen: Seen
+    seen: CheckRun
     """The reference on the inputs as they are: types, shapes, dtypes, exceptions."""
     truth: Observation
     """The reference in float64."""
@@ -114,9 +114,8 @@ def _tolerance(
     on_the_way = inner * min(largest, (whole if cancels else size) / math.sqrt(inner))
     rounding = ROUNDINGS * max(eps * size, on_the_way)
     distances = [_distance(other, truth) for other in moved if other is not None]
-    conditioning = max(
-        distances, default=0.0
-    )  # a wrong answer may raise on inputs a little different
+    # A wrong answer may raise on inputs a little different.
+    conditioning = max(distances, default=0.0)
     return max(own, rounding, conditioning)
 
 
@@ -152,17 +151,16 @@ class _Largest:
 
     def of_tensors(self) -> contextlib.AbstractContextManager[Any]:
         """Within it, what torch computes is noted."""
-        from course.checks.tensors import Noting  # torch takes a second to import
+        from course.checks.tensors import OperationRecorder  # torch takes a second to import
 
-        return Noting(self.note)
+        return OperationRecorder(self.note)
 
     def note(self, array: Any) -> None:
         """Take an array or tensor into account."""
         values = as_numpy(array)
         if values.dtype.kind == "f":
-            limit = (
-                np.finfo(values.dtype).max / 2
-            )  # a mask's lowest number is no result of arithmetic
+            # A mask's lowest number is no result of arithmetic.
+            limit = np.finfo(values.dtype).max / 2
             sizes = np.abs(values)
             self.value = max(self.value, float(np.max(sizes, initial=0.0, where=sizes < limit)))
 

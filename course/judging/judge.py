@@ -1,4 +1,4 @@
-"""The verdict: what was seen beside what the reference sees, and beside what known wrong answers see."""
+"""The verdict: an answer's runs compared with the reference's, and with those of known wrong answers."""
 
 from __future__ import annotations
 
@@ -6,52 +6,46 @@ import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
 from course.checks.observation import Raised
-from course.checks.seeing import Seen, see, takes_device
+from course.checks.seeing import CheckRun, takes_device
 from course.curriculum import Day
-from course.judging.comparison import compare, is_same, matches
+from course.judging.comparison import compare, is_same
 from course.judging.diagnosis import Search
 from course.judging.expected import Expected
 from course.judging.messages import (
     Feedback,
-    beside_others,
     describe_damage,
     describe_for,
     describe_raised,
     not_started,
-    something_else,
-    where_to_begin,
 )
-from course.judging.misconceptions import Misconception
 from course.judging.recorded import truth_of
 from course.judging.results import CheckResult
 from course.judging.truth import Truth
 from course.references.editions import returns_nothing
 
-# Differences of which the message says all there is to say.
+# Differences that the message explains completely.
 EXPLAINED = ("names", "type", "dtype", "device")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one check: what was seen, or why nothing could be."""
+    """The outcome of one check: its run, or why there is none."""
 
-    seen: Seen | None
+    seen: CheckRun | None
     status: str = ""
-    """Where nothing was seen: error, timed_out, out_of_memory, not_started or skipped."""
+    """Without a run: error, timed_out, out_of_memory, not_started or skipped."""
     message: str = ""
     seconds: float = 0.0
     told: Raised | None = None
-    """What may be told of an exception, where its own words are not believed: what was misunderstood is
-    looked for by its own words all the same."""
+    """The exception as messages show it, where its own text is not trusted; a diagnosis uses its own text."""
 
 
 class Judge:
-    """The judge of one day, for one seed and device. It remembers what it has computed."""
+    """The judge of one day, for one seed and device. It caches what it has computed."""
 
     def __init__(
         self,
@@ -61,42 +55,42 @@ class Judge:
         feedback: Feedback = Feedback.own,
         unasked: bool = False,
     ) -> None:
-        """Nothing is computed yet.
+        """Create a judge without running anything.
 
         Args:
-            day: the day, which is there.
-            seed: where the inputs come from.
-            device: where they lie.
-            feedback: how much messages tell.
-            unasked: whether this is only about what is observed on the practice GPU without being asked.
+            day: the day.
+            seed: the seed of the inputs.
+            device: the device of the inputs.
+            feedback: how much messages reveal.
+            unasked: whether to judge only the checks that run on the practice GPU by default.
 
         Raises:
-            NotRecorded: the day's reference is not here, and was not recorded for this.
+            NotRecorded: the edition has no reference of the day, and no recording for this seed and device.
         """
         self.day = day
         self.seed = seed
         self.device = device
         self._feedback = feedback
-        self._truth = truth_of(day, seed, device, after_cpu=unasked)
+        self.truth = truth_of(day, seed, device, after_cpu=unasked)
         self._unasked = unasked
-        self.checks = [check for check in self._truth.outlines() if check.there or not unasked]
+        self.checks = [check for check in self.truth.outlines() if check.there or not unasked]
 
     @functools.cached_property
     def there(self) -> Judge | None:
-        """The judge of what is observed on the practice GPU without being asked, after the CPU."""
+        """The judge of the checks that run on the practice GPU by default, after the CPU."""
         if self.device != "cpu" or not any(check.there for check in self.checks):
             return None
         return Judge(self.day, self.seed, PRACTICE, self._feedback, unasked=True)
 
     @property
     def torch_on(self) -> str | None:
-        """The device on which a worker needs torch, if it needs torch at all."""
+        """The device on which a worker needs torch, or None if the day needs no torch."""
         if not self.day.uses_torch:
             return None
         return "cpu" if self.device == PRACTICE else self.device
 
     def skipped(self) -> dict[str, Outcome]:
-        """The checks that cannot be run here, with the reason: there is no such device."""
+        """Return the checks that cannot run because there is no such device, with the reason."""
         if self._unasked:
             return {}
         stopped = [check for check in self.checks if self._device(check) != "cpu"]
@@ -107,7 +101,7 @@ class Judge:
         reason = missing_device(self.device)
         reasons = {
             check.name: reason
-            or (self._truth.check(check).real_devices if self.device == PRACTICE else "")
+            or (self.truth.check(check).real_devices if self.device == PRACTICE else "")
             for check in stopped
         }
         return {
@@ -116,80 +110,53 @@ class Judge:
             if why
         }
 
-    @property
-    def misconceptions(self) -> list[Misconception]:
-        return self._truth.misconceptions
-
-    def expected(self, check: Outline) -> Expected:
-        """What the reference sees in this check, and how far off a right answer may be."""
-        return self._truth.right(check)
-
-    def passes(self, check: Outline, seen: Seen) -> bool:
-        """Whether an observation is the reference's: to the last bit, or to rounding."""
-        return is_same(seen, self._truth.glance(check)) or matches(seen, self._truth.right(check))
-
-    def see(self, check: Outline, answer: Any, file: str | None = None) -> Seen:
-        """Run a check on an answer that lives in this process.
-
-        Args:
-            check: the check.
-            answer: a module, or whatever has the definitions.
-            file: the answer's file name, by which its own lines are told from others in a traceback.
-        """
-        return see(self._truth.check(check), answer, self.seed, self.device, file=file)
-
-    def see_with(self, check: Outline, wrong: Misconception) -> Seen:
-        """Return what a check sees with a known wrong answer: it is run only where nothing is kept."""
-        return self._truth.wrong(check, wrong).expected.seen
-
-    def looking(self) -> Iterator[None]:
-        """Observe what verdicts on answers that are the reference's to the last bit will need, a check at
-        each step."""
+    def observing_reference(self) -> Iterator[None]:
+        """Run each check on the reference, one at each step, for answers that agree to the last bit."""
         skipped = self.skipped()
         for check in self.checks:
             if check.name not in skipped:
-                self._truth.glance(check)
+                self.truth.observe_reference(check)
             yield
 
     def prepare(self) -> Iterator[None]:
-        """Observe ahead what other verdicts will need, then what diagnoses will, a piece at each step."""
-        yield from self._truth.complete(self.checks)
-        self._truth.keep()
+        """Make the runs that later verdicts and diagnoses will need, a piece at each step."""
+        yield from self.truth.complete(self.checks)
+        self.truth.keep()
         if self.there is not None:
             yield from self.there.prepare()
 
     def keep(self) -> None:
-        """Write down what was observed, for the next judge of this day."""
+        """Write new runs to the cache, for the next judge of this day."""
         for truth in self._truths:
             truth.keep()
 
     def forget(self) -> None:
-        """Let go of what there is too much of to keep for a whole class."""
+        """Drop what is too large to store for a whole class."""
         for truth in self._truths:
             truth.forget()
 
     @property
     def _truths(self) -> list[Truth]:
         there: Judge | None = vars(self).get("there")  # where it was asked for
-        return [self._truth] if there is None else [self._truth, there._truth]
+        return [self.truth] if there is None else [self.truth, there.truth]
 
     def results(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
     ) -> list[CheckResult]:
-        """The verdicts with their diagnoses, as far as these are looked for in a batch."""
+        """Return the verdicts with their diagnoses, searched within the limits of a batch."""
         verdicts = self.verdicts(outcomes, begun)
         search = self.search(outcomes, verdicts)
         search.look_in_batch()
-        return with_diagnoses(verdicts, search)
+        return search.diagnosed(verdicts)
 
     def verdicts(
         self, outcomes: dict[str, Outcome], begun: Collection[str] = ()
     ) -> list[CheckResult]:
-        """The verdict on each check, in the order of the checks.
+        """Return the verdict on each check, in order.
 
         Args:
-            outcomes: what came of the checks, by their names.
-            begun: the exercises in which there is code of the learner's own.
+            outcomes: the outcomes of the checks by name.
+            begun: the exercises that contain code of the learner's own.
         """
         return [
             self._judge(check, outcomes[check.name], begun)
@@ -198,14 +165,14 @@ class Judge:
         ]
 
     def search(self, outcomes: dict[str, Outcome], verdicts: Sequence[CheckResult]) -> Search:
-        """The search for what was misunderstood, which is not begun yet."""
+        """Return the search for a diagnosis, not begun yet."""
         wrong = defaultdict(list)
         for verdict in verdicts:
             if verdict.status in ("failed", "error"):
                 wrong[verdict.exercise].append(verdict.name)
         checks = [check for check in self.checks if check.name in outcomes]
         seen = {name: outcome.seen for name, outcome in outcomes.items()}
-        return Search(self.day, checks, self._truth, seen, wrong)
+        return Search(self.day, checks, self.truth, seen, wrong)
 
     def _judge(self, check: Outline, outcome: Outcome, begun: Collection[str]) -> CheckResult:
         def result(status: str, message: str = "", *, explained: bool = False) -> CheckResult:
@@ -225,12 +192,12 @@ class Judge:
 
         if outcome.seen is None:
             return result(outcome.status, outcome.message)
-        if is_same(outcome.seen, self._truth.glance(check)):
+        if is_same(outcome.seen, self.truth.observe_reference(check)):
             return result("passed")
         raised = outcome.told or outcome.seen.raised
         if raised is not None and raised.not_started:
             return result("not_started", not_started(check.exercise, raised, begun))
-        expected = self._truth.right(check)
+        expected = self.truth.right(check)
         inputs = expected.inputs if self._feedback in (Feedback.own, Feedback.full) else ""
         if raised is not None:
             status = "out_of_memory" if raised.kind == "MemoryError" else "error"
@@ -251,44 +218,15 @@ class Judge:
         return result("passed")
 
     def _device(self, check: Outline) -> str:
-        """Where a check runs."""
+        """Return the device on which a check runs."""
         if self._unasked:
             return self.device
-        if self.device == "cpu" or not takes_device(self._truth.check(check)):
+        if self.device == "cpu" or not takes_device(self.truth.check(check)):
             return "cpu"
         return self.device
 
 
-def _damage(seen: Seen, expected: Expected) -> list[str]:
-    """What is told of inputs that were changed: their names are the check's, and no worker's."""
+def _damage(seen: CheckRun, expected: Expected) -> list[str]:
+    """Describe the inputs that were changed in place, by names that the check has."""
     known = tuple(name for name in expected.names if name in seen.damaged)
     return [describe_damage(known)] if known else []
-
-
-def with_diagnoses(verdicts: Sequence[CheckResult], search: Search) -> list[CheckResult]:
-    """The verdicts, with what was misunderstood as far as it has been found."""
-    return [_with_diagnosis(verdict, search) for verdict in verdicts]
-
-
-def _with_diagnosis(result: CheckResult, search: Search) -> CheckResult:
-    """The verdict with what was misunderstood, or else with where one had better begin."""
-    if result.status not in ("failed", "error"):
-        return result
-    wrong = search.told_of(result.exercise, result.name)
-    if not wrong:
-        advice = where_to_begin(*search.to_mend_first(result.name))
-        return replace(result, message="\n".join([result.message, *advice]))
-    part = search.partly.get(result.exercise)
-    alone = part is None and len(wrong) == 1
-    told = [
-        f"{'' if one.definition == result.exercise else f'This comes from `{one.definition}`. '}"
-        f"{one.tell if alone else beside_others(one.tell)}"
-        for one in wrong
-    ]
-    if len(wrong) > 1:
-        bullets = (f"• {one.id}: {words}" for one, words in zip(wrong, told, strict=True))
-        count = "Two" if len(wrong) == 2 else "Three"
-        words = f"{count} things at once. {' '.join(bullets)}"
-    else:
-        words = " ".join([told[0], *(something_else(part.unexplained) if part else [])])
-    return replace(result, misconception=wrong[0].id, message=f"{words}\n{result.message}")

@@ -1,21 +1,15 @@
-"""What was seen in a day's checks, kept: nobody observes twice what cannot have changed.
+"""A cache of the runs of a day's checks on the reference and the known wrong answers.
 
-What the reference and the known wrong answers see depends on the day, the seed, the device, the versions
-of Python, NumPy and torch, and the text of checks, references, wrong answers and of the code that runs
-them. It is kept under a digest of all that, so that nothing kept is ever out of date. A file is a zip
-archive of a member for each check and side, each a sequence of frames as workers send them. It is replaced
-whole, so that a kill or another process leaves either the old one or the new.
+The file's name has a digest of everything that the runs depend on (`digests.py`), so no entry is ever out
+of date. A file is a zip archive with members for each check, each a sequence of frames as workers send them.
+It is replaced atomically, so that a kill or a second process leaves either the old file or the new one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
-import importlib.metadata
 import io
 import os
-import platform
 import shutil
 import tempfile
 import zipfile
@@ -28,9 +22,10 @@ import platformdirs
 
 from course.checks.frames import BadFrame, from_bytes, read_frame, to_bytes, write_frame
 from course.checks.observation import Observation
-from course.curriculum import ROOT, Day
+from course.curriculum import Day
+from course.judging.digests import observation_digest
 
-MOST_KEPT = 500_000_000  # bytes of all files together; those that were used longest ago go first
+MOST_KEPT = 500_000_000  # bytes of all files together; the least recently used are deleted
 
 Frames = list[tuple[dict[str, Any], Observation]]
 
@@ -42,10 +37,10 @@ DAMAGE = (
 
 
 class Kept:
-    """A file of observations: read where it is there and sound, written anew with more in it."""
+    """A file of cached runs."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
+        """Create a cache without reading its file."""
         self._path = path
         self._archive: zipfile.ZipFile | None = None
         self._new: dict[str, bytes] = {}
@@ -54,7 +49,7 @@ class Kept:
         return member in self._new or member in self._members()
 
     def read(self, member: str) -> Frames | None:
-        """The frames of a member; None where it is not there, or damaged."""
+        """Return the frames of a member, or None if it is missing or damaged."""
         try:
             data = self._new[member] if member in self._new else self._stored(member)
             return list(_unpacked(data))
@@ -62,14 +57,14 @@ class Kept:
             return None
 
     def add(self, member: str, frames: Iterable[tuple[dict[str, Any], Observation]]) -> None:
-        """Have another member, in place of one of that name."""
+        """Add a member, or replace the one of that name."""
         packed = io.BytesIO()
         for message, observation in frames:
             write_frame(packed, to_bytes(message, observation))
         self._new[member] = packed.getvalue()
 
     def write(self) -> None:
-        """Write what is new beside what is there, if the folder can be written to."""
+        """Add the new members to the file, if its folder is writable."""
         if self._new:
             with contextlib.suppress(OSError):
                 self.write_to(self._path)
@@ -77,10 +72,10 @@ class Kept:
                 _bound(self._path.parent)
 
     def write_to(self, path: Path) -> None:
-        """Write all that is known into a file, what another process has added meanwhile included.
+        """Write all members to a file, including those that a second process has added meanwhile.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         self._close()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +101,7 @@ class Kept:
             part.unlink(missing_ok=True)
 
     def _stored_but(self, others: Iterable[str]) -> dict[str, bytes]:
-        """What is stored and sound, without other members."""
+        """Return the sound members of the file, except for some."""
         found = {}
         for member in sorted(self._members().difference(others)):
             with contextlib.suppress(*DAMAGE):
@@ -136,10 +131,10 @@ class Kept:
 
 
 def _unpacked(data: bytes) -> Iterable[tuple[dict[str, Any], Observation]]:
-    """The frames of a member.
+    """Return the frames of a member.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the member is damaged.
     """
     stream = io.BytesIO(data)
     while (frame := read_frame(stream)) is not None:
@@ -149,7 +144,7 @@ def _unpacked(data: bytes) -> Iterable[tuple[dict[str, Any], Observation]]:
 
 
 def _bound(folder: Path) -> None:
-    """Delete the files that were used longest ago where all together are too large."""
+    """Delete the least recently used files if all files together are too large."""
     files = [(path.stat(), path) for path in folder.glob("*.zip")]
     room = MOST_KEPT
     for status, path in sorted(files, key=lambda one: -one[0].st_mtime):
@@ -162,34 +157,18 @@ def _bound(folder: Path) -> None:
 
 
 def kept_of(day: Day, seed: int, device: str) -> Kept:
-    """What is kept of a day, one seed and device."""
-    return Kept(cache_folder() / "observed" / f"{day.stem}-{_digest(day, seed, device)}.zip")
+    """Return the cache of a day for one seed and device."""
+    return Kept(
+        cache_folder() / "observed" / f"{day.stem}-{observation_digest(day, seed, device)}.zip"
+    )
 
 
 def recording_of(day: Day, seed: int) -> Path:
-    """Where a day's recording for editions is kept, whole."""
-    return cache_folder() / "recorded" / f"{day.stem}-{_digest(day, seed, 'cpu')}.seen"
+    """Return where a day's complete recording for editions is cached."""
+    return cache_folder() / "recorded" / f"{day.stem}-{observation_digest(day, seed, 'cpu')}.seen"
 
 
 def cache_folder() -> Path:
-    """Return the folder of what can be computed again: the user's cache directory, or $COURSE_CACHE."""
+    """Return the cache directory: $COURSE_CACHE, or the user's."""
     own = os.environ.get("COURSE_CACHE")
     return Path(own) if own else platformdirs.user_cache_path("transformers-from-scratch-course")
-
-
-def _digest(day: Day, seed: int, device: str) -> str:
-    """A digest of all that observations depend on."""
-    libraries = [(name, importlib.metadata.version(name)) for name in ("numpy", "torch")]
-    machine = platform.machine(), platform.python_version()  # Python words some exceptions
-    whole = hashlib.sha256(repr((seed, device, machine, libraries)).encode())
-    for path in (day.checks, day.misconceptions, *_code()):
-        whole.update(hashlib.sha256(path.read_bytes() if path.exists() else b"").digest())
-    return whole.hexdigest()[:20]
-
-
-@functools.cache
-def _code() -> tuple[Path, ...]:
-    """The references, and the rooms by which they are run and looked at."""
-    tool = (ROOT / "course" / room for room in ("references", "checks", "judging"))
-    folders = (*tool, ROOT / "variants")
-    return tuple(sorted([*ROOT.glob("*.py"), *(path for f in folders for path in f.glob("*.py"))]))

@@ -13,7 +13,7 @@ import numpy as np
 
 from course.checks.observation import RESULT, Leaf, Raised
 from course.curriculum import RAISE
-from course.judging.comparison import Difference
+from course.judging.comparison import Difference, doubles
 from course.judging.expected import is_float
 from course.judging.vocabulary import closed_leaf
 
@@ -77,7 +77,7 @@ def _describe_discreetly(difference: Difference, tolerance: float) -> str:
         return f"{text} NaN is where none should be, or none where one should."
     with np.errstate(all="ignore"):
         meaning = (
-            _meaning_of_numbers(_doubles(yours), _doubles(wanted), tolerance)
+            _meaning_of_numbers(doubles(yours), doubles(wanted), tolerance)
             if is_float(wanted)
             else _meaning_of_flags(yours, wanted)
         )
@@ -256,12 +256,12 @@ def _nan(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
     assert difference.wrong is not None
     index = _first(difference.wrong)
-    mine, right = _told_apart(_doubles(yours)[index], _doubles(wanted)[index])
+    mine, right = _told_apart(doubles(yours)[index], doubles(wanted)[index])
     text = (
         f"{shown(difference.path, index)} is {mine}; it should be {right} "
         f"({_share(difference.wrong)})."
     )
-    if not np.isnan(_doubles(yours)[index]):
+    if not np.isnan(doubles(yours)[index]):
         return text
     return (
         f"{text} NaN comes from ∞ − ∞, ∞ / ∞, 0 / 0, 0 · ∞ or the logarithm of a negative number."
@@ -279,7 +279,7 @@ def _values(difference: Difference, tolerance: float) -> str:
         text = f"{where} is {mine}; it should be {right_one}"
         share = f" ({_share(difference.wrong)})" if wanted.is_array else ""
         return f"{text}{share}. {_meaning_of_flags(yours, wanted)}".strip()
-    value, right = _doubles(yours), _doubles(wanted)
+    value, right = doubles(yours), doubles(wanted)
     mine, right_one = _told_apart(value[index], right[index])
     text = f"{where} is {mine}; it should be {right_one} ({_share(difference.wrong)})."
     return f"{text} {_meaning_of_numbers(value, right, tolerance)}".strip()
@@ -420,10 +420,6 @@ def _meaning_of_exception(raised: Raised) -> str:
 def _pair(difference: Difference) -> tuple[Leaf, Leaf]:
     assert difference.yours is not None and difference.wanted is not None
     return difference.yours, difference.wanted
-
-
-def _doubles(leaf: Leaf) -> Array:
-    return np.asarray(leaf.value, dtype=np.float64)
 
 
 def _first(wrong: Array) -> tuple[int, ...]:

@@ -105,7 +105,7 @@ def on_devices(
     ]
 
 
-def module_of(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
+def module_with(mistakes: Sequence[Misconception], day: Day) -> ModuleType | None:
     """The day's reference with several mistakes at once; None where they cannot be made together.
 
     Two may change the same code, and only in one order: each is tried.

@@ -1,7 +1,7 @@
-"""What answers are held against on the practice GPU: what the reference sees on the CPU, over there.
+"""Runs on the practice GPU, made from those on the CPU.
 
-The practice GPU computes the CPU's numbers. So what was observed on the CPU, or recorded, is all that is
-needed, and for each check the device of each tensor that the reference returns.
+The practice GPU computes the same numbers as the CPU. So the runs on the CPU, or their recording, are enough,
+together with the device of each tensor that the reference returns in a check.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from dataclasses import replace
 
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Check, Outline
-from course.checks.seeing import Seen
+from course.checks.seeing import CheckRun
 from course.curriculum import Day
 from course.judging.expected import Expected
 from course.judging.kept import Kept
 from course.judging.misconceptions import Misconception
-from course.judging.truth import Sighting, Truth
+from course.judging.truth import Truth, WrongAnswerRun
 
-PLACES = (
-    "places/{}"  # the member with the device of each tensor that the reference returns in a check
-)
+# The member with the device of each tensor that the reference returns in a check
+PLACES = "places/{}"
 
 
 class Placed(Truth):
-    """What a judge holds observations against, for one day and seed, on the practice GPU."""
+    """The runs that answers are compared with on the practice GPU, for one day and seed."""
 
     ALL, SOME = "wrong there/{}", "some there/{}"
 
@@ -39,39 +38,41 @@ class Placed(Truth):
     def outlines(self) -> list[Outline]:
         return self._on_cpu.outlines()
 
-    def glance(self, check: Outline) -> Seen:
-        if check.name not in self._glances:
+    def observe_reference(self, check: Outline) -> CheckRun:
+        if check.name not in self._reference_runs:
             frames = self._kept.read(PLACES.format(check.name))
             if frames is None:
-                self._glances[check.name] = self._observed(check)
+                self._reference_runs[check.name] = self._observed(check)
             else:
                 places = frames[0][0]["places"]
-                seen = self._on_cpu.glance(check)
+                seen = self._on_cpu.observe_reference(check)
                 there = {
                     path: replace(leaf, device=places.get(path))
                     for path, leaf in seen.observation.items()
                 }
-                self._glances[check.name] = replace(seen, observation=there)
-        return self._glances[check.name]
+                self._reference_runs[check.name] = replace(seen, observation=there)
+        return self._reference_runs[check.name]
 
     def right(self, check: Outline) -> Expected:
         if check.name not in self._right:
             right = self._on_cpu.right(check)
-            self._right[check.name] = replace(right, seen=self.glance(check))
+            self._right[check.name] = replace(right, seen=self.observe_reference(check))
         return self._right[check.name]
 
-    def wrong(self, check: Outline, one: Misconception) -> Sighting:
+    def wrong(self, check: Outline, one: Misconception) -> WrongAnswerRun:
         if one.device == PRACTICE:
             return super().wrong(check, one)
-        sighting = self._on_cpu.wrong(check, one)
-        places = {path: leaf.device for path, leaf in self.glance(check).observation.items()}
-        seen = sighting.expected.seen
+        run = self._on_cpu.wrong(check, one)
+        places = {
+            path: leaf.device for path, leaf in self.observe_reference(check).observation.items()
+        }
+        seen = run.expected.seen
         there = {
             path: replace(leaf, device=places.get(path, leaf.device and PRACTICE))
             for path, leaf in seen.observation.items()
         }
-        expected = replace(sighting.expected, seen=replace(seen, observation=there))
-        return replace(sighting, expected=expected)
+        expected = replace(run.expected, seen=replace(seen, observation=there))
+        return replace(run, expected=expected)
 
     def knows(self, check: Outline) -> bool:
         return super().knows(check) and self._on_cpu.knows(check)
@@ -81,10 +82,10 @@ class Placed(Truth):
         super().keep()
 
     def _add_right(self, check: Outline, right: Expected) -> None:
-        """The recording has what is seen on the CPU."""
+        """Add nothing: the recording has the run on the CPU."""
 
-    def _observed(self, check: Outline) -> Seen:
-        """What the reference sees there, whose places are then known."""
+    def _observed(self, check: Outline) -> CheckRun:
+        """Run a check on the reference there, and cache the devices of its tensors."""
         seen = self._run(check, ())
         if seen.raised is not None:  # its places are not known
             return seen

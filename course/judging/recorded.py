@@ -1,7 +1,7 @@
-"""An edition's recordings: what the reference and the known wrong answers see, where they are not.
+"""Recordings, which replace the reference and the known wrong answers in a student edition.
 
-A recording is a file of what is kept (`kept.py`) that is complete for one seed, and has in it what is to
-be told of each known wrong answer.
+A recording is a cache of runs (`kept.py`) that is complete for one seed, and contains the message for each
+known wrong answer.
 """
 
 from __future__ import annotations
@@ -21,25 +21,24 @@ from course.judging.truth import Truth
 from course.references import editions
 
 SEED = 0
-TOLD = "misconceptions"  # the member that says what is to be told
+TOLD = "misconceptions"  # the member with the messages for known wrong answers
 
 
 class NotRecorded(ValueError):
-    """Something was asked for that a recording cannot tell: another seed, another device."""
+    """The recording does not cover this seed or device, or is damaged."""
 
 
 def truth_of(day: Day, seed: int, device: str, after_cpu: bool = False) -> Truth:
-    """What a day's observations are held against: its recording if there is one, else the reference.
+    """Return the runs that a day's answers are compared with: its recording if there is one.
 
     Args:
         day: the day.
-        seed: where the inputs come from.
-        device: where they lie.
-        after_cpu: whether all this is about passes on the CPU: then only mistakes about devices are
-            looked for on the practice GPU.
+        seed: the seed of the inputs.
+        device: the device of the inputs.
+        after_cpu: whether the answers passed on the CPU, so that only mistakes about devices are searched.
 
     Raises:
-        NotRecorded: there is a recording, for another seed or device, or it is damaged.
+        NotRecorded: the recording does not cover this seed or device, or is damaged.
     """
     if not editions.is_recorded(day):
         misconceptions = load_misconceptions(day, device)
@@ -54,7 +53,7 @@ def truth_of(day: Day, seed: int, device: str, after_cpu: bool = False) -> Truth
     recording = Kept(_file(day, editions.FOLDER))
     told = recording.read(TOLD)
     if told is None:
-        raise NotRecorded(f"The recording of day {day.number} is damaged: get the edition anew.")
+        raise NotRecorded(f"The recording of day {day.number} is damaged: get the edition again.")
     misconceptions = [Misconception(**one) for one in told[0][0]["told"]]
     shown = [one for one in misconceptions if one.shows_on(device)]
     if device == PRACTICE:
@@ -63,10 +62,10 @@ def truth_of(day: Day, seed: int, device: str, after_cpu: bool = False) -> Truth
 
 
 def record(day: Day, folder: Path) -> None:
-    """Write a day's recording, whose reference is here, into a folder.
+    """Write a day's recording, made from its reference, into a folder.
 
-    A recording is kept whole, under a digest of all that it depends on, and not made again. What is
-    observed is kept on the way, so that a recording that was stopped goes on from there.
+    A complete recording is cached under a digest of everything that it depends on. Its runs are cached as
+    they are made, so that a recording that was stopped resumes.
     """
     made = recording_of(day, SEED)
     if Kept(made).read(TOLD) is None:
@@ -97,17 +96,16 @@ def _make(day: Day, path: Path) -> None:
 
 
 def _record_there(day: Day, kept: Kept, checks: Sequence[Check]) -> list[Misconception]:
-    """Add what is seen on the practice GPU. Returns the known wrong answers that show there alone."""
+    """Add the runs on the practice GPU. Returns the known wrong answers that fail only there."""
     truth = Placed(day, SEED, load_misconceptions(day, PRACTICE), kept)
     there = [check for check in truth.outlines() if check.there]
     if there:
         for check in filter(takes_device, checks):
-            truth.glance(check)
+            truth.observe_reference(check)
         truth.add_all(there)
     return truth.misconceptions
 
 
 def _file(day: Day, folder: Path) -> Path:
-    return (
-        folder / f"{day.stem}.seen"
-    )  # no archive of a learner's, where a whole edition is handed in
+    # No archive of a learner's, where a whole edition is handed in.
+    return folder / f"{day.stem}.seen"

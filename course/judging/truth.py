@@ -1,7 +1,4 @@
-"""What the reference sees in a day's checks, and what it sees with mistakes in it.
-
-It is taken from what is kept, or else observed now, and then kept.
-"""
+"""Runs of a day's checks on the reference and on known wrong answers, which are cached."""
 
 from __future__ import annotations
 
@@ -16,63 +13,63 @@ from typing import Any
 from course.checks.arrays import PRACTICE, eps_of
 from course.checks.loading import CORE, Check, Outline, load_checks
 from course.checks.observation import Observation, Raised
-from course.checks.seeing import Seen, see, takes_tensors
+from course.checks.seeing import CheckRun, see, takes_tensors
 from course.curriculum import Day
-from course.judging.comparison import identical, matches
+from course.judging.comparison import identical, is_same, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
 from course.judging.kept import Frames, Kept
-from course.judging.misconceptions import Misconception, module_of
+from course.judging.misconceptions import Misconception, module_with
 
-CHECKS = "checks"  # the member that outlines the day's checks
-RIGHT = "right/{}"  # of each check: what the reference sees
+CHECKS = "checks"  # the member with the outlines of the day's checks
+RIGHT = "right/{}"  # a member for each check: the reference's run
 
 Diagnosis = tuple[Misconception, ...]
-"""What was misunderstood: one thing, several at once, or nothing that is known."""
+"""One known mistake, several at once, or none."""
 
 
 @dataclass(frozen=True)
-class Sighting:
-    """What is seen in a check with a mistake."""
+class WrongAnswerRun:
+    """A run of a check on the reference with a mistake in it."""
 
     expected: Expected
     fails: bool
-    """Whether the check tells it from the reference."""
+    """Whether the check fails it."""
 
 
 class Truth:
-    """What a judge holds observations against, for one day, seed and device."""
+    """The runs that answers are compared with, for one day, seed and device."""
 
     ALL, SOME = "wrong/{}", "some/{}"
-    """Of each check: what is seen with every known mistake, or with those tried so far."""
+    """Members for each check: the runs with every known mistake, or with those tried so far."""
 
     def __init__(
         self, day: Day, seed: int, device: str, misconceptions: list[Misconception], kept: Kept
     ) -> None:
-        """Nothing is observed yet.
+        """Create the store without running anything.
 
         Args:
             day: the day.
-            seed: where the inputs come from.
-            device: where they lie.
+            seed: the seed of the inputs.
+            device: the device of the inputs.
             misconceptions: the known wrong answers, in the order in which they are tried.
-            kept: what was observed before.
+            kept: the cached runs.
         """
         self.misconceptions = self.candidates = misconceptions
         self.loading = 0.0
-        """Seconds of computing that reading what is at hand took: torch, the day's file, what is kept."""
+        """Seconds of CPU time spent on imports of torch and the day's file, and on reading the cache."""
         self._day = day
         self._seed = seed
         self._device = device
         self._kept = kept
         self._runnable: dict[str, Check] = {}
-        self._glances: dict[str, Seen] = {}
+        self._reference_runs: dict[str, CheckRun] = {}
         self._right: dict[str, Expected] = {}
-        self._wrong: dict[str, dict[str, Sighting]] = {}
+        self._wrong: dict[str, dict[str, WrongAnswerRun]] = {}
         self._grown: dict[str, Outline] = {}
         self._modules: dict[Diagnosis, ModuleType | None] = {}
 
     def outlines(self) -> list[Outline]:
-        """The day's checks as far as a verdict needs them, in their order."""
+        """Return the day's checks as far as a verdict needs them, in order."""
         frames = self._kept.read(CHECKS)
         if frames is None:
             checks = list(self._load().values())
@@ -83,19 +80,33 @@ class Truth:
         return [Outline.from_json(entry) for entry in frames[0][0]["checks"]]
 
     def check(self, outline: Outline) -> Check:
-        """A check itself, to be run: its file, and torch with it, is read when the first one is."""
+        """Return a check to be run. The first call imports the day's file, and torch with it."""
         return self._load()[outline.name]
 
-    def glance(self, check: Outline) -> Seen:
-        """What the reference sees: all that a verdict needs on what agrees with it to the last bit."""
+    def run(self, check: Outline, answer: Any, file: str | None = None) -> CheckRun:
+        """Run a check on an answer in this process.
+
+        Args:
+            check: the check.
+            answer: a module, or whatever has the definitions.
+            file: the answer's file name, which tells its own lines from others in a traceback.
+        """
+        return see(self.check(check), answer, self._seed, self._device, file=file)
+
+    def accepts(self, check: Outline, run: CheckRun) -> bool:
+        """Whether a run agrees with the reference's, to the last bit or to rounding."""
+        return is_same(run, self.observe_reference(check)) or matches(run, self.right(check))
+
+    def observe_reference(self, check: Outline) -> CheckRun:
+        """Return the reference's run, which is enough to pass answers that agree to the last bit."""
         if RIGHT.format(check.name) in self._kept:
             return self.right(check).seen
-        if check.name not in self._glances:
-            self._glances[check.name] = self._run(check, ())
-        return self._glances[check.name]
+        if check.name not in self._reference_runs:
+            self._reference_runs[check.name] = self._run(check, ())
+        return self._reference_runs[check.name]
 
     def right(self, check: Outline) -> Expected:
-        """What the reference sees, and how far off a right answer may be."""
+        """Return the reference's run, and how far off a right answer may be."""
         if check.name not in self._right:
             member = RIGHT.format(check.name)
             frames = self._kept.read(member)
@@ -109,28 +120,28 @@ class Truth:
                 self._right[check.name] = _right_of(frames)
         return self._right[check.name]
 
-    def wrong(self, check: Outline, one: Misconception) -> Sighting:
-        """What is seen with a known mistake."""
+    def wrong(self, check: Outline, one: Misconception) -> WrongAnswerRun:
+        """Return the run with a known mistake."""
         known = self._known(check)
         if one.id not in known:
-            known[one.id] = self._sighting(check, (one,))
+            known[one.id] = self._run_wrong(check, (one,))
             self._grown[check.name] = check
         return known[one.id]
 
     def knows(self, check: Outline) -> bool:
-        """Whether what is seen with each mistake is at hand, without running anything."""
+        """Whether the run with each mistake is cached."""
         return self.ALL.format(check.name) in self._kept or self._is_complete(check)
 
     def is_possible(self, mistakes: Diagnosis) -> bool:
-        """Whether the mistakes can be made together, and be run here."""
+        """Whether the mistakes can be made together here."""
         return self._module(mistakes) is not None
 
     def together(self, check: Outline, mistakes: Diagnosis) -> Expected:
-        """What is seen with several mistakes that are possible together."""
-        return self._sighting(check, mistakes).expected
+        """Return the run with several mistakes that are possible together."""
+        return self._run_wrong(check, mistakes).expected
 
     def complete(self, checks: Sequence[Outline]) -> Iterator[None]:
-        """Observe all that is not known yet, a piece at each step."""
+        """Make the runs that are not cached yet, a piece at each step."""
         for check in checks:
             self.right(check)
             yield
@@ -141,7 +152,7 @@ class Truth:
                     yield
 
     def keep(self) -> None:
-        """Write down what was observed and not written yet."""
+        """Write new runs to the cache."""
         for check in self._grown.values():
             member = self.ALL if self._is_complete(check) else self.SOME
             frames = _of_wrong(self._wrong[check.name], self.right(check).seen)
@@ -150,8 +161,8 @@ class Truth:
         self._kept.write()
 
     def add_all(self, checks: Sequence[Outline]) -> None:
-        """Have the whole of it added to what is kept, though it may stand there: of two processes that
-        write at once the file keeps what the later one has."""
+        """Add all runs to the cache, those that are there too: if two processes write at once, the later one
+        wins."""
         for check in checks:
             for one in self.misconceptions:
                 self.wrong(check, one)
@@ -164,16 +175,15 @@ class Truth:
         self._kept.add(RIGHT.format(check.name), _of_right(right))
 
     def forget(self) -> None:
-        """Let go of modules with several mistakes: of those there are too many to keep."""
+        """Drop the modules with several mistakes, of which there are too many to store."""
         for mistakes in [mistakes for mistakes in self._modules if len(mistakes) > 1]:
             del self._modules[mistakes]
 
     def _observed_there(self, checks: Sequence[Check]) -> set[str]:
-        """The names of the checks that are observed on the practice GPU without being asked.
+        """Return the names of the checks that also run on the practice GPU by default.
 
-        Of each exercise they are those that are marked, with their first parameters; where none of these is
-        of its core, also the first of its core that takes tensors, and in which the reference returns one
-        that is there.
+        These are each exercise's marked checks, with their first parameters. If none of them is a core
+        check, they include the first core check that takes tensors, and whose result has one on the device.
         """
         if not self._day.uses_torch:
             return set()
@@ -205,7 +215,7 @@ class Truth:
         yield
         self.loading += time.thread_time() - started
 
-    def _known(self, check: Outline) -> dict[str, Sighting]:
+    def _known(self, check: Outline) -> dict[str, WrongAnswerRun]:
         if check.name not in self._wrong:
             right = self.right(check)
             with self._while_loading():
@@ -219,25 +229,25 @@ class Truth:
     def _is_complete(self, check: Outline) -> bool:
         return len(self._wrong.get(check.name, ())) == len(self.misconceptions)
 
-    def _sighting(self, check: Outline, mistakes: Diagnosis) -> Sighting:
+    def _run_wrong(self, check: Outline, mistakes: Diagnosis) -> WrongAnswerRun:
         right = self.right(check)
         seen = self._run(check, mistakes)
-        return Sighting(_beside(right, seen), not matches(seen, right))
+        return WrongAnswerRun(_with_tolerance(right, seen), not matches(seen, right))
 
-    def _run(self, check: Outline, mistakes: Diagnosis) -> Seen:
+    def _run(self, check: Outline, mistakes: Diagnosis) -> CheckRun:
         return see(self.check(check), self._module(mistakes), self._seed, self._device)
 
     def _module(self, mistakes: Diagnosis) -> ModuleType | None:
-        """The reference with these mistakes, if they can be made together."""
+        """Return the reference with these mistakes, if they can be made together."""
         if mistakes not in self._modules:
-            self._modules[mistakes] = module_of(mistakes, self._day)
+            self._modules[mistakes] = module_with(mistakes, self._day)
         return self._modules[mistakes]
 
 
-def _beside(right: Expected, seen: Seen) -> Expected:
-    """What a wrong answer sees, with a tolerance in proportion to that of the right one.
+def _with_tolerance(right: Expected, seen: CheckRun) -> Expected:
+    """Return a wrong answer's run with a tolerance in proportion to the right one's.
 
-    To derive its own as well takes five more runs of each check for each wrong answer.
+    To derive its own tolerance would take five more runs of each check for each wrong answer.
     """
     tolerance = {}
     for path, leaf in seen.observation.items():
@@ -262,25 +272,27 @@ def _right_of(frames: Frames) -> Expected:
     return _expected(message, observation, truth)
 
 
-def _of_wrong(known: dict[str, Sighting], right: Seen) -> Frames:
-    """Only what differs from what the reference sees is written out."""
+def _of_wrong(known: dict[str, WrongAnswerRun], right: CheckRun) -> Frames:
+    """Pack the runs with mistakes; those equal to the reference's by name alone."""
     frames: Frames = [({"same": []}, {})]
-    for name, sighting in known.items():
-        seen = sighting.expected.seen
+    for name, run in known.items():
+        seen = run.expected.seen
         if _same(seen, right):
             frames[0][0]["same"].append(name)
         else:
-            told = _message(sighting.expected) | {"id": name, "fails": sighting.fails}
+            told = _message(run.expected) | {"id": name, "fails": run.fails}
             frames.append((told, seen.observation))
     return frames
 
 
-def _wrong_of(frames: Frames, right: Expected) -> dict[str, Sighting]:
+def _wrong_of(frames: Frames, right: Expected) -> dict[str, WrongAnswerRun]:
     (head, _), *others = frames
-    known = {name: Sighting(_beside(right, right.seen), False) for name in head["same"]}
+    known = {
+        name: WrongAnswerRun(_with_tolerance(right, right.seen), False) for name in head["same"]
+    }
     for message, observation in others:
         expected = _expected(message, observation, observation)
-        known[message["id"]] = Sighting(expected, message["fails"])
+        known[message["id"]] = WrongAnswerRun(expected, message["fails"])
     return known
 
 
@@ -297,12 +309,12 @@ def _message(expected: Expected) -> dict[str, Any]:
 
 def _expected(message: dict[str, Any], observation: Observation, truth: Observation) -> Expected:
     raised = Raised(**message["raised"]) if message["raised"] else None
-    seen = Seen(observation, raised, tuple(message["damaged"]))
+    seen = CheckRun(observation, raised, tuple(message["damaged"]))
     tolerance = defaultdict(float, message["tolerance"])
     return Expected(seen, truth, tolerance, message["inputs"], tuple(message["names"]))
 
 
-def _same(one: Seen, other: Seen) -> bool:
+def _same(one: CheckRun, other: CheckRun) -> bool:
     return (
         identical(one.observation, other.observation)
         and one.raised == other.raised

@@ -9,7 +9,7 @@ import marshal
 from collections.abc import Collection
 
 from course.curriculum import DAYS, PARTS, ROOT, Day, day_of_definition, module_of
-from course.references.imports import Cut, Part
+from course.references.imports import Cut, CutReference
 from course.references.text import Reference, reference, without
 
 
@@ -54,7 +54,7 @@ def _imported(tree: ast.Module, by_module: dict[str, str]) -> list[str]:
 
 
 @functools.cache
-def _cut(file: str, day: Day, is_needed: bool) -> Part:
+def _cut(file: str, day: Day, is_needed: bool) -> CutReference:
     withheld = {
         name: other.number
         for other in DAYS
@@ -63,10 +63,10 @@ def _cut(file: str, day: Day, is_needed: bool) -> Part:
         and (other.number >= day.number or not is_needed or name not in reference(file).definitions)
     }
     if not is_needed:
-        return Part("", (), withheld, foreign=True)
+        return CutReference("", (), withheld, foreign=True)
     source = reference(file)
     offered = tuple(without(withheld, source))
-    return Part(_compiled(source, offered), offered, withheld, foreign=False)
+    return CutReference(_compiled(source, offered), offered, withheld, foreign=False)
 
 
 def _compiled(source: Reference, offered: Collection[str]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from course.curriculum import DAYS, Day
 
 
-class Part(NamedTuple):
+class CutReference(NamedTuple):
     """What there is to import of a reference.
 
     Attributes:
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     foreign: bool
 
 
-Cut = Mapping[str, Part]
+Cut = Mapping[str, CutReference]
 """What there is to import of each reference, by the module's name."""
 
 OwnPart = Callable[[str, Day], object]
@@ -65,7 +65,7 @@ class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports cut references; only when they are asked for, as importing torch takes long."""
 
     def __init__(self, cut: Cut, day: int, own: OwnPart) -> None:
-        self._cut = {name: Part(*part) for name, part in cut.items()}
+        self._cut = {name: CutReference(*part) for name, part in cut.items()}
         self._packages = {name.partition(".")[0] for name in cut if "." in name}
         self.names = {*self._cut, *self._packages}
         self._day = day
@@ -91,7 +91,7 @@ class _CutReferences(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
 
-def _withheld(module: str, part: Part, day: int, own: OwnPart, name: str) -> object:
+def _withheld(module: str, part: CutReference, day: int, own: OwnPart, name: str) -> object:
     if name not in part.withheld:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     its_day = part.withheld[name]

@@ -29,7 +29,7 @@ class Device(enum.StrEnum):
 
 def day_argument(asked: str) -> Day:
     """A day that is there, from what was typed."""
-    with _told():
+    with _usage_errors():
         return _there(find_day(asked))
 
 
@@ -50,7 +50,7 @@ class Days(tuple[Day, ...]):
 
 def days_argument(asked: str) -> Days:
     """Days that are there, from what was typed."""
-    with _told():
+    with _usage_errors():
         return Days(map(_there, find_days(asked)))
 
 
@@ -86,7 +86,7 @@ def in_plain_words(parameter: Any) -> Any:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _usage_errors() -> Iterator[None]:
     try:
         yield
     except NoSuchDay as error:

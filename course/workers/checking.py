@@ -1,11 +1,10 @@
-"""Checking a day: the learner's code in a worker, the verdict here."""
+"""Check a day: run the learner's code in a worker, and judge it here."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -15,18 +14,18 @@ from course.checks.answers import Unreadable, find_answer, source_in
 from course.checks.arrays import PRACTICE
 from course.checks.frames import BadFrame, raised_from
 from course.checks.observation import Observation, Raised, flatten
-from course.checks.seeing import Seen
+from course.checks.seeing import CheckRun
 from course.curriculum import DAYS, Day
 from course.judging.diagnosis import Search
-from course.judging.judge import Judge, Outcome, with_diagnoses
+from course.judging.judge import Judge, Outcome
 from course.judging.messages import describe_raised
 from course.judging.results import RUNNING, DayResult
 from course.judging.vocabulary import NO_TORCH, closed_raised, lacks_torch
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
 from course.workers.limits import BACKSTOP, GIBBERISH, WAITING
-from course.workers.pool import Pool
-from course.workers.seat import Seat
+from course.workers.pool import WorkerPool
+from course.workers.session import WorkerSession
 from course.workers.worker import (
     NotStarted,
     TimedOut,
@@ -38,9 +37,10 @@ from course.workers.worker import (
 )
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
-LONGEST_DAY = 120.0  # seconds, for code that is slow in every check without ever being too slow
-LONGEST_WAITS = 2  # checks of one exercise that may run out of time; the rest would, too
-MOST_LOST = 2  # workers that may be lost before it is said that none can be had
+# Seconds, for code that is slow in every check but never exceeds a check's limit
+LONGEST_DAY = 120.0
+MOST_STOPPED = 2  # checks of one exercise that may be stopped before the others are skipped
+MOST_LOST = 2  # workers that may be lost before the day fails
 
 T = TypeVar("T")
 
@@ -50,11 +50,10 @@ class Answer:
     """A day's file, for a worker to load.
 
     Attributes:
-        shown: its name in messages.
-        path: where the worker finds it.
-        data: its bytes, where the worker cannot read it by itself. Then no word of the worker's is
-            believed, either.
-        listen: functions of torch that are told of where they are called.
+        shown: the name in messages.
+        path: the path in the worker's file system.
+        data: the content, if the worker cannot read the file itself. Its messages are not trusted then.
+        listen: functions of torch whose calls are reported.
     """
 
     shown: str
@@ -67,7 +66,7 @@ class Answer:
         return Path(self.shown).name
 
     def raised(self, said: Raised, stub: str) -> Raised:
-        """What a worker says was raised in it, as far as it is believed."""
+        """Return an exception that a worker reports, as far as it is trusted."""
         if self.data is None:
             return said
         try:
@@ -76,7 +75,7 @@ class Answer:
             return closed_raised(said, "", stub)
 
     def unreadable(self, said: str) -> str:
-        """Why it cannot be read: as the worker says, or as is found here."""
+        """Return why the file cannot be read, as the worker reports it or as found here."""
         if self.data is None:
             return said
         try:
@@ -86,63 +85,63 @@ class Answer:
         return f"{self.name} cannot be read."
 
 
-class Workers(Protocol):
-    """Where workers come from, and go to."""
+class WorkerSource(Protocol):
+    """A pool or a session, which hands out workers and takes them back."""
 
     def take(self, torch_on: str | None) -> Worker:
-        """A worker that is ready or nearly so."""
+        """Return a worker that has started, or is starting."""
 
     def give_back(self, worker: Worker) -> str:
-        """It has done what it was asked, or was stopped. Returns what the learner's code printed."""
+        """Take back a worker that is done or was stopped. Returns what the learner's code printed."""
 
 
 class Checked:
-    """A day's verdict, and the search for what was misunderstood."""
+    """A day's verdict, and the search for its diagnosis."""
 
     def __init__(
         self, verdict: DayResult, search: Search | None = None, there: Checking | None = None
     ) -> None:
         self.verdict = verdict
-        """What passed and what differs; nothing about it waits for a diagnosis, or for the practice GPU."""
+        """The verdict on the CPU, before any diagnosis."""
         self.search = search
         self._there = there
         self._found: Checked | None = None
 
     @property
     def result(self) -> DayResult:
-        """The verdict with what was found so far."""
+        """The verdict with the diagnoses, and the checks on the practice GPU, so far."""
         result = self.verdict
         if self.search is not None:
-            result = replace(result, checks=tuple(with_diagnoses(result.checks, self.search)))
+            result = replace(result, checks=tuple(self.search.diagnosed(result.checks)))
         return result if self._found is None else result.with_found(self._found.result.checks)
 
     @property
     def latest(self) -> Search | None:
-        """The search that began last: once it has run there, the one about the practice GPU."""
+        """The search that began last: that about the practice GPU, once the checks have run there."""
         return self._found.search if self._found and self._found.search else self.search
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether there are checks that are still to run on the practice GPU."""
+        """Whether checks are still to run on the practice GPU."""
         return self._there is not None
 
     def run_there(self) -> Generator[Running, None, Search | None]:
-        """Run what is to run on the practice GPU, whose worker must not have served another day meanwhile.
-        Returns the search for what was misunderstood."""
+        """Run the remaining checks on the practice GPU, in a worker that has served no other day since.
+        Returns the search for a diagnosis."""
         if self._there is not None:
             self._found, self._there = (yield from self._there), None
         return self._found.search if self._found else None
 
     def look(self) -> DayResult:
-        """Run what is to run on the practice GPU, and look for a diagnosis as long as somebody waits for it;
-        the verdict with what was found."""
+        """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner waits.
+        Returns the verdict with what was found."""
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
                 search.look()
         return self.result
 
     def look_in_batch(self, most_runs: int) -> int:
-        """The same, as long as an answer in a batch is worth; how many runs of ours it took."""
+        """Do the same within the limits of a batch. Returns the number of runs that it took."""
         spent = 0
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
@@ -152,16 +151,16 @@ class Checked:
 
 @dataclass(frozen=True)
 class Running:
-    """What a worker is doing while its verdict is waited for."""
+    """The state of a check under way."""
 
     check: str
-    """The check that runs; empty while the worker starts and the file is loaded."""
+    """The running check; empty while the worker starts and loads the file."""
     since: float
-    """When it began, by `time.monotonic`."""
+    """The time at which it began, by `time.monotonic`."""
 
 
 Checking = Generator[Running, None, Checked]
-"""A check of a day under way: it yields whenever it waits, so that whoever waits can do other things."""
+"""A check of a day under way. It yields whenever it waits, so that the caller can do other work."""
 
 
 def check_days(
@@ -170,70 +169,73 @@ def check_days(
     """Check several days' files in a folder of answers, one after the other.
 
     Raises:
-        NotRecorded: a day's reference is not here, and was not recorded for this.
+        NotRecorded: the edition has no reference of a day, and no recording for this seed and device.
     """
     if not days:
         return
     torch_on = None
     if any(day.uses_torch for day in days):
         torch_on = "cpu" if device == PRACTICE else device
-    with Pool(1, torch_on) as pool, Seat(lambda _: pool.take(torch_on)) as seat:
+    with WorkerPool(1, torch_on) as pool, WorkerSession(lambda _: pool.take(torch_on)) as session:
         for day in days:  # while the worker starts
             judge = Judge(day, seed, device)
-            yield exhaust(_checking_file(judge, answers, partial(_checking_seated, seat=seat)))
+            yield exhaust(checking(judge, answers, session))
             judge.keep()
 
 
-def check_day(judge: Judge, answers: Path, pool: Pool) -> DayResult:
-    """The verdict on one day's file in a folder of answers, with its diagnosis."""
-    return exhaust(checking_first(judge, answers, pool)).look()
-
-
-def checking_first(judge: Judge, answers: Path, pool: Pool) -> Checking:
-    """The verdict on one day's file in a folder of answers, before anything is diagnosed."""
-    return _checking_file(judge, answers, partial(_checking_answer, workers=pool))
-
-
-def _checking_file(
-    judge: Judge, answers: Path, checking: Callable[[Judge, Answer], Checking]
-) -> Checking:
-    """The verdict on one day's file in a folder of answers, if it is there and a worker starts."""
+def checking(judge: Judge, answers: Path, workers: WorkerSource) -> Checking:
+    """Check one day's file in a folder of answers, if it is there and a worker starts."""
     path = find_answer(judge.day, answers)
     if path is None:
         missing = f"{answers / judge.day.stem}.py is not there."
         if answers.resolve() == judge.day.stub.parent:
-            missing += f" `course reset {judge.day.number}` makes it anew."
+            missing += f" `course reset {judge.day.number}` creates it again."
         return Checked(not_observed(judge, "not_started", missing))
     try:
-        return (yield from checking(judge, Answer(str(path), str(path.resolve()))))
+        return (yield from _checking(judge, Answer(str(path), str(path.resolve())), workers))
     except NotStarted as error:
         return Checked(not_observed(judge, "error", str(error)))
 
 
 def not_observed(judge: Judge, status: str, why: str) -> DayResult:
-    """The same verdict on every check of a day, none of which was run."""
+    """Return a verdict with the same status for every check of a day, none of which was run."""
     outcomes = {check.name: Outcome(None, status, why) for check in judge.checks}
     verdict = DayResult(judge.day, tuple(judge.verdicts(outcomes)), begun=False)
     return verdict.with_repeats(_repeated(judge))
 
 
 def _repeated(judge: Judge) -> list[str]:
-    """The checks that are observed on the practice GPU after the CPU."""
+    """Return the checks that run on the practice GPU after the CPU."""
     return [check.name for check in judge.checks if check.there] if judge.device == "cpu" else []
 
 
-def check_answer(judge: Judge, answer: Answer, workers: Workers) -> Checked:
-    """Check an answer in whatever workers there are.
+def check_answer(judge: Judge, answer: Answer, workers: WorkerSource) -> Checked:
+    """Check one answer.
 
     Raises:
         NotStarted: a worker did not start.
     """
-    return exhaust(_checking_answer(judge, answer, workers))
+    return exhaust(_checking(judge, answer, workers))
 
 
-def _checking_answer(judge: Judge, answer: Answer, workers: Workers) -> Checking:
+def _checking(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
+    """Check an answer, again in a new worker where earlier days' code may have made it fail."""
+    if not isinstance(workers, WorkerSession):
+        return (yield from _checking_once(judge, answer, workers))
+    workers.take(judge.torch_on)
+    used, stopped = workers.used, workers.stopped
+    checked = yield from _checking_once(judge, answer, workers)
+    spoilt = not checked.verdict.as_new or (used and workers.stopped > stopped)
+    if spoilt and any(check.went_wrong for check in checked.verdict.checks):
+        workers.renew()
+        checked = yield from _checking_once(judge, answer, workers)
+    workers.used = True
+    return checked
+
+
+def _checking_once(judge: Judge, answer: Answer, workers: WorkerSource) -> Checking:
     started = time.monotonic()
-    run = _Run(judge, answer, workers)
+    run = _AnswerRun(judge, answer, workers)
     outcomes = yield from run.outcomes()
     verdicts = judge.verdicts(outcomes, run.begun)
     verdict = DayResult(
@@ -251,18 +253,20 @@ def _checking_answer(judge: Judge, answer: Answer, workers: Workers) -> Checking
     )
 
 
-def _there(judge: Judge, answer: Answer, workers: Workers, verdict: DayResult) -> Checking | None:
-    """The checks that pass on the CPU, on the practice GPU; None if none are to run."""
+def _there(
+    judge: Judge, answer: Answer, workers: WorkerSource, verdict: DayResult
+) -> Checking | None:
+    """Run the checks that passed on the CPU on the practice GPU, or return None if there are none."""
     names = [check.name for check in verdict.checks if check.status == RUNNING]
     return _checking_there(judge, answer, workers, names) if names else None
 
 
 def _checking_there(
-    judge: Judge, answer: Answer, workers: Workers, names: Sequence[str]
+    judge: Judge, answer: Answer, workers: WorkerSource, names: Sequence[str]
 ) -> Checking:
     there = judge.there
     assert there is not None
-    run = _Run(there, answer, workers, names)
+    run = _AnswerRun(there, answer, workers, names)
     try:
         outcomes = yield from run.outcomes()
     except NotStarted as error:
@@ -271,35 +275,14 @@ def _checking_there(
     return Checked(DayResult(judge.day, tuple(verdicts)), there.search(outcomes, verdicts))
 
 
-def check_seated(judge: Judge, answer: Answer, seat: Seat) -> Checked:
-    """Check an answer where earlier days were checked: what they left behind does not count.
-
-    Raises:
-        NotStarted: a worker did not start.
-    """
-    return exhaust(_checking_seated(judge, answer, seat))
-
-
-def _checking_seated(judge: Judge, answer: Answer, seat: Seat) -> Checking:
-    seat.take(judge.torch_on)
-    used, stopped = seat.used, seat.stopped
-    checked = yield from _checking_answer(judge, answer, seat)
-    spoilt = not checked.verdict.as_new or (used and seat.stopped > stopped)
-    if spoilt and any(check.went_wrong for check in checked.verdict.checks):
-        seat.renew()
-        checked = yield from _checking_answer(judge, answer, seat)
-    seat.used = True
-    return checked
-
-
-class _Run:
-    """The observations of one answer, made by as many workers as it takes to get through the checks."""
+class _AnswerRun:
+    """The checks of one answer under way, in as many workers as it takes to get through them."""
 
     def __init__(
         self,
         judge: Judge,
         answer: Answer,
-        workers: Workers,
+        workers: WorkerSource,
         names: Sequence[str] | None = None,
     ) -> None:
         self.begun: list[str] = list(judge.day.exercises)
@@ -315,9 +298,9 @@ class _Run:
             for check in judge.checks
             if check.name not in self._outcomes and (names is None or check.name in names)
         }
-        self._waits: dict[str, int] = {}
+        self._stops: dict[str, int] = {}
         self._doubted: str | None = None
-        """A check that ran out of time once. It is reported only if it does so again, in a fresh worker."""
+        """A check that timed out once. It is reported only if it times out again, in a fresh worker."""
         self._lost = 0
         self._loaded = False
         self._running = Running("", time.monotonic())
@@ -332,14 +315,14 @@ class _Run:
                 break
             worker = self._workers.take(self._judge.torch_on)
             try:
-                for _ in self._judge.looking():  # while the worker starts
+                for _ in self._judge.observing_reference():  # while the worker starts
                     yield self._running
                 yield from self._while_waiting(worker.asking(self._request(), self._file()))
                 yield from self._hear(worker)
             except WorkerStopped as stop:
                 worker.end()
                 self._stopped(stop)
-            except GeneratorExit:  # nobody waits for it any more
+            except GeneratorExit:  # the caller has stopped waiting
                 worker.end()
                 raise
             finally:
@@ -347,7 +330,7 @@ class _Run:
         return self._outcomes
 
     def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:
-        """The same, telling what is waited for."""
+        """Wait, yielding what is waited for."""
         while True:
             try:
                 next(wait)
@@ -357,7 +340,7 @@ class _Run:
             yield self._running
 
     def _asked(self) -> list[str]:
-        """The checks that a worker is asked for: one alone, while its lack of time is in doubt."""
+        """The checks to ask a worker for: one alone, if it has to be confirmed that it times out."""
         return [self._doubted] if self._doubted else list(self._left)
 
     def _request(self) -> dict[str, Any]:
@@ -380,12 +363,12 @@ class _Run:
         return {} if answer.data is None else as_leaves({answer.path: answer.data})
 
     def _hear(self, worker: Worker) -> Generator[Running, None, None]:
-        """Take in what one worker says, until each check that it was asked for has an outcome."""
+        """Read one worker's messages until each check that it was asked for has an outcome."""
         self._loaded, self._running = False, Running("", time.monotonic())
         loaded, _ = yield from self._while_waiting(worker.hearing(BACKSTOP, WAITING))
         self._loaded = True
         asked = set(self._asked())
-        self._take_loading(loaded)
+        self._note_loading(loaded)
         while waiting := [name for name in self._left if name in asked]:
             if time.monotonic() > self._deadline:
                 break
@@ -400,32 +383,32 @@ class _Run:
                 raise WorkerStopped(GIBBERISH) from error
             if name not in waiting:
                 raise WorkerStopped(GIBBERISH)
-            seen = Seen(observation, problem, damaged)
-            told = self._told(problem) if problem else None
+            seen = CheckRun(observation, problem, damaged)
+            told = self._showable(problem) if problem else None
             seconds = time.monotonic() - self._running.since
             self._settle(name, Outcome(seen, seconds=seconds, told=told))
-            self._take_called(message.get("called"))
+            self._note_called(message.get("called"))
         self._doubted = None
 
-    def _take_called(self, claimed: Any) -> None:
+    def _note_called(self, claimed: Any) -> None:
         self.called |= set(_names(claimed)) & set(self._answer.listen)
 
-    def _take_loading(self, loaded: dict[str, Any]) -> None:
-        """What became of loading the file: perhaps nothing can be checked, or not everything."""
+    def _note_loading(self, loaded: dict[str, Any]) -> None:
+        """Settle the checks that cannot run because of how the file loaded."""
         self.as_new = self.as_new and loaded.get("as_new") is True
         if "unreadable" in loaded:
             told = self._answer.unreadable(str(loaded["unreadable"])[:1000])
             self._settle_all("error", told)
         elif "raised" in loaded:
             try:
-                problem = self._told(raised_from(loaded["raised"]))
+                problem = self._showable(raised_from(loaded["raised"]))
             except BadFrame as error:
                 raise WorkerStopped(GIBBERISH) from error
             what = describe_raised(problem)
             self._settle_all("error", f"{self._answer.name} cannot be loaded.\n{what}")
         elif "lacking" in loaded:
             self.begun = _names(loaded.get("begun"))
-            self._lack(str(loaded["lacking"])[:1000])
+            self._settle_without_earlier_days(str(loaded["lacking"])[:1000])
         else:
             self.begun = _names(loaded.get("begun"))
             missing = _names(loaded.get("missing"))
@@ -435,8 +418,8 @@ class _Run:
                         check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
                     )
 
-    def _lack(self, what: str) -> None:
-        """Settle all checks where these need an earlier day that is not done."""
+    def _settle_without_earlier_days(self, what: str) -> None:
+        """Settle all checks of a day that needs an earlier day that is not done."""
         if self._answer.data is not None:  # behind walls every reference of an earlier day is there
             raise WorkerStopped(GIBBERISH)
         for check in list(self._left.values()):
@@ -444,8 +427,8 @@ class _Run:
             words = f"Day {self._judge.day.number} builds on an earlier day. {what}"
             self._settle(check.name, Outcome(None, status, words))
 
-    def _told(self, said: Raised) -> Raised:
-        """An exception, in words that can be shown."""
+    def _showable(self, said: Raised) -> Raised:
+        """Return an exception as it may be shown."""
         told = self._answer.raised(said, stub_of(self._judge.day))
         behind_walls = self._answer.data is not None
         if behind_walls and not self._judge.day.uses_torch and lacks_torch(said):
@@ -453,7 +436,7 @@ class _Run:
         return told
 
     def _stopped(self, stop: WorkerStopped) -> None:
-        """The check that was under way gets the blame; the others get another worker."""
+        """Settle the check that was running; the others run in a new worker."""
         if isinstance(stop, WorkerLost):
             self._lost += 1
             if self._lost > MOST_LOST:
@@ -469,9 +452,9 @@ class _Run:
             return
         exercise = self._left[name].exercise
         self._settle(name, Outcome(None, stop.status, str(stop)))
-        self._waits[exercise] = self._waits.get(exercise, 0) + 1
-        if self._waits[exercise] >= LONGEST_WAITS:
-            why = f"Not run: {LONGEST_WAITS} checks of `{exercise}` before it ended so. {stop}"
+        self._stops[exercise] = self._stops.get(exercise, 0) + 1
+        if self._stops[exercise] >= MOST_STOPPED:
+            why = f"Not run: {MOST_STOPPED} checks of `{exercise}` before it ended so. {stop}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
                     self._settle(other.name, Outcome(None, stop.status, why))
@@ -486,7 +469,7 @@ class _Run:
 
 
 def as_leaves(files: dict[str, bytes]) -> Observation:
-    """Files by their paths, as they travel to a worker."""
+    """Return files by their paths, in the form in which a worker receives them."""
     return flatten({path: np.frombuffer(data, np.uint8) for path, data in files.items()})
 
 

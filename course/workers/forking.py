@@ -59,7 +59,7 @@ class Forked:
     def wait(self) -> int | None:
         """Its exit code; None if the server was gone before it could say so."""
         if self._number_comes(ENDING):
-            _ = self.process  # its number comes first, where nobody has asked for it yet
+            _ = self.process  # its number comes first, if it has not been read yet
             if self.returncode is None and self._number_comes(ENDING):
                 self.returncode = self._number()
         return self.returncode
@@ -78,8 +78,8 @@ class Forked:
         return int.from_bytes(data, "little", signed=True) if data else None
 
 
-class Server:
-    """The server of forks: one with torch and one without, for each process that needs workers."""
+class ServerClient:
+    """A fork server, with torch or without, that serves this process."""
 
     def __init__(self, with_torch: bool) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -142,8 +142,8 @@ class Server:
         self._channel.close()
 
 
-_servers: dict[bool, Server] = {}
-_retired: list[Server] = []  # they live as long as workers of theirs may be in use
+_servers: dict[bool, ServerClient] = {}
+_retired: list[ServerClient] = []  # they live as long as workers of theirs may be in use
 _turn = threading.Lock()
 
 
@@ -161,7 +161,7 @@ def fork(torch_on: str | None, serving: str) -> Forked:
         if server is None or not server.is_current:
             if server is not None:
                 _retired.append(server)
-            server = _servers[with_torch] = Server(with_torch)
+            server = _servers[with_torch] = ServerClient(with_torch)
         return server.fork(torch_on, serving)
 
 

@@ -27,7 +27,8 @@ def check_here(definitions: Sequence[Any], number: int | None) -> None:
     judge = _judge(day)
     checks = [check for check in judge.checks if check.uses <= set(names)]
     outcomes = {
-        check.name: Outcome(judge.see(check, answer, _file(answer, check))) for check in checks
+        check.name: Outcome(judge.truth.run(check, answer, _file(answer, check)))
+        for check in checks
     }
     result = DayResult(day, tuple(judge.results(outcomes)))
     print(_report(result))
@@ -107,7 +108,7 @@ def _report(result: DayResult) -> str:
             lines.append(f"  ✔ {check.name}")
         else:
             lines.append(f"  ✘ {check.name}: {check.says}")
-            lines += _told(day, check, told)
+            lines += _failure_lines(day, check, told)
     if result.status == "passed":
         lines += [f"  ★ {check.name}" for check in result.extra if check.status == "passed"]
     if result.invitations:
@@ -116,7 +117,7 @@ def _report(result: DayResult) -> str:
         lines += [
             f"  ☆ {check.beyond}",
             f"    {check.name}: {check.says}",
-            *_told(day, check, told),
+            *_failure_lines(day, check, told),
         ]
     return "\n".join(lines)
 
@@ -127,7 +128,7 @@ def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> Iterator
     again = [check for check in there.checks if check.name in passed] if there else []
     if there is None or not again:
         return
-    seen = {check.name: there.see(check, answer, _file(answer, check)) for check in again}
+    seen = {check.name: there.truth.run(check, answer, _file(answer, check)) for check in again}
     results = there.results({name: Outcome(one) for name, one in seen.items()})
     wrong = [check for check in results if check.went_wrong and check.name in seen]
     if wrong:
@@ -135,10 +136,10 @@ def _there(judge: Judge, answer: SimpleNamespace, result: DayResult) -> Iterator
     told: set[str] = set()
     for check in wrong:
         yield f"  ✘ {check.name}: {check.says}"
-        yield from _told(judge.day, check, told)
+        yield from _failure_lines(judge.day, check, told)
 
 
-def _told(day: Day, check: CheckResult, told: set[str]) -> list[str]:
+def _failure_lines(day: Day, check: CheckResult, told: set[str]) -> list[str]:
     if check.exercise in told:
         return []
     told.add(check.exercise)

@@ -7,9 +7,8 @@ MOST_MEMORY = 4 * 2**30
 PATIENCE = 5.0
 # CPU seconds of the entire process, for a worker whose own clock does not stop it: a loop in C, or a lie.
 BACKSTOP = 3 * PATIENCE
-WAITING = (
-    6 * PATIENCE
-)  # seconds by the clock, for a machine that is busy, or code that hardly computes
+# Seconds by the clock, for a machine that is busy, or code that hardly computes.
+WAITING = 6 * PATIENCE
 ASLEEP = 0.1  # of that time, computing less than this share is waiting for something
 STARTING = 60.0  # seconds a worker may take to start; importing torch on a cold disk is slow
 MOST_PRINTED = 20_000  # characters kept of what the learner prints

@@ -1,4 +1,4 @@
-"""Workers that start ahead of time and stand ready."""
+"""Workers that are started before they are needed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import deque
 from course.workers.worker import Worker
 
 
-class Pool:
-    """Workers that start ahead of time and stand ready."""
+class WorkerPool:
+    """A pool of workers that are started before they are needed, each of which serves once."""
 
     def __init__(self, spares: int, torch_on: str | None = None) -> None:
         self._spares: deque[Worker] = deque()
@@ -17,10 +17,9 @@ class Pool:
         self.refill()
 
     def take(self, torch_on: str | None = None) -> Worker:
-        """A worker, the warmest first. Nothing is started in its place yet: that would slow it down.
+        """Return the worker started first. No replacement is started yet: that would slow it down.
 
-        Where the spares were made ready for something else, they go, and later ones are made ready for
-        this.
+        Spares that were started for a different device are ended.
         """
         if torch_on != self._torch_on:
             self.close()
@@ -28,21 +27,21 @@ class Pool:
         return self._spares.popleft() if self._spares else Worker(self._torch_on)
 
     def give_back(self, worker: Worker) -> str:
-        """End a worker: it serves once. Returns what the learner's code printed."""
+        """End a worker. Returns what the learner's code printed."""
         worker.end()
         return worker.printed
 
     def refill(self) -> None:
-        """Start as many workers as are missing."""
+        """Start the workers that are missing."""
         while len(self._spares) < self._ahead:
             self._spares.append(Worker(self._torch_on))
 
     def close(self) -> None:
-        """End the spares."""
+        """End the spare workers."""
         while self._spares:
             self._spares.pop().end()
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -33,15 +33,15 @@ from course.checks.clock import CLOCK, leave_imports_out
 from course.checks.frames import from_bytes, read_frame, to_bytes, write_frame
 from course.checks.loading import Check, load_checks
 from course.checks.observation import Observation
-from course.checks.own import NotDone, OwnParts
+from course.checks.own import EarlierParts, NotDone
 from course.checks.raising import raised
 from course.checks.seeing import see
 from course.curriculum import DAYS, ROOT, Day
 from course.references.imports import references_cut
 from course.workers.limits import MOST_MEMORY, MOST_PRINTED, PATIENCE
-from course.workers.listening import listening
 from course.workers.preparing import IDLE, imports_ahead, prepare, run_uncompiled
-from course.workers.traces import State
+from course.workers.snapshot import ProcessSnapshot
+from course.workers.tracing import tracing_calls
 
 LOOK = 0.05  # seconds between two looks at the learner's clock
 
@@ -74,7 +74,7 @@ def main(device: str | None = None, serving: str = "") -> None:
     if device in (None, "cpu"):  # a GPU's driver reserves far more than it uses
         _limit_memory()
     sys.path[:] = [entry for entry in sys.path if entry not in ("", str(ROOT))]
-    before = State()
+    before = ProcessSnapshot()
     while True:
         channel.make_room()
         _serve(*from_bytes(request), before, channel.send, serve_others)
@@ -108,9 +108,8 @@ class Channel:
     """Standard input and output, kept for frames; the learner's code gets an empty and a noisy one."""
 
     def __init__(self) -> None:
-        self.requests = os.fdopen(
-            os.dup(0), "rb"
-        )  # unbuffered, a long request would come in pieces
+        # Unbuffered, a long request would come in pieces.
+        self.requests = os.fdopen(os.dup(0), "rb")
         self._replies = os.fdopen(os.dup(1), "wb", buffering=0)
         self._turn = threading.Lock()
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -205,7 +204,7 @@ def _limit_memory() -> None:
 def _serve(
     request: dict[str, Any],
     files: Observation,
-    before: State,
+    before: ProcessSnapshot,
     send: Send,
     serve_others: Serve | None,
 ) -> None:
@@ -217,12 +216,12 @@ def _serve(
         serve_others(request, send)
 
 
-def _observe(request: dict[str, Any], before: State, send: Send) -> None:
+def _observe(request: dict[str, Any], before: ProcessSnapshot, send: Send) -> None:
     """Run the checks that were asked for, and send what each of them saw."""
     day = DAYS[request["day"] - 1]
-    as_new = before.still_holds()
+    as_new = before.is_clean()
     stubs = request["stubs"]
-    own = OwnParts(Path(request["answer"]).parent, lambda earlier: stubs[earlier.stem])
+    own = EarlierParts(Path(request["answer"]).parent, lambda earlier: stubs[earlier.stem])
     with references_cut(request["cut"], day.number, own.part):
         prepare(day.number, request["thoroughly"])
         lacking: dict[str, str] = {}
@@ -231,7 +230,7 @@ def _observe(request: dict[str, Any], before: State, send: Send) -> None:
             checks = load_checks(day)
         except NotDone as error:  # in an edition the checks, too, use the learner's earlier parts
             lacking = {"lacking": str(error)}
-        with listening(request["listen"]) as heard:
+        with tracing_calls(request["listen"]) as trace:
             answer, message = _load_answer(request, day, stubs[day.stem])
             send(message | lacking | {"as_new": as_new})
             if answer is None or lacking:
@@ -246,7 +245,7 @@ def _observe(request: dict[str, Any], before: State, send: Send) -> None:
                         "check": check.name,
                         "raised": asdict(seen.raised) if seen.raised else None,
                         "damaged": seen.damaged,
-                        "called": heard.so_far(),
+                        "called": trace.so_far(),
                         "seconds": CLOCK.seconds,
                     }
                     send(told, seen.observation)

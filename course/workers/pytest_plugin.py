@@ -15,7 +15,7 @@ import pytest
 
 from course.checks.answers import Unreadable, build_answer, find_answer, read_answer
 from course.checks.loading import CORE, WATERTIGHT, Outline
-from course.checks.own import OwnParts
+from course.checks.own import EarlierParts
 from course.curriculum import DAYS, ROOT, Day
 from course.judging.judge import Judge, Outcome
 from course.references.cut import cut_sources
@@ -83,13 +83,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if check.name in (skipped := judge.skipped()):
         pytest.skip(skipped[check.name].message)
     module, file = _load(day, config.getoption("answers"), check)
-    seen = judge.see(check, module, file)
+    seen = judge.truth.run(check, module, file)
     if seen.exception is not None and seen.raised is not None and not seen.raised.not_started:
         raise seen.exception
     outcomes = {check.name: Outcome(seen)}
-    if not judge.passes(check, seen):  # a diagnosis rests on all that the exercise's checks see
+    # A diagnosis rests on all that the exercise's checks see.
+    if not judge.truth.accepts(check, seen):
         others = [other for other in judge.checks if other.exercise == check.exercise]
-        outcomes = {other.name: Outcome(judge.see(other, module, file)) for other in others}
+        outcomes = {other.name: Outcome(judge.truth.run(other, module, file)) for other in others}
     [result] = [result for result in judge.results(outcomes) if result.name == check.name]
     if result.status == "not_started":
         pytest.skip(f"not started: {result.message}")
@@ -114,7 +115,7 @@ def _load(day: Day, answers: Path, check: Outline) -> tuple[Any, str]:
     if path is None:
         pytest.skip(f"not started: {answers / day.stem}.py is not there")
     try:
-        with references_cut(cut_sources(day), day.number, OwnParts(answers, stub_of).part):
+        with references_cut(cut_sources(day), day.number, EarlierParts(answers, stub_of).part):
             module = build_answer(str(path), read_answer(path))
     except Unreadable as error:
         pytest.fail(str(error), pytrace=False)

@@ -44,10 +44,10 @@ def main() -> None:
         importlib.import_module("course.checks.tensors")
     if threading.active_count() > 1 or len([*Path("/proc/self/task").iterdir()]) > 1:
         sys.exit("A library started a thread when it was imported: forks would lack it.")
-    Server(channel, imports_ahead() if with_torch else iter(())).serve()
+    ForkServer(channel, imports_ahead() if with_torch else iter(())).serve()
 
 
-class Server:
+class ForkServer:
     """Forks workers, and reports how they end."""
 
     def __init__(self, channel: socket.socket, ahead: Iterator[str]) -> None:

@@ -45,9 +45,9 @@ LOOK = 0.02  # seconds between two looks at the memory
 
 Result = TypeVar("Result")
 Wait = Generator[None, None, Result]
-"""Something that is waited for: it yields every `LOOK` seconds, so that whoever waits can do other things."""
+"""A wait that yields every `LOOK` seconds, so that the caller can do other work."""
 
-Heard = tuple[dict[str, Any], Observation]
+Reply = tuple[dict[str, Any], Observation]
 
 
 def exhaust(wait: Generator[Any, None, Result]) -> Result:
@@ -185,7 +185,7 @@ class Worker:
             self._ready = True
         self._requests.put(to_bytes(request, files))
 
-    def hear(self, computing: float = PATIENCE, waiting: float = WAITING) -> Heard:
+    def hear(self, computing: float = PATIENCE, waiting: float = WAITING) -> Reply:
         """The next message, and the observation with it.
 
         Args:
@@ -197,7 +197,7 @@ class Worker:
         """
         return exhaust(self.hearing(computing, waiting))
 
-    def hearing(self, computing: float = PATIENCE, waiting: float = WAITING) -> Wait[Heard]:
+    def hearing(self, computing: float = PATIENCE, waiting: float = WAITING) -> Wait[Reply]:
         """The same, yielding while it waits."""
         computed, since = self.computed, time.monotonic()
         while True:

@@ -32,7 +32,7 @@ def main(autograder: Path) -> None:
             )  # without the file, Gradescope tells that the autograder failed
         results = json.loads((folder / "out" / "gradescope" / f"{NAME}.json").read_bytes())
     if unsafe:
-        results = _told(results, str(no_walls))
+        results = _with_warning(results, str(no_walls))
     target = autograder / "results" / "results.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(results, indent=1), encoding="utf-8")
@@ -47,7 +47,7 @@ def _why_no_walls() -> str | None:
         return str(error)
 
 
-def _told(results: dict[str, Any], why: str) -> dict[str, Any]:
+def _with_warning(results: dict[str, Any], why: str) -> dict[str, Any]:
     """The same results, which tell the instructor alone that nothing was around the submission."""
     told = {
         "name": "Graded without walls",

@@ -24,8 +24,9 @@ from course.references.cut import cut_sources
 from course.references.imports import references_cut
 from course.references.stubs import stub_text
 from course.references.sync import sync
-from course.workers.checking import check_day
-from course.workers.pool import Pool
+from course.workers.checking import checking
+from course.workers.pool import WorkerPool
+from course.workers.worker import exhaust
 
 READY = [day for day in DAYS if day.ready]
 
@@ -64,14 +65,14 @@ each_day = pytest.mark.parametrize("day", READY, ids=lambda day: day.stem)
 
 @pytest.fixture(scope="module")
 def pool():
-    with Pool(spares=1) as pool:
+    with WorkerPool(spares=1) as pool:
         yield pool
 
 
 @each_day
 def test_solution_passes(day, pool):
     """The worked answer passes every check, in a worker, from its tagged cells alone."""
-    result = check_day(judge_of(day), ROOT / "solutions", pool)
+    result = exhaust(checking(judge_of(day), ROOT / "solutions", pool)).look()
     told = [(check.name, check.message) for check in result.checks]
     assert (result.status, result.watertight) == ("passed", True), told
     there = [check for check in judge_of(day).checks if check.there]
@@ -83,7 +84,7 @@ def test_solution_passes(day, pool):
 def test_untouched_stub_is_not_started(day, pool, tmp_path):
     """Every check of a stub says that it is not started, and so does the day."""
     (tmp_path / f"{day.stem}.py").write_text(stub_text(day), encoding="utf-8")
-    result = check_day(judge_of(day), tmp_path, pool)
+    result = exhaust(checking(judge_of(day), tmp_path, pool)).look()
     assert {check.status for check in result.checks} == {"not_started"}
     assert result.status == "not_started"
     assert not result.begun
@@ -112,7 +113,9 @@ each_wrong = pytest.mark.parametrize(
 def failures_of(day, wrong):
     """The verdicts on a known wrong answer that are bad ones."""
     judge = judge_of(day)
-    seen = {check.name: Outcome(judge.see_with(check, wrong)) for check in judge.checks}
+    seen = {
+        check.name: Outcome(judge.truth.wrong(check, wrong).expected.seen) for check in judge.checks
+    }
     results = judge.results(seen)
     return [result for result in results if result.status in ("failed", "error")]
 
@@ -135,8 +138,10 @@ def test_misconception_is_caught_and_named(day, wrong):
 def test_what_known_mistakes_raise_can_be_told(day):
     """In grading an exception's own words are shown where they are on the list: theirs are."""
     judge = judge_of(day)
-    seen = [judge.see_with(check, one) for check in judge.checks for one in judge.misconceptions]
-    said = {one.raised.message.partition("\n")[0] for one in seen if one.raised}
+    truth = judge.truth
+    wrong = [truth.wrong(check, one) for check in judge.checks for one in truth.misconceptions]
+    raised = [one.expected.seen.raised for one in wrong]
+    said = {one.message.partition("\n")[0] for one in raised if one}
     assert not {pattern(words) for words in said if words} - known()
 
 
@@ -183,8 +188,10 @@ def test_mistake_about_devices_is_caught_and_named(day, wrong):
     judge, there = judge_of(day), on_practice(day)
     module = wrong.module(day)
     own = [check for check in judge.checks if check.exercise == wrong.definition]
-    assert all(judge.passes(check, judge.see(check, module)) for check in own)
-    seen = {check.name: Outcome(there.see_with(check, wrong)) for check in there.checks}
+    assert all(judge.truth.accepts(check, judge.truth.run(check, module)) for check in own)
+    seen = {
+        check.name: Outcome(there.truth.wrong(check, wrong).expected.seen) for check in there.checks
+    }
     failed = [one for one in there.results(seen) if one.status in ("failed", "error")]
     of_its_own = [result for result in failed if result.exercise == wrong.definition]
     assert of_its_own
@@ -201,7 +208,7 @@ def test_exercises_are_observed_on_the_practice_gpu(day):
     taking = [check for check in load_checks(day) if check.tier == CORE and takes_tensors(check)]
     assert set(counts.values()) <= {1, 2}
     assert set(counts) >= {check.exercise for check in taking} - NOT_THERE
-    assert all(there.passes(check, there.see(check, reference)) for check in checks)
+    assert all(there.passes(check, there.truth.run(check, reference)) for check in checks)
 
 
 @each_wrong
@@ -211,7 +218,9 @@ def test_misconception_is_caught_at_another_seed(day, wrong, seed):
     module = wrong.module(day)
     telling = {result.name for result in failures_of(day, wrong)}
     likely_first = sorted(judge.checks, key=lambda check: check.name not in telling)
-    assert not all(judge.passes(check, judge.see(check, module)) for check in likely_first)
+    assert not all(
+        judge.truth.accepts(check, judge.truth.run(check, module)) for check in likely_first
+    )
 
 
 @each_day
@@ -244,7 +253,9 @@ def test_accepted_answer_passes(day, path, seed):
         answer = build_answer(str(path), read_answer(path))
     wrong = []
     for one in filter(None, (judge, judge.there)):
-        seen = {check.name: Outcome(one.see(check, answer, str(path))) for check in one.checks}
+        seen = {
+            check.name: Outcome(one.truth.run(check, answer, str(path))) for check in one.checks
+        }
         wrong += [result for result in one.results(seen) if result.status != "passed"]
     assert not wrong, [(result.name, result.message) for result in wrong]
 
@@ -254,9 +265,9 @@ def test_the_reference_passes(day, seed):
     """Its own observation in the inputs' dtype lies within the tolerance that was derived from it."""
     judge = judge_of(day, seed)
     for check in judge.checks:
-        seen = judge.see(check, reference_module(day))
+        seen = judge.truth.run(check, reference_module(day))
         assert seen.raised is None
-        assert compare(seen.observation, judge.expected(check)) is None, check.name
+        assert compare(seen.observation, judge.truth.right(check)) is None, check.name
 
 
 @each_day
@@ -346,7 +357,9 @@ def test_answer_is_not_changed_by_a_shared_state(day):
     judge = judge_of(day)
     reference = reference_module(day)
     for check in reversed(judge.checks):
-        assert compare(judge.see(check, reference).observation, judge.expected(check)) is None
+        assert (
+            compare(judge.truth.run(check, reference).observation, judge.truth.right(check)) is None
+        )
 
 
 def test_nothing_has_drifted():

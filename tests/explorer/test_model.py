@@ -7,7 +7,7 @@ import hashlib
 import pytest
 import torch
 
-from explorer.trained import ENCODER, FOLDER, PAST, SOURCE, Head, Place, Trained
+from explorer.trained import ENCODER, FOLDER, PAST, SOURCE, AttentionLayer, Head, Trained
 from training.settings import CONFIGS, load
 from training.using.inference import Model
 
@@ -47,7 +47,7 @@ def test_it_translates(beam: int) -> None:
 
 def test_a_head_that_is_off_is_zero_before_the_output_projection(trained: Trained) -> None:
     """Held against the model with that head's columns of `w_o` set to 0: the same to rounding."""
-    head = Head(Place(ENCODER, 2), 3)
+    head = Head(AttentionLayer(ENCODER, 2), 3)
     off = trained.losses(CAR, TRANSLATED, [head])
     changed = Trained()
     w_o = changed.attentions[head.place].w_o
@@ -74,7 +74,7 @@ def test_losses_are_those_of_the_reference(trained: Trained) -> None:
 
 def test_one_head_knows_what_it_stands_for(trained: Trained) -> None:
     """What the page begins with: `it` looks at `car`, and without that head the car is masculine."""
-    agreeing = Head(Place(ENCODER, 2), 3)
+    agreeing = Head(AttentionLayer(ENCODER, 2), 3)
     seen = trained.maps(CAR)[agreeing.place]
     weights = seen.weights[agreeing.number - 1]
     assert weights[seen.rows.index("␣it"), seen.columns.index("␣car")] > 0.9

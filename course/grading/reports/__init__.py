@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from course.grading.reports.escaping import file_name
-from course.grading.reports.graded import Alike, Download, Given, GradedClass
+from course.grading.reports.graded import Alike, Given, GradedClass, SystemDownload
 from course.grading.reports.gradescope import gradescope_results, write_gradescope
 from course.grading.reports.junit import write_junit
 from course.grading.reports.page import write_pages
@@ -14,10 +14,10 @@ from course.grading.reports.tables import submission_of, write_tables
 
 __all__ = [
     "Alike",
-    "Download",
     "Given",
     "GradedClass",
     "Returned",
+    "SystemDownload",
     "file_name",
     "gradescope_results",
     "submission_of",

@@ -31,7 +31,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Download:
+class SystemDownload:
     """How a submission came.
 
     Attributes:
@@ -67,7 +67,7 @@ class GradedClass:
     lacking: Sequence[str] = ()
     alike: Sequence[Alike] = ()
     given: Sequence[Given] = ()
-    downloads: Mapping[str, Download] = field(default_factory=dict)
+    downloads: Mapping[str, SystemDownload] = field(default_factory=dict)
     roster: Sequence[Member] = ()
 
     @property

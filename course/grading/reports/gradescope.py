@@ -72,13 +72,15 @@ def _test(day: int, number: int, exercise: Exercise) -> dict[str, Any]:
         "score": rounded(exercise.points),
         "max_score": rounded(exercise.max_points),
         "status": "passed" if exercise.status == "passed" else "failed",
-        "output": visible("\n\n".join(map(_told, (*exercise.failures, *exercise.invitations)))),
+        "output": visible(
+            "\n\n".join(map(_failure_text, (*exercise.failures, *exercise.invitations)))
+        ),
         "output_format": "text",
         "visibility": "visible",
     }
 
 
-def _told(failure: Failure) -> str:
+def _failure_text(failure: Failure) -> str:
     invitation = (
         f"☆ An invitation to make it watertight: {failure.beyond}." if failure.beyond else ""
     )

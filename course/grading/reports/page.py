@@ -32,7 +32,7 @@ from course.grading.reports.escaping import file_name, one_line, shortened, visi
 from course.grading.reports.feedback import Exercise, exercises, others
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass, spans
-from course.grading.taking import Told
+from course.grading.taking import FileNote
 from course.judging.misconceptions import load_misconceptions
 from course.judging.results import BROKEN
 from course.terminal.display import MARKS
@@ -263,8 +263,8 @@ class _Learner:
         return self.weights.remark(self.result)
 
     @property
-    def days(self) -> list[_Day]:
-        return [_Day(result, self.weights) for result in self.result.days]
+    def days(self) -> list[_GradedDay]:
+        return [_GradedDay(result, self.weights) for result in self.result.days]
 
     @property
     def stars(self) -> int:
@@ -276,7 +276,7 @@ class _Learner:
         return shortened(self.result.reason)
 
     @property
-    def choices(self) -> list[Told]:
+    def choices(self) -> list[FileNote]:
         """Files instead of which others of the same day were graded."""
         return [one for one in self.result.ignored if one.of_several][:MOST_IGNORED]
 
@@ -289,7 +289,7 @@ class _Learner:
 
 
 @dataclass(frozen=True)
-class _Day:
+class _GradedDay:
     """One day of one learner."""
 
     result: dict[str, Any]

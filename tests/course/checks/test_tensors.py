@@ -12,7 +12,7 @@ from course.checks import seeing, tensors
 from course.checks.arrays import as_numpy, copied, dtype_of, eps_of, same, shaken, upcast
 from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
 from course.checks.loading import load_checks
-from course.checks.tensors import Build, Noting, TensorDraw, missing_device
+from course.checks.tensors import Build, OperationRecorder, TensorDraw, missing_device
 from course.curriculum import DAYS, ROOT
 from course.judging.expected import expect
 from course.judging.judge import Judge
@@ -130,7 +130,7 @@ def test_backward_of_what_wants_none():
 def test_noting_sees_every_result():
     """Forward and backward, and not what lies in fresh memory by chance."""
     seen = []
-    with Noting(lambda value: seen.append(float(value.abs().max()))):
+    with OperationRecorder(lambda value: seen.append(float(value.abs().max()))):
         x = torch.full((2,), 3.0, requires_grad=True)
         (x * x * 100).sum().backward()
         torch.empty(2).fill_(1.0)
@@ -148,7 +148,7 @@ def test_a_check_of_tensors_is_seeded():
     judge = Judge(DAY)
     torch.manual_seed(7)
     before = torch.random.get_rng_state()
-    judge.see(judge.checks[0], reference_module(DAY))
+    judge.truth.run(judge.checks[0], reference_module(DAY))
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -172,10 +172,10 @@ def test_gradients_are_computed_after_a_check():
     """An answer that switches gradients off for good does so within its check alone."""
     day = DAYS[23]
     judge = Judge(day)
-    [forgetful] = [one for one in judge.misconceptions if one.id == "gradients_off_for_good"]
+    [forgetful] = [one for one in judge.truth.misconceptions if one.id == "gradients_off_for_good"]
     for check in judge.checks:
         if check.name == "test_gradients_afterwards":
-            judge.see(check, forgetful.module(day))
+            judge.truth.run(check, forgetful.module(day))
     assert torch.is_grad_enabled()
 
 
@@ -217,8 +217,8 @@ def test_a_judge_looks_at_no_skipped_check(monkeypatch):
     for day in DAYS:
         judge = Judge(day, device="cuda")
         looked = []
-        monkeypatch.setattr(judge._truth, "glance", looked.append)
-        list(judge.looking())
+        monkeypatch.setattr(judge.truth, "observe_reference", looked.append)
+        list(judge.observing_reference())
         assert {check.name for check in looked} == {
             check.name for check in judge.checks if judge._device(check) == "cpu"
         }

@@ -23,8 +23,8 @@ from course.judging.results import RUNNING
 from course.references.changed import reference_module
 from course.terminal import display
 from course.terminal.display import MARKS
-from course.workers.checking import checking_first
-from course.workers.pool import Pool
+from course.workers.checking import checking
+from course.workers.pool import WorkerPool
 from course.workers.worker import exhaust
 
 pytestmark = pytest.mark.skipif(
@@ -38,7 +38,7 @@ MADE_THERE, MADE_ON_CPU = "size(1), device=tokens.device)", "size(1))"
 
 @pytest.fixture(scope="module")
 def pool():
-    with Pool(1, "cpu") as pool:
+    with WorkerPool(1, "cpu") as pool:
         yield pool
 
 
@@ -51,7 +51,7 @@ def check(tmp_path, pool):
         assert find in source
         answer = tmp_path / f"{DAY.stem}.py"
         answer.write_text(source.replace(find, put), encoding="utf-8")
-        return exhaust(checking_first(Judge(DAY, device=device), tmp_path, pool))
+        return exhaust(checking(Judge(DAY, device=device), tmp_path, pool))
 
     return check
 
@@ -215,7 +215,7 @@ def test_days_in_numpy_have_none():
 def test_a_stub_is_not_started(tmp_path, pool):
     """Nothing of an untouched stub is run there."""
     (tmp_path / f"{DAY.stem}.py").write_text(DAY.stub.read_text(encoding="utf-8"), encoding="utf-8")
-    checked = exhaust(checking_first(Judge(DAY), tmp_path, pool))
+    checked = exhaust(checking(Judge(DAY), tmp_path, pool))
     assert not checked.is_waited_for
     assert {one.status for one in checked.verdict.checks} == {"not_started"}
 
@@ -228,7 +228,11 @@ def test_recordings_tell_mistakes_about_devices(tmp_path):
     truth, here = Placed(DAY, 0, known, recording), Judge(DAY)
     for check in (one for one in truth.outlines() if one.there):
         assert truth.knows(check)
-        assert {leaf.device for leaf in truth.glance(check).observation.values()} == {PRACTICE}
-        assert is_same(truth.glance(check), here.there.see(check, reference_module(DAY)))
+        assert {leaf.device for leaf in truth.observe_reference(check).observation.values()} == {
+            PRACTICE
+        }
+        assert is_same(
+            truth.observe_reference(check), here.there.truth.run(check, reference_module(DAY))
+        )
         for wrong in known:
-            assert truth.wrong(check, wrong).fails == here.there._truth.wrong(check, wrong).fails
+            assert truth.wrong(check, wrong).fails == here.there.truth.wrong(check, wrong).fails

@@ -378,7 +378,8 @@ def test_what_is_said_of_the_file_system_stays_on_the_screen(tmp_path):
     """A verdict clears the screen."""
     console = Console(file=io.StringIO(), force_terminal=True, theme=display.THEME)
     watch = watching.Watch(DAYS[1], tmp_path, console, as_json=False, seed=0)
-    watch._checked = Checked(DayResult(DAYS[1], (), begun=True))
+    watch._checked = checked = Checked(DayResult(DAYS[1], (), begun=True))
+    watch._result = checked.result
     watch._notice("The file is looked at.")
     watch._show()
     assert console.file.getvalue().count("The file is looked at.") == 2
@@ -394,7 +395,8 @@ def test_what_is_printed_pushes_no_title_off_the_screen(rows, printed, tmp_path)
     watch = watching.Watch(DAYS[1], tmp_path, console, as_json=False, seed=0)
     message = "\n".join(f"Line {number} of what differs." for number in range(rows))
     check = CheckResult("test_it", "attention", "failed", message, "It is right.")
-    watch._checked = Checked(DayResult(DAYS[1], (check,), begun=True, printed=printed))
+    watch._checked = checked = Checked(DayResult(DAYS[1], (check,), begun=True, printed=printed))
+    watch._result = checked.result
     watch._show()
     assert console.file.getvalue().count("\n") < 24
     assert "our code printed" in console.file.getvalue()

@@ -269,7 +269,7 @@ def test_every_known_wrong_answer_is_named(number, edition):
         by_heart = Judge(day)
     for wrong in load_misconceptions(day):
         module = wrong.module(day)
-        outcomes = {c.name: Outcome(judge.see(c, module)) for c in judge.checks}
+        outcomes = {c.name: Outcome(judge.truth.run(c, module)) for c in judge.checks}
         by_reference, by_recording = judge.results(outcomes), by_heart.results(outcomes)
         assert [(r.status, r.misconception) for r in by_recording] == [
             (r.status, r.misconception) for r in by_reference

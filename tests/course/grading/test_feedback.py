@@ -6,8 +6,9 @@ import pytest
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS
-from course.grading.job import Plan, edition, grade_as_json
+from course.grading.job import Plan, grade_as_json
 from course.grading.submissions import Source
+from course.judging.digests import course_digest
 from course.judging.messages import Feedback
 from course.judging.misconceptions import load_misconceptions
 
@@ -20,7 +21,7 @@ def graded(tmp_path, feedback, body, day=DAY):
     folder = tmp_path / "ada"
     folder.mkdir(exist_ok=True)
     (folder / f"{day.stem}.py").write_text(body)
-    plan = Plan((day.number,), 5, "cpu", False, edition(), feedback)
+    plan = Plan((day.number,), 5, "cpu", False, course_digest(), feedback)
     source = Source("ada", (folder,), ("ada",))
     task = {"plan": plan.as_json(), "source": source.as_json(), "known": ""}
     result = json.loads(grade_as_json(json.dumps(task)))

@@ -7,7 +7,7 @@ import pytest
 
 from course.curriculum import DAYS
 from course.grading.gradebook import GRADED, LearnerResult, Shortcut, Weights
-from course.grading.taking import Told
+from course.grading.taking import FileNote
 
 
 def day(number, **statuses):
@@ -88,8 +88,8 @@ def test_there_and_back():
         "abc",
         1.5,
         True,
-        [Told("Day2.py", "day02_attention.py", "taken as day02_attention.py")],
-        [Told("essay.pdf", "", "")],
+        [FileNote("Day2.py", "day02_attention.py", "taken as day02_attention.py")],
+        [FileNote("essay.pdf", "", "")],
         7,
     )
     text = json.dumps(result.as_json(Weights([DAYS[1]])))

@@ -1,7 +1,6 @@
 """One submission graded: what is said of it beside the verdicts."""
 
 import io
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -46,8 +45,8 @@ def grader():
 
 def looked_through(grader, outcome):
     worker = Scripted(outcome)
-    seat = SimpleNamespace(take=lambda torch_on: worker, give_back=lambda worker: "")
-    return grader._analyse({DAY2: b"x = 1"}, seat)
+    session = SimpleNamespace(take=lambda torch_on: worker, give_back=lambda worker: "")
+    return grader._analyse({DAY2: b"x = 1"}, session)
 
 
 FOUND = {"file": DAY2, "shortcuts": [[3, "gc"]], "fingerprints": [1, 2], "unseen": False}
@@ -79,7 +78,9 @@ def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
     said = []
     for unseen in (0, 2):
         console = Console(file=io.StringIO(), width=200)
-        command._conclude(console, tmp_path, Counter({GRADED: 5}), unseen)
+        review = [[UNSEEN_ON_DAY_2]] * unseen + [[]] * (5 - unseen)
+        results = [LearnerResult("ada", GRADED, review=one) for one in review]
+        command._print_summary(console, tmp_path, results)
         said.append(console.file.getvalue().splitlines()[0])
     assert said == ["5 graded.", "5 graded, 2 with files that could not be looked through."]
 
@@ -89,12 +90,12 @@ def test_a_submission_has_so_many_runs_for_all_its_days(monkeypatch):
     grader = Grader(Plan((1, 2, 3), 5, "cpu", True, "edition"))
     given = []
 
-    def judge_day(judge, files, seat, most_runs):
+    def judge_day(judge, files, session, most_runs):
         given.append(most_runs)
         return not_observed(judge, "not_started", ""), 250
 
     monkeypatch.setattr(job, "take", lambda source: Taken({DAY2: b"x = 1"}))
-    monkeypatch.setattr(grader, "_analyse", lambda files, seat: ([], {}))
+    monkeypatch.setattr(grader, "_analyse", lambda files, session: ([], {}))
     monkeypatch.setattr(grader, "_day", judge_day)
     grader.grade(Source("ada", (), ()))
     grader.close()

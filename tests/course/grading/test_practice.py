@@ -4,8 +4,8 @@ from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading.sandbox import WalledWorker
 from course.judging.judge import Judge
-from course.workers.checking import Answer, check_seated
-from course.workers.seat import Seat
+from course.workers.checking import Answer, check_answer
+from course.workers.session import WorkerSession
 
 DAY = DAYS[22]  # GPT
 
@@ -18,8 +18,8 @@ def test_behind_walls(found):
     for text in (source, wrong):
         name = f"{DAY.stem}.py"
         answer = Answer(name, f"/home/learner/{name}", text.encode())
-        with Seat(lambda torch_on: WalledWorker(found, torch_on), apart=True) as seat:
-            checked = check_seated(Judge(DAY), answer, seat)
+        with WorkerSession(lambda torch_on: WalledWorker(found, torch_on), apart=True) as session:
+            checked = check_answer(Judge(DAY), answer, session)
             checked.look_in_batch(200)
             seen.append(checked.result)
     right, refused = seen

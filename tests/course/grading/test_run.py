@@ -16,9 +16,10 @@ from course.grading import run as running
 from course.grading.gradebook import GRADED, GRADER_FAULT, LearnerResult, Weights
 from course.grading.instructions import read_weights
 from course.grading.job import Plan
-from course.grading.pools import Broken
-from course.grading.run import InUse, Run, grade_all, seed_of, sole_use
+from course.grading.pools import WorkerDied
+from course.grading.run import ClassRun, InUse, grade_all, seed_of, sole_use
 from course.grading.submissions import Source
+from course.judging.digests import course_digest
 
 DAYS_HERE = [DAYS[0], DAYS[7]]
 PLAN = Plan((1, 8), 5, "cpu", False, "edition")
@@ -53,7 +54,7 @@ class Scripted:
         company = list(self.at_work)
         self.at_work.remove(learner)
         if self.broken & set(company):
-            raise Broken("it died")
+            raise WorkerDied("it died")
         outcome = self.script.get(learner)
         if outcome is None:
             return json.dumps(graded(learner).as_json(Weights(DAYS_HERE)))
@@ -73,7 +74,7 @@ def fault(learner):
 @pytest.fixture
 def run(tmp_path):
     sources = [Source(name, (tmp_path / name,), (name,)) for name in ("ann", "bob", "cem", "dee")]
-    return Run(tmp_path / "out", PLAN, Weights(DAYS_HERE), sources)
+    return ClassRun(tmp_path / "out", PLAN, Weights(DAYS_HERE), sources)
 
 
 def grade(run, pool, resume=True):
@@ -132,7 +133,7 @@ def test_what_is_known_is_offered(run):
 def test_new_weights_reach_what_is_kept(run):
     """Points are counted anew, though nothing is graded anew."""
     grade(run, Scripted())
-    dearer = Run(run.folder, PLAN, Weights(DAYS_HERE, {8: 3}), run.sources)
+    dearer = ClassRun(run.folder, PLAN, Weights(DAYS_HERE, {8: 3}), run.sources)
     grade(dearer, Scripted(dict.fromkeys(("ann", "bob", "cem", "dee"), lambda time: "null")))
     assert json.loads(run.path("ann").read_text())["max_points"] == 4
 
@@ -268,7 +269,7 @@ def test_no_such_device(tmp_path, device, words):
 def test_no_such_device_on_another_machine(monkeypatch):
     """A machine of a cluster without the device fails, which is no learner's fault."""
     monkeypatch.setattr(job, "lacking_device", lambda device: f"no {device} here")
-    plan = Plan((1,), 5, "cuda", False, job.edition())
+    plan = Plan((1,), 5, "cuda", False, course_digest())
     task = {"plan": plan.as_json(), "source": Source("ann", (), ()).as_json(), "known": ""}
     result = json.loads(job.grade_as_json(json.dumps(task)))
     assert result["verdict"] == GRADER_FAULT
@@ -281,7 +282,7 @@ def test_who_is_gone_is_put_aside(run):
     run.report([])
     old = run.path("bob").read_bytes()
     (run.folder / "results" / ".draft").write_bytes(b"")
-    smaller = Run(
+    smaller = ClassRun(
         run.folder, PLAN, run.weights, [one for one in run.sources if one.learner != "bob"]
     )
     aside, count = smaller.put_aside(datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC))

@@ -15,10 +15,10 @@ from course.grading.cgroups import Hierarchy
 from course.grading.sandbox import HOME, MODULES, WalledWorker
 from course.judging.judge import Judge
 from course.judging.vocabulary import NO_TORCH
-from course.workers.checking import Answer, check_answer, check_seated
+from course.workers.checking import Answer, check_answer
 from course.workers.limits import WAITING
-from course.workers.listening import OUT_OF_SIGHT
-from course.workers.seat import Seat
+from course.workers.session import WorkerSession
+from course.workers.tracing import OUT_OF_SIGHT
 from course.workers.worker import OutOfMemory, TimedOut
 
 SOFTMAX = DAYS[0]
@@ -64,13 +64,13 @@ def say(found, expression, setup=""):
     """What an expression gives behind the walls, or raises there: its letters come out as numbers, for
     of words nothing does."""
     source = f"{setup}\n{ANSWER.format(expression=expression)}"
-    seat = Alone(found)
+    session = Alone(found)
     try:
         answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
-        check_answer(Judge(SOFTMAX), answer, seat)
+        check_answer(Judge(SOFTMAX), answer, session)
     finally:
-        seat.worker.end()
-    [leaf, *_] = next(observation for observation in seat.observations if observation).values()
+        session.worker.end()
+    [leaf, *_] = next(observation for observation in session.observations if observation).values()
     return leaf.value.tobytes().decode()
 
 
@@ -270,8 +270,8 @@ class LayerNorm(nn.Module):
         ("import torch" + source).encode(),
         listened_for(day.number),
     )
-    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
-        verdict = check_seated(Judge(day), answer, seat).verdict
+    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
+        verdict = check_answer(Judge(day), answer, session).verdict
     assert set(verdict.called) <= set(listened_for(day.number))
     assert "torch.nn.functional.layer_norm" in verdict.called
 
@@ -313,31 +313,31 @@ class LayerNorm(nn.Module):
     answer = Answer(
         f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened_for(day.number)
     )
-    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
-        verdict = check_seated(Judge(day), answer, seat).verdict
+    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
+        verdict = check_answer(Judge(day), answer, session).verdict
     assert OUT_OF_SIGHT in verdict.called
 
 
-def seated(found, answers):
+def in_one_session(found, answers):
     """The verdicts on a learner's days, by their numbers, in the workers that grading would use."""
-    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
+    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
         for number, source in answers.items():
             name = f"{DAYS[number - 1].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())
-            yield number, check_seated(Judge(DAYS[number - 1]), answer, seat).look()
+            yield number, check_answer(Judge(DAYS[number - 1]), answer, session).look()
 
 
 def test_torch_on_a_numpy_day(found):
     """An unused import changes nothing, on this day and the next; a use is told in words."""
     one, two = (read_answer(DAYS[number - 1].solution) for number in (1, 2))
-    unused = dict(seated(found, {1: f"import torch\n{one}", 2: two}))
+    unused = dict(in_one_session(found, {1: f"import torch\n{one}", 2: two}))
     for verdict in unused.values():
         assert (verdict.status, verdict.watertight, verdict.as_new) == ("passed", True, True)
     softmax = (
         "def softmax(x, axis=-1):\n    return torch.softmax(x, axis)\n\n\nlog_softmax = softmax"
     )
     for line in ("import torch", "from torch import softmax", "import torch.nn as torch"):
-        [(_, verdict)] = seated(found, {1: f"{line}\n\n\n{softmax}"})
+        [(_, verdict)] = in_one_session(found, {1: f"{line}\n\n\n{softmax}"})
         for check in verdict.checks:
             assert check.status == "error"
             assert NO_TORCH in check.message
@@ -347,12 +347,12 @@ def test_a_compiled_module_runs_uncompiled(found):
     """`torch.compile` hands back what it is given: to compile takes longer than any check may."""
     right = read_answer(DAYS[7].solution)
     source = f"import torch\n{right}\n\nattention = torch.compile(attention)"
-    [(_, verdict)] = seated(found, {8: source})
+    [(_, verdict)] = in_one_session(found, {8: source})
     assert (verdict.status, verdict.watertight) == ("passed", True)
 
 
 def test_matplotlib_may_be_imported(found):
     """It takes seconds behind walls where nothing is compiled ahead, and those are not the learner's."""
     source = f"import matplotlib.pyplot as plt\n{read_answer(DAYS[0].solution)}"
-    [(_, verdict)] = seated(found, {1: source})
+    [(_, verdict)] = in_one_session(found, {1: source})
     assert (verdict.status, verdict.watertight) == ("passed", True)

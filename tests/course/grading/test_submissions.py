@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from course.checks.answers import LARGEST_FILE, source_in
 from course.curriculum import DAYS
 from course.grading import taking
-from course.grading.allowed import Refused
+from course.grading.allowed import SubmissionRefused
 from course.grading.names import ANSWERS
 from course.grading.reports.tables import Person
 from course.grading.submissions import UNCLEAR, NothingHandedIn, Source, find_sources
@@ -93,7 +93,7 @@ def all_taken(submissions):
         try:
             sent = json.dumps(source.as_json())
             taken[source.learner] = take(Source.from_json(json.loads(sent))).files
-        except Refused as error:
+        except SubmissionRefused as error:
             taken[source.learner] = str(error)
     return taken
 
@@ -344,7 +344,9 @@ def test_finding_opens_nothing(tmp_path):
     """A FIFO in an archive's place keeps nobody waiting, and is refused when it is taken."""
     os.mkfifo(tmp_path / "ada.zip")
     [source] = find_sources(tmp_path)
-    with pytest.raises(Refused, match=r"'ada\.zip' is a FIFO: only files and folders are allowed"):
+    with pytest.raises(
+        SubmissionRefused, match=r"'ada\.zip' is a FIFO: only files and folders are allowed"
+    ):
         take(source)
 
 
@@ -492,7 +494,7 @@ ZIPS = {
     "link": ([(zip_entry(f"a/{SOFTMAX}", mode=stat.S_IFLNK), b"/")], f"'a/{SOFTMAX}' is a symbolic link"),
     "link to elsewhere": ([(zip_entry("x", mode=stat.S_IFLNK), b"a")], "only files and folders are allowed"),
     "device": ([(zip_entry("x", mode=stat.S_IFBLK), b"")], "'x' is a device"),
-    "deep": ({"a/" * 40 + "x": b""}, "lies too deep: 32 folders"),
+    "deep": ({"a/" * 40 + "x": b""}, "is too deep: 32 folders"),
     "lzma": ([(zip_entry("x", method=zipfile.ZIP_LZMA), b"x")], "'x' is compressed by method 14"),
     "bzip2": ([(zip_entry("x", method=zipfile.ZIP_BZIP2), b"x")], "'x' is compressed by method 12"),
     "many": ({f"{n}": b"" for n in range(5_001)}, "It holds more than 5000 files and folders"),
@@ -533,24 +535,24 @@ BROKEN_ZIPS = {
 def test_unsafe_zip(submitted, files, words):
     """A zip in which anything is unsafe is refused whole, and the reason names it."""
     whole = [*(files.items() if isinstance(files, dict) else files), *WORK.items()]
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(SubmissionRefused, match=words):
         submitted("ada.zip", zip_of(whole))
 
 
 @pytest.mark.parametrize(("data", "words"), BROKEN_ZIPS.values(), ids=BROKEN_ZIPS)
 def test_broken_zip(submitted, data, words):
     """A zip that lies about itself is refused."""
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(SubmissionRefused, match=words):
         submitted("ada.zip", data)
 
 
 def test_large_zip(submitted):
     """One that is large itself is refused, and one that says that it will be."""
     with pytest.raises(
-        Refused, match=r"'ada\.zip' is larger than 50 MB: hand in the exercises alone"
+        SubmissionRefused, match=r"'ada\.zip' is larger than 50 MB: hand in the exercises alone"
     ):
         submitted("ada.zip", zip_of({"x": bytes(50_000_000)}, zipfile.ZIP_STORED))
-    with pytest.raises(Refused, match="It holds more than 100 MB when unpacked"):
+    with pytest.raises(SubmissionRefused, match="It holds more than 100 MB when unpacked"):
         submitted("ada.zip", zip_of({"a": bytes(60_000_000), "b": bytes(50_000_000)}))
 
 
@@ -609,14 +611,14 @@ TAR_BYTES = {
 @pytest.mark.parametrize(("entry", "words"), TAR_ENTRIES.values(), ids=TAR_ENTRIES)
 def test_unsafe_tar(submitted, entry, words, ending):
     """A tar in which anything is unsafe is refused whole, however it is compressed."""
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(SubmissionRefused, match=words):
         submitted(f"ada{ending}", TARS[ending](tar_of([*WORK.items(), (entry, b"")])))
 
 
 @pytest.mark.parametrize(("data", "words"), TAR_BYTES.values(), ids=TAR_BYTES)
 def test_broken_tar(submitted, data, words):
     """A tar that lies about itself is refused."""
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(SubmissionRefused, match=words):
         submitted("ada.tar", data)
 
 
@@ -642,7 +644,7 @@ def test_broken_tar(submitted, data, words):
         ),
         ({"a/b.zip": zip_of({"../x": b""}), SOFTMAX: b""}, "'../x' leads out"),
         ({f"{n}": b"" for n in range(5_001)}, "more than 5000 files and folders"),
-        ({"a/" * 40 + "x": b""}, "lies too deep"),
+        ({"a/" * 40 + "x": b""}, "is too deep"),
     ],
     ids=[
         *("many archives", "zips hold much together", "tars hold much together"),
@@ -652,7 +654,7 @@ def test_broken_tar(submitted, data, words):
 )
 def test_unsafe_folder(submitted, files, words):
     """What a folder may not hold."""
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(SubmissionRefused, match=words):
         submitted("ada", files)
 
 
@@ -731,7 +733,7 @@ def test_a_fifo_keeps_nobody_waiting(tmp_path):
     folder = write(tmp_path, {"ada/notes": b""}) / "ada"
     os.mkfifo(folder / SOFTMAX)
     assert "is a FIFO" in all_taken(tmp_path)["ada"]
-    with pytest.raises(Refused, match="is a FIFO"):
+    with pytest.raises(SubmissionRefused, match="is a FIFO"):
         taking._read_file(folder / SOFTMAX, 1)
 
 
@@ -745,7 +747,7 @@ def test_whose_fault_it_is(submitted, monkeypatch):
         monkeypatch.setattr(taking.os, "open", _open)
 
     fail(errno.EACCES)
-    with pytest.raises(Refused, match=f"'{SOFTMAX}' cannot be read: Permission denied"):
+    with pytest.raises(SubmissionRefused, match=f"'{SOFTMAX}' cannot be read: Permission denied"):
         submitted("ada", WORK)
     fail(errno.EMFILE)
     with pytest.raises(OSError, match="Too many open files"):
@@ -826,7 +828,7 @@ def test_bombs(submitted, bomb):
     tracemalloc.start()
     began = time.process_time()
     try:
-        with pytest.raises(Refused):
+        with pytest.raises(SubmissionRefused):
             submitted("ada.zip", data)
         assert tracemalloc.get_traced_memory()[1] < 300e6
     finally:
@@ -854,11 +856,10 @@ WHOLE = {".zip": zip_of(WORK)} | {ending: pack(tar_of(WORK)) for ending, pack in
 def test_truncated_anywhere(submitted, ending):
     """An archive that was cut short gives nothing; unless only zeros at a tar's end are gone."""
     data = WHOLE[ending]
-    whole = (
-        2560 if ending == ".tar" else len(data)
-    )  # two files of two blocks each, one that is empty
+    # Two files of two blocks each, one that is empty.
+    whole = 2560 if ending == ".tar" else len(data)
     for length in range(0, whole, 8 if ending == ".tar" else 1):
-        with pytest.raises(Refused):
+        with pytest.raises(SubmissionRefused):
             submitted(f"ada{ending}", data[:length])
     assert submitted(f"ada{ending}", data[:whole]) == WORK
 
@@ -879,6 +880,6 @@ def test_mutated_archives(tmp_path_factory, data):
     said = ""
     try:
         assert take(source).files.keys() <= ANSWERS
-    except Refused as error:
+    except SubmissionRefused as error:
         said = str(error)
     assert said.isprintable()

@@ -61,12 +61,12 @@ CONTESTS = {
     "loose": (
         {"z.zip": zip_of({DAY2: b"1"}), f"a/{DAY2}": b"2"},
         f"a/{DAY2}",
-        "lies in no archive",
+        "is in no archive",
     ),
     "fewer folders": (
         {f"a/b/{DAY2}": b"1", f"z/{DAY2}": b"2"},
         f"z/{DAY2}",
-        "lies in fewer folders",
+        "is in fewer folders",
     ),
     "later, and deeper": (
         {f"old/{DAY2}": b"1", f"final/really final/{DAY2}": (b"2", 9)},
@@ -76,7 +76,7 @@ CONTESTS = {
     "exercises": (
         {f"a/{DAY2}": b"1", f"exercises/{COPY}": b"2"},
         f"exercises/{COPY}",
-        "lies in `exercises`",
+        "is in `exercises`",
     ),
     "later": ({DAY2: b"1", COPY: (b"2", 3)}, COPY, "is later"),
     "earlier": ({DAY2: (b"1", 3), COPY: b"2"}, DAY2, "is later"),
@@ -104,7 +104,7 @@ ARCHIVES = {
     "by the archive's time": (
         {"b.zip": zip_of({DAY2: b"1"}, LATER), "a.zip": (zip_of({DAY2: b"2"}), 9)},
         "a.zip",
-        "lies in a later archive",
+        "is in a later archive",
     ),
     "by the files' times": (
         {"b.zip": zip_of({DAY2: b"1"}), "a.zip": zip_of({f"x/{DAY2}": b"2"}, LATER)},
@@ -114,7 +114,7 @@ ARCHIVES = {
     "by number": (
         {"day10.zip": zip_of({f"x/{DAY2}": b"1"}), "day9.zip": zip_of({DAY2: b"2"})},
         "day10.zip",
-        "lies in an archive that is later by its name",
+        "is in an archive that is later by its name",
     ),
     "without times": (
         {
@@ -122,7 +122,7 @@ ARCHIVES = {
             "day2.zip": zip_of({DAY2: (b"2", (1980, 1, 1, 0, 0, 0))}),
         },
         "day2.zip",
-        "lies in an archive that is later by its name",
+        "is in an archive that is later by its name",
     ),
 }
 

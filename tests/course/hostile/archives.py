@@ -161,7 +161,7 @@ KINDS = [
         "zip-in-depth",
         "Has folders in folders.",
         build=file(".zip", lambda: zip_bytes(("deep/" * 1000 + "day01_softmax.py", b""))),
-        refused="lies too deep",
+        refused="is too deep",
     ),
     Kind(
         "zip-cut-short",

@@ -158,7 +158,7 @@ KINDS = [
             8,
             """
             import course.checks.observation, course.checks.seeing, course.workers.process
-            seen = course.checks.seeing.Seen({})
+            seen = course.checks.seeing.CheckRun({})
             course.checks.seeing.see = course.workers.process.see = lambda *_, **__: seen
             course.checks.seeing.flatten = course.checks.observation.flatten = lambda *_: {}
             """,

@@ -9,8 +9,8 @@ from course.curriculum import DAYS, ROOT
 from course.grading.sandbox import HOME, WalledWorker
 from course.judging.judge import Judge
 from course.judging.messages import Feedback
-from course.workers.checking import Answer, check_seated
-from course.workers.seat import Seat
+from course.workers.checking import Answer, check_answer
+from course.workers.session import WorkerSession
 
 # Each needle is written so that it does not find itself: its first letter stands in brackets.
 SEARCH = """
@@ -72,9 +72,9 @@ def searched(found, day, planted=""):
     assert len(needles) > 20
     code = f"{planted}\nNEEDLES = {needles!r}\n{SEARCH}\n{read_answer(day.solution)}"
     answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", code.encode())
-    with Seat(lambda device: WalledWorker(found, device), apart=True) as seat:
+    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
         judge = Judge(day, feedback=Feedback.discreet)
-        return check_seated(judge, answer, seat).look()
+        return check_answer(judge, answer, session).look()
 
 
 @pytest.mark.parametrize("number", [14, 22])

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from course.checks.frames import BadFrame, from_bytes, raised_from, to_bytes
 from course.checks.observation import CARRIED, Leaf, Raised, flatten
-from course.checks.seeing import Seen
+from course.checks.seeing import CheckRun
 from course.curriculum import DAYS
 from course.judging.judge import Judge, Outcome
 from course.judging.messages import Feedback
@@ -158,7 +158,7 @@ def cases(draw):
     number = draw(st.sampled_from([1, 2, 3, 8, 17, 21, 22]))
     judge = judge_of(number, draw(st.sampled_from(Feedback)))
     check = draw(st.sampled_from(judge.checks[:6]))
-    observation = dict(judge.expected(check).seen.observation)
+    observation = dict(judge.truth.right(check).seen.observation)
     for path in draw(st.lists(st.sampled_from(sorted(observation)), min_size=1, max_size=2)):
         observation[path] = draw(like(observation[path]) | any_array | any_word)
     if draw(st.integers(0, 4)) == 0:
@@ -178,11 +178,11 @@ def test_odd_observations_are_judged(case, damaged, raised):
     """Whatever was seen, there is a verdict; and what is not even alike never passes."""
     judge, check, observation = case
     _, arrived = from_bytes(to_bytes({}, observation))
-    outcome = Outcome(Seen(arrived, raised, tuple(damaged)))
+    outcome = Outcome(CheckRun(arrived, raised, tuple(damaged)))
     [result] = judge.results({check.name: outcome})
     assert result.status in STATUSES
     assert len(result.message) < 50_000
-    wanted = judge.expected(check).seen.observation
+    wanted = judge.truth.right(check).seen.observation
     if result.status == "passed":
         assert raised is None and not damaged
         assert {path: kind_of(leaf) for path, leaf in arrived.items()} == {

@@ -11,8 +11,9 @@ import sys
 import pytest
 
 from course.curriculum import ROOT
-from course.grading.job import Plan, edition
+from course.grading.job import Plan
 from course.grading.submissions import find_sources
+from course.judging.digests import course_digest
 from tests.course.hostile.kinds import before, during, right
 
 GRADE = """
@@ -52,7 +53,7 @@ def test_a_stall_is_the_submissions_own(empty_class, graded, days):
     """It is graded, in the time that it has and the grader's own."""
     alone = empty_class()
     alone.add("stalling", days)
-    plan = Plan(graded, 3, "cpu", False, edition())
+    plan = Plan(graded, 3, "cpu", False, course_digest())
     [source] = find_sources(alone.submissions)
     done = subprocess.run(
         [sys.executable, "-c", GRADE],

@@ -9,7 +9,7 @@ from course.curriculum import DAYS, find_day
 from course.judging import diagnosis
 from course.judging.judge import Judge, Outcome
 from course.judging.messages import beside_others, contradict
-from course.judging.misconceptions import load_misconceptions, module_of
+from course.judging.misconceptions import load_misconceptions, module_with
 from course.references.changed import reference_module
 from course.references.text import definition_text
 
@@ -21,7 +21,9 @@ OUTPUT = "return weights @ value, weights"
 
 def results_of(day, module):
     judge = judge_of(day)
-    return judge.results({check.name: Outcome(judge.see(check, module)) for check in judge.checks})
+    return judge.results(
+        {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
+    )
 
 
 def failures(day, definition, *edits):
@@ -73,7 +75,9 @@ def test_two_mistakes_at_once(number, pair):
     known = {wrong.id: wrong for wrong in load_misconceptions(day)}
     mistakes = [known[name] for name in pair]
     failed = [
-        r for r in results_of(day, module_of(mistakes, day)) if r.exercise == mistakes[0].definition
+        r
+        for r in results_of(day, module_with(mistakes, day))
+        if r.exercise == mistakes[0].definition
     ]
     told = next(result.message for result in failed if result.misconception)
     assert told.startswith("Two things at once. ")
@@ -96,7 +100,7 @@ def test_three_mistakes_at_once(number, three):
     """Of three mistakes two of which show alone in some check, all are told."""
     day = find_day(number)
     known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    results = results_of(day, module_of([known[name] for name in three], day))
+    results = results_of(day, module_with([known[name] for name in three], day))
     failed = [r for r in results if r.exercise == known[three[0]].definition and r.misconception]
     assert failed
     assert failed[0].message.startswith("Three things at once. ")
@@ -110,7 +114,7 @@ def test_a_mistake_in_each_of_two_exercises():
     day = find_day("4")
     known = {wrong.id: wrong for wrong in load_misconceptions(day)}
     pair = [known["split_reshaped_in_one_go"], known["join_not_swapped"]]
-    named = {r.exercise: r for r in results_of(day, module_of(pair, day)) if r.misconception}
+    named = {r.exercise: r for r in results_of(day, module_with(pair, day)) if r.misconception}
     assert named["split_heads"].message.startswith(pair[0].tell)
     assert named["join_heads"].message.startswith(pair[1].tell)
     last = named["multi_head_attention"].message
@@ -147,7 +151,7 @@ def test_the_first_of_two_is_the_one_that_shows():
     day = find_day("2")
     known = {wrong.id: wrong for wrong in load_misconceptions(day)}
     pair = [known["not_scaled"], known["mask_ignored"]]
-    named = {r.name: r for r in results_of(day, module_of(pair, day)) if r.misconception}
+    named = {r.name: r for r in results_of(day, module_with(pair, day)) if r.misconception}
     assert named["test_scale"].message.startswith("Two things at once. • not_scaled: ")
     assert named["test_mask_hides_the_highest_score"].misconception == "mask_ignored"
 
@@ -311,7 +315,7 @@ def test_a_contradictory_pair_is_not_claimed(monkeypatch):
     """Two mistakes at once, of which the sentences deny each other, are left without a name."""
     day = find_day("2")
     known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    module = module_of([known["not_scaled"], known["mask_ignored"]], day)
+    module = module_with([known["not_scaled"], known["mask_ignored"]], day)
     monkeypatch.setattr(diagnosis, "contradict", lambda one, other: True)
     assert not [r for r in results_of(day, module) if "Two things" in r.message]
 
@@ -331,9 +335,9 @@ def search():
     """The search for two mistakes at once, not begun."""
     day = find_day("2")
     judge = Judge(day)
-    known = {wrong.id: wrong for wrong in judge.misconceptions}
-    module = module_of([known["not_scaled"], known["mask_ignored"]], day)
-    outcomes = {check.name: Outcome(judge.see(check, module)) for check in judge.checks}
+    known = {wrong.id: wrong for wrong in judge.truth.misconceptions}
+    module = module_with([known["not_scaled"], known["mask_ignored"]], day)
+    outcomes = {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
     return judge.search(outcomes, judge.verdicts(outcomes))
 
 
@@ -374,5 +378,5 @@ def test_an_answer_that_is_right_is_not_searched():
     day = find_day("2")
     judge = judge_of(day)
     module = reference_module(day)
-    outcomes = {check.name: Outcome(judge.see(check, module)) for check in judge.checks}
+    outcomes = {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
     assert judge.search(outcomes, judge.verdicts(outcomes)).done

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from course.checks.observation import flatten
-from course.curriculum import ROOT, find_day
+from course.curriculum import DAYS, ROOT, find_day
 from course.judging import kept as keeping
+from course.judging.digests import verdict_digest
 from course.judging.judge import Judge
 from course.judging.kept import Kept, kept_of
 
@@ -154,6 +155,21 @@ def test_nothing_out_of_date_is_found(tmp_path, cache):
     assert kept_of(other, 0, "cpu")._path not in paths
 
 
+def test_a_verdict_of_an_edition_depends_on_earlier_answers(tmp_path, monkeypatch):
+    """A learner's own parts stand in for references that are not there."""
+    answer, earlier = (tmp_path / f"{day.stem}.py" for day in (DAY, DAYS[0]))
+    answer.write_text("x = 1\n")
+    earlier.write_text("y = 1\n")
+    digests = [verdict_digest(DAY, answer)]
+    monkeypatch.setattr("course.references.editions.WHOLE", False)
+    monkeypatch.setattr("course.references.editions.is_recorded", lambda day: True)
+    digests.append(verdict_digest(DAY, answer))
+    for path in (earlier, answer):
+        path.write_text("z = 2\n")
+        digests.append(verdict_digest(DAY, answer))
+    assert len(set(digests)) == len(digests)
+
+
 def test_a_judge_observes_nothing_twice(cache, monkeypatch):
     """A second judge of the day runs neither the reference nor a wrong answer."""
     first = Judge(DAY)
@@ -164,24 +180,24 @@ def test_a_judge_observes_nothing_twice(cache, monkeypatch):
     second = Judge(DAY)
     assert sum(1 for _ in second.prepare()) == len(second.checks)
     for check in second.checks:
-        theirs, ours = first._truth.right(check), second._truth.right(check)
+        theirs, ours = first.truth.right(check), second.truth.right(check)
         assert theirs.tolerance == ours.tolerance
-        assert second.passes(check, theirs.seen)
+        assert second.truth.accepts(check, theirs.seen)
 
 
 def test_what_a_search_has_tried_is_not_tried_anew(cache):
     """A search may be cut short: what was seen with the mistakes so far is there for the next judge."""
     first = Judge(DAY)
     check = first.checks[0]
-    tried = first.misconceptions[:3]
+    tried = first.truth.misconceptions[:3]
     for one in tried:
-        first._truth.wrong(check, one)
+        first.truth.wrong(check, one)
     first.keep()
 
     second = Judge(DAY)
-    assert not second._truth.knows(check)
-    assert set(second._truth._known(check)) == {one.id for one in tried}
-    for one in second.misconceptions:
-        second._truth.wrong(check, one)
+    assert not second.truth.knows(check)
+    assert set(second.truth._known(check)) == {one.id for one in tried}
+    for one in second.truth.misconceptions:
+        second.truth.wrong(check, one)
     second.keep()
-    assert Judge(DAY)._truth.knows(check)
+    assert Judge(DAY).truth.knows(check)

@@ -13,10 +13,11 @@ from course.checks.clock import Clock
 from course.curriculum import DAYS, ROOT
 from course.judging.judge import Judge
 from course.workers import process
-from course.workers.checking import Answer, check_answer, check_day
+from course.workers.checking import Answer, check_answer, checking
 from course.workers.forking import CAN_FORK
-from course.workers.pool import Pool
+from course.workers.pool import WorkerPool
 from course.workers.preparing import DAYS_WITH_COMPILER
+from course.workers.worker import exhaust
 
 RIGHT = """
 import numpy as np
@@ -69,8 +70,8 @@ def test_imports_are_off_the_clock(monkeypatch, tmp_path):
 
 def checked(folder, source):
     (folder / "day01_softmax.py").write_text(source, encoding="utf-8")
-    with Pool(0) as pool:
-        return check_day(Judge(DAYS[0]), folder, pool)
+    with WorkerPool(0) as pool:
+        return exhaust(checking(Judge(DAYS[0]), folder, pool)).look()
 
 
 def test_a_timeout_is_confirmed_in_a_fresh_worker(tmp_path):
@@ -176,6 +177,6 @@ def test_a_walled_in_clock_cannot_be_asked_to_wait_for_ever(tmp_path, monkeypatc
     loop = "    c.CLOCK.stopped().__enter__()\n    while True: pass\n"
     path = tmp_path / "day01_softmax.py"
     path.write_text(stop + RIGHT.replace("    powers =", loop + "    powers =", 1))
-    with Pool(0) as pool:
+    with WorkerPool(0) as pool:
         verdict = check_answer(Judge(DAYS[0]), Answer(str(path), str(path)), pool).verdict
     assert {one.status for one in verdict.checks if one.exercise == "softmax"} == {"timed_out"}

@@ -14,7 +14,7 @@ from course.judging.judge import Judge
 from course.workers import forking
 from course.workers.checking import Answer, check_answer
 from course.workers.forking import CAN_FORK, close_servers
-from course.workers.pool import Pool
+from course.workers.pool import WorkerPool
 from course.workers.worker import LOST, Spawned, Worker, WorkerLost
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="workers are new interpreters here")
@@ -106,7 +106,7 @@ def test_a_verdict_survives_a_lost_server(monkeypatch):
 
     monkeypatch.setattr(Worker, "asking", kill_the_first)
     solution = DAYS[0].solution
-    with Pool(1) as pool:
+    with WorkerPool(1) as pool:
         verdict = check_answer(judge, Answer(str(solution), str(solution)), pool).verdict
     assert killed
     assert verdict.status == "passed"

@@ -12,9 +12,9 @@ import pytest
 
 from course.curriculum import DAYS
 from course.grading.gradebook import Shortcut, Weights
-from course.grading.reports import Alike, Download, Given, file_name, write_reports
+from course.grading.reports import Alike, Given, SystemDownload, file_name, write_reports
 from course.grading.reports.page import SIGNS, write_pages
-from course.grading.taking import Told
+from course.grading.taking import FileNote
 from course.judging.misconceptions import load_misconceptions
 from tests.course.grading.reports.conftest import checks_of
 
@@ -154,9 +154,9 @@ def test_stuck_and_behind(report, made_up):
 def test_files(report, feedback, made_up):
     """What was taken for what, and what was not, is told on every page; in the report the first of many."""
     learner = made_up.learner("a")
-    learner.taken.append(Told("x/Day1.py", "day01_softmax.py", "taken as day01_softmax.py"))
-    learner.ignored.append(Told("day2_atention.py", "day02_attention.py", ""))
-    learner.ignored.extend(Told(f"<i>{n}", "", "it was handed in again") for n in range(20))
+    learner.taken.append(FileNote("x/Day1.py", "day01_softmax.py", "taken as day01_softmax.py"))
+    learner.ignored.append(FileNote("day2_atention.py", "day02_attention.py", ""))
+    learner.ignored.extend(FileNote(f"<i>{n}", "", "it was handed in again") for n in range(20))
     learner = replace(learner, ignored_count=30)
     told = "Files: 1 taken, 30 not taken x/Day1.py taken as day01_softmax.py not taken"
     told += (
@@ -243,7 +243,7 @@ def test_misconceptions(report, made_up):
 def test_numbers_behind_names(report, made_up):
     """Where they are from is said, if the class is from somewhere."""
     learner = made_up.learner("a_12")
-    downloads = {"a_12": Download("Moodle", "x/feedback.html")}
+    downloads = {"a_12": SystemDownload("Moodle", "x/feedback.html")}
     words = report(made_up.graded(learner, downloads=downloads)).text("glance")
     assert "The number behind a name is the one that Moodle knows this learner by." in words
     assert "The number behind" not in report(made_up.graded(learner)).text()
@@ -252,8 +252,8 @@ def test_numbers_behind_names(report, made_up):
 def test_choices_between_files(report, made_up):
     """Where one of several files was graded the report says so; not where they are the same."""
     learner, other = made_up.learner("a"), made_up.learner("b")
-    learner.ignored.append(Told("old/day1.py", "", "'new/day1.py' was taken, which is later"))
-    other.ignored.append(Told("day1.py", "", "'day01.py' was taken, which is the same"))
+    learner.ignored.append(FileNote("old/day1.py", "", "'new/day1.py' was taken, which is later"))
+    other.ignored.append(FileNote("day1.py", "", "'day01.py' was taken, which is the same"))
     words = report(made_up.graded(learner, other)).text("by-hand")
     chosen = words.split("Choices between files")[1].split("Shortcuts")[0]
     assert "a old/day1.py was not: 'new/day1.py' was taken, which is later" in chosen
@@ -380,8 +380,8 @@ def test_hostile_text(request, made_up, hostile, kind):
         learner.days[1] = made_up.day(2, wrong=1, status="error", message=text)
         learner.days[2] = made_up.day(3, wrong=1, misconception="known", message=f"{text}\n{text}")
         learner.review.append(Shortcut(1, 1, text))
-        learner.taken.append(Told(text, "day01_softmax.py", text))
-        learner.ignored.append(Told(text, "day02_attention.py", text))
+        learner.taken.append(FileNote(text, "day01_softmax.py", text))
+        learner.ignored.append(FileNote(text, "day02_attention.py", text))
         others = made_up.refused(name, text), made_up.fault(name, text), made_up.nothing(name, text)
         found = {"alike": [Alike(name, name, [1], 0.9)], "given": [Given(name, "x", [1], 0.9)]}
         return read(made_up.graded(learner, *others, lacking=[text], **found))

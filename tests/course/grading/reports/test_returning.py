@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from course.grading.reports import Download, write_reports
+from course.grading.reports import SystemDownload, write_reports
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def test_each_system_has_its_own(returned, made_up, tmp_path):
     """A page lies in the zip of the system from which its submission came, as it lies in `feedback`."""
     found = returned(
         *map(made_up.learner, ("a", "b", "c")),
-        a=Download("Canvas", "a_1_2_feedback.html"),
-        b=Download("Moodle", "b_1_assignsubmission_file/feedback.html"),
-        c=Download("", ""),
+        a=SystemDownload("Canvas", "a_1_2_feedback.html"),
+        b=SystemDownload("Moodle", "b_1_assignsubmission_file/feedback.html"),
+        c=SystemDownload("", ""),
     )
     pages = {name: (tmp_path / "feedback" / f"{name}.html").read_bytes() for name in "ab"}
     assert found == {
@@ -42,10 +42,10 @@ def test_who_gets_nothing_back(returned, made_up):
     """Who cannot be handed anything is named; where the grader failed there is nothing to hand back."""
     found = returned(
         *(made_up.learner("a"), made_up.learner("b"), made_up.refused("c"), made_up.fault("d")),
-        a=Download("Moodle", ""),
-        b=Download("Moodle", "caf\udce9_1_assignsubmission_file/feedback.html"),
-        c=Download("Moodle", "c_3_assignsubmission_file/feedback.html"),
-        d=Download("Moodle", "d_4_assignsubmission_file/feedback.html"),
+        a=SystemDownload("Moodle", ""),
+        b=SystemDownload("Moodle", "caf\udce9_1_assignsubmission_file/feedback.html"),
+        c=SystemDownload("Moodle", "c_3_assignsubmission_file/feedback.html"),
+        d=SystemDownload("Moodle", "d_4_assignsubmission_file/feedback.html"),
     )
     pages, without = found["feedback_moodle.zip"]
     assert list(pages) == ["c_3_assignsubmission_file/feedback.html"]
@@ -54,7 +54,7 @@ def test_who_gets_nothing_back(returned, made_up):
 
 def test_a_folder_of_folders_is_handed_back_by_hand(returned, made_up):
     """Where no system wants a zip, there is none."""
-    assert returned(made_up.learner("a"), a=Download("", "")) == {}
+    assert returned(made_up.learner("a"), a=SystemDownload("", "")) == {}
 
 
 def test_what_may_be_anothers_is_in_no_gradebook(returned, made_up, tmp_path):
@@ -63,8 +63,8 @@ def test_what_may_be_anothers_is_in_no_gradebook(returned, made_up, tmp_path):
         made_up.learner("a_12"),
         made_up.learner("unclear: a_12_3_b_4_5_x.zip"),
         **{
-            "a_12": Download("Canvas", "a_12_2_feedback.html"),
-            "unclear: a_12_3_b_4_5_x.zip": Download("Canvas", "", ("a_12", "a_12_3_b_4")),
+            "a_12": SystemDownload("Canvas", "a_12_2_feedback.html"),
+            "unclear: a_12_3_b_4_5_x.zip": SystemDownload("Canvas", "", ("a_12", "a_12_3_b_4")),
         },
     )
     assert found["feedback_canvas.zip"][1] == []

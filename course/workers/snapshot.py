@@ -1,7 +1,7 @@
-"""What an answer may leave behind in its process, and an answer of another day would stumble over.
+"""The global state that an answer may change in its process, and that a later day's answer relies on.
 
-Grading has several days of one learner observed in one process. A day whose file changes torch's
-default dtype, or replaces a function of NumPy's, must not spoil the next.
+Several days of one learner run in one process. A file that changes torch's default dtype, or replaces one
+of NumPy's functions, must not affect the next day's verdict.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ MODULES = (
 CLASSES = (("torch", "Tensor"), ("torch.nn", "Module"), ("torch.nn", "Parameter"))
 
 
-class State:
-    """How a process was at one moment."""
+class ProcessSnapshot:
+    """The global state of this process at one moment."""
 
     def __init__(self) -> None:
         self._settings = _settings()
         self._contents = [dict(vars(holder)) for holder in _holders()]
 
-    def still_holds(self) -> bool:
-        """Whether nothing was changed since; what was only added, as by a late import, changes nothing."""
+    def is_clean(self) -> bool:
+        """Whether nothing has changed since. Additions, such as a late import makes, are no changes."""
         return self._settings == _settings() and all(
             vars(holder).get(name) is value
             for holder, before in zip(_holders(), self._contents, strict=True)

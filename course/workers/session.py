@@ -1,4 +1,4 @@
-"""A worker that serves several days of one answer: what takes long to import is imported once."""
+"""A worker that serves several days of one learner, so that PyTorch is imported once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from course.workers.worker import Worker
 WAITING = 3.0  # times as long by the clock as it may compute
 
 
-class Seat:
-    """The workers of one learner: one for all days, or another where that one was stopped."""
+class WorkerSession:
+    """One learner's worker for all days, replaced whenever it had to be stopped."""
 
     def __init__(self, start: Callable[[str | None], Worker], apart: bool = False) -> None:
-        """Nothing is started yet.
+        """Create a session without a worker.
 
         Args:
-            start: gives a worker that has served nobody, given the device on which it needs torch.
-            apart: whether days that need no torch have a worker without it.
+            start: returns a fresh worker, given the device on which it needs torch.
+            apart: whether days that need no torch get a worker without torch.
         """
         self.used = False
         """Whether the worker has served an earlier day."""
@@ -28,49 +28,49 @@ class Seat:
         self._apart = apart
         self._torch_on: str | None = None
         self._worker: Worker | None = None
-        self._told = 0
+        self._reported = 0
         self._computed = 0.0
         self._since = time.monotonic()
 
     @property
     def computed(self) -> float:
-        """Seconds of CPU time that the learner has had."""
+        """Seconds of CPU time that the learner's workers have used."""
         return self._computed + (self._worker.computed if self._worker else 0.0)
 
     def exhausted(self, seconds: float) -> bool:
-        """Whether it has computed as long, or taken several times as long by the clock."""
+        """Whether the session has used this much CPU time, or `WAITING` times as much wall time."""
         return self.computed > seconds or time.monotonic() - self._since > WAITING * seconds
 
     def take(self, torch_on: str | None = None) -> Worker:
-        """The learner's worker."""
+        """Return the learner's worker, started if there is none."""
         if self._apart and torch_on != self._torch_on:
             self.renew()
         if self._worker is None:
             self._worker, self._torch_on = self._start(torch_on), torch_on
             self.used = False
-            self._told = 0
+            self._reported = 0
         return self._worker
 
     def give_back(self, worker: Worker) -> str:
-        """Keep it for the next day, unless it was stopped. Returns what was printed since the last time."""
+        """Keep a worker for the next day unless it was stopped. Returns what it has printed since."""
         printed = worker.printed
-        new, self._told = printed[self._told :], len(printed)
+        new, self._reported = printed[self._reported :], len(printed)
         if worker.ended:
             self.stopped += 1
-            self._leave(worker)
+            self._drop(worker)
         return new
 
     def renew(self) -> None:
-        """Have another worker next."""
+        """End the worker, so that the next day gets a fresh one."""
         if self._worker is not None:
             self._worker.end()
-            self._leave(self._worker)
+            self._drop(self._worker)
 
-    def _leave(self, worker: Worker) -> None:
+    def _drop(self, worker: Worker) -> None:
         self._computed += worker.computed
         self._worker = None
 
-    def __enter__(self) -> Seat:
+    def __enter__(self) -> WorkerSession:
         return self
 
     def __exit__(self, *_: object) -> None:
