@@ -90,7 +90,7 @@ class GroupedQueryAttention(nn.Module):
         """
         # 1. All query heads of a group attend to the same keys, so to those keys they are simply more
         #    queries. Reshape the queries, and leave the keys as they are.
-        # 2. Mask later keys, for each query head of a group.
+        # 2. Mask later keys, the same for every query head of a group.
         # 3. Attend, with the groups as one more batch dimension.
         # 4. Separate the heads again, and join them token by token.
         raise NotImplementedError

@@ -72,7 +72,7 @@ def flash_attention(
     # 2. Compute the scores of one tile. Most tiles have no later key to mask.
     # 3. Start a block of queries: nothing is summed yet, and the maximum is the lowest finite number.
     #    Not −∞: −∞ − (−∞) is NaN.
-    # 4. Update the running maximum. Where it rises, the sums so far are to be scaled down.
+    # 4. Update the running maximum. Where it rises, scale down the sums so far.
     # 5. Add this tile's weights to the normalizer, and its weighted values to the accumulator.
     # 6. Divide once, at the end. The normalizer is at least 1, or 0 where no key was seen. There L is
     #    +∞, so that exp(S − L) will be 0.

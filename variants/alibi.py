@@ -55,7 +55,7 @@ def alibi_bias(n_heads: int, t_q: int, t_k: int) -> Float[Tensor, "n_heads t_q t
     Source: Press et al. 2021, *Train Short, Test Long*, §3 and figure 3.
     """
     if not 0 <= t_q <= t_k:
-        raise ValueError(f"t_q must be in 0 to t_k = {t_k}, got {t_q}")
+        raise ValueError(f"t_q must lie in 0 to t_k = {t_k}, got {t_q}")
     # 1. Compute the distance of every query and every key.
     key = torch.arange(t_k)  # (t_k,)
     query = key[t_k - t_q :]  # (t_q,)

@@ -90,7 +90,7 @@ def _forward(
         for columns in blocks:
             k, v = key[:, columns].to(wide), value[:, columns].to(wide)  # (B, B_c, d_k or d_v)
             scores = _scores(q, k, rows, columns, offset)  # (B, B_r, B_c)
-            # 4. Update the running maximum. Where it rises, the sums so far are to be scaled down.
+            # 4. Update the running maximum. Where it rises, scale down the sums so far.
             higher = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))  # (B, B_r, 1)
             rescale = (maximum - higher).exp()  # (B, B_r, 1)
             maximum = higher

@@ -89,7 +89,7 @@ class GroupedQueryAttention(nn.Module):
         share = self.n_heads // self.n_kv_heads
         query = query.unflatten(1, (self.n_kv_heads, share))  # (B, G, share, T_q, d_k)
         query = query.flatten(2, 3)  # (B, G, share·T_q, d_k)
-        # 2. Mask later keys, for each query head of a group.
+        # 2. Mask later keys, the same for every query head of a group.
         past = torch.ones(t_q, t_k, dtype=torch.bool, device=query.device).tril(t_k - t_q)
         mask = past.repeat(share, 1)  # (share·T_q, T_k)
         # 3. Attend, with the groups as one more batch dimension.

@@ -116,5 +116,5 @@ def _check_offset(x: Tensor, max_len: int, offset: int | Tensor) -> None:
         first, last = (int(end) for end in offset.aminmax())
     if first < 0 or last + x.size(-2) > max_len:
         raise ValueError(
-            f"positions must be in 0 to {max_len - 1}, got {first} to {last + x.size(-2) - 1}"
+            f"positions must lie in 0 to {max_len - 1}, got {first} to {last + x.size(-2) - 1}"
         )

@@ -82,5 +82,5 @@ def test_no_heads_are_refused(n_heads):
 
 @pytest.mark.parametrize(("t_q", "t_k"), [(3, 2), (-1, 2), (1, 0), (-2, -1)])
 def test_more_queries_than_keys_are_refused(t_q, t_k):
-    with pytest.raises(ValueError, match="t_q must be in"):
+    with pytest.raises(ValueError, match="t_q must lie in"):
         alibi_bias(4, t_q, t_k)

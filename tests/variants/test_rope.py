@@ -197,7 +197,7 @@ def test_bad_layouts_and_widths_are_refused():
 
 @pytest.mark.parametrize("offset", [-1, 6, torch.tensor([0, 6]), torch.tensor([-1, 0])])
 def test_positions_without_an_angle_are_refused(offset):
-    with pytest.raises(ValueError, match="positions must be in 0 to 9"):
+    with pytest.raises(ValueError, match="positions must lie in 0 to 9"):
         apply_rope(torch.zeros(2, 3, 5, 8), rope_angles(8, 10), offset)
 
 
