@@ -78,7 +78,8 @@ def flash_attention(
     #    +∞, so that exp(S − L) will be 0.
     # 7. The mean of a query's grad_weights, weighted by its weights, needs neither of them.
     # 8. Compute the tile again, and its weights at once, from L.
-    # 9. Go back through the weighted sum, the softmax and the scores, as on day 7.
+    # 9. Go back through the weighted sum, the softmax and the scores, as on day 7. Where a product is
+    #    added in place, neither the product nor the slice is copied.
     # 10. Make the two passes a custom autograd function. It saves the inputs, the output and one number
     #     per query, and its backward pass returns None for what is no tensor.
     # 11. Attend with one batch dimension in place of all leading ones. Causal: the last query belongs to the

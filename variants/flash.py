@@ -135,12 +135,13 @@ def _backward(
             # 8. Compute the tile again, and its weights at once, from L.
             scores = _scores(q, k, rows, columns, offset)  # (B, B_r, B_c)
             weights = (scores - logsumexp[:, rows]).exp()  # (B, B_r, B_c)
-            # 9. Go back through the weighted sum, the softmax and the scores, as on day 7.
-            grad_value[:, columns] += weights.mT @ grad
+            # 9. Go back through the weighted sum, the softmax and the scores, as on day 7. Where a product is
+            #    added in place, neither the product nor the slice is copied.
+            grad_value[:, columns].baddbmm_(weights.mT, grad)  # += weights.mT @ grad
             grad_weights = grad @ v.mT  # (B, B_r, B_c)
             grad_scores = weights * (grad_weights - delta)  # (B, B_r, B_c)
-            grad_query[:, rows] += grad_scores @ k * scale
-            grad_key[:, columns] += grad_scores.mT @ q  # q has the factor 1/√d_k
+            grad_query[:, rows].baddbmm_(grad_scores, k, alpha=scale)  # += scale * grad_scores @ k
+            grad_key[:, columns].baddbmm_(grad_scores.mT, q)  # q has the factor 1/√d_k
     return grad_query.to(query.dtype), grad_key.to(query.dtype), grad_value.to(query.dtype)
 
 

@@ -271,26 +271,26 @@ MISCONCEPTIONS = [
             ),
             "query_gradient_not_scaled": (
                 "The gradient of the query lacks the factor 1/√d_k.",
-                {"grad_scores @ k * scale": "grad_scores @ k"},
+                {"alpha=scale": ""},
             ),
             "key_gradient_not_scaled": (
                 "The gradient of the key lacks the factor 1/√d_k.",
-                {"grad_scores.mT @ q": "grad_scores.mT @ (q / scale)"},
+                {"_.baddbmm_(grad_scores.mT, q)": "_.baddbmm_(grad_scores.mT, q / scale)"},
             ),
             "key_gradient_scaled_twice": (
                 "The gradient of the key has the factor 1/√d_k twice. If your queries are scaled already, it is in them.",
-                {"grad_scores.mT @ q": "grad_scores.mT @ (q * scale)"},
+                {"_.baddbmm_(grad_scores.mT, q)": "_.baddbmm_(grad_scores.mT, q * scale)"},
             ),
             "key_gradient_overwritten": (
                 "The gradients of keys and values are those of the last block of queries. Every block adds its part.",
                 {
-                    "grad_value[:, columns] += _": "grad_value[:, columns] = _",
-                    "grad_key[:, columns] += _": "grad_key[:, columns] = _",
+                    "grad_value[:, columns].baddbmm_(weights.mT, grad)": "grad_value[:, columns] = weights.mT @ grad",
+                    "grad_key[:, columns].baddbmm_(_, q)": "grad_key[:, columns] = _ @ q",
                 },
             ),
             "query_gradient_overwritten": (
                 "The gradient of a query is that of the last block of keys. Every block adds its part.",
-                {"grad_query[:, rows] += _": "grad_query[:, rows] = _"},
+                {"grad_query[:, rows].baddbmm_(grad_scores, k, alpha=scale)": "grad_query[:, rows] = grad_scores @ k * scale"},
             ),
             "backward_not_causal": (
                 "Your forward pass hides later keys, your backward pass does not: weights that were 0 come back to life.",
