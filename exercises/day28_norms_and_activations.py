@@ -17,16 +17,12 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
-    """Give every vector a mean square of 1, then a learnt scale. Nothing is centred, nothing shifted.
+    """Normalize every vector to a mean square of 1, then scale it. Nothing is centered or shifted.
 
         RMSNorm(x) = γ · x / √(mean(x²) + ε)
 
-    Args:
-        features: n, the width of the vectors.
-        eps: ε, inside the root.
-
-    Attributes:
-        gain: γ, `(features,)`, ones at the start; the only parameter.
+    - `features` is the width of the vectors, and `eps` is ε, inside the root.
+    - `gain` is γ, `(features,)`, initialized to ones. It is the only parameter.
 
     Raises:
         ValueError: `features` below 1.
@@ -40,39 +36,34 @@ class RMSNorm(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Norm the last axis; the mean square is each vector's own.
+        """Normalize the last axis, in float32 at least.
 
-        Returns:
-            The shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16 are
-            computed in float32, float64 in float64: the result is right to the dtype's rounding, and
-            features of 300, whose squares float16 cannot hold, are no trouble. A vector of zeros
-            gives zeros, where ε is above 0.
+        - The mean square is each vector's own.
+        - The result has the shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16 are
+          computed in float32, and float64 in float64, so the result is correct to the dtype's rounding. Features
+          of 300, whose squares float16 cannot represent, are normalized correctly.
+        - A vector of zeros becomes zeros, if ε is above 0.
 
         Raises:
-            ValueError: vectors of another width than `features`.
+            ValueError: vectors whose width is not `features`.
         """
-        # 1. Widen halves. The mean of the squares, over the features.
-        # 2. Divide by its root, scale, and only then go back to the input's dtype.
+        # 1. Upcast half precision. Average the squares over the features.
+        # 2. Divide by the root, scale, and only then return to the input's dtype.
         raise NotImplementedError
 
 
 class GroupNorm(nn.Module):
-    """Share a vector's features out into groups, and give each group mean 0 and variance 1.
+    """Divide a vector's features into groups, and normalize each group to mean 0 and variance 1.
 
         GN(x) = γ · (x − μ) / √(σ² + ε) + β,    μ and σ² those of the feature's own group
 
-    One group is LayerNorm. The paper norms pictures, and takes μ and σ² over the pixels as well; here
-    every token is normed alone, or it would see those after it.
+    One group is LayerNorm. For images, the paper averages over the pixels as well; here every token is
+    normalized alone, since otherwise it would depend on later tokens.
 
-    Args:
-        groups: G, which divides `features`. A group is n / G neighbours: group g, counted from 0, has
-            the features g·n/G to (g+1)·n/G − 1.
-        features: n, the width of the vectors.
-        eps: ε, inside the root.
-
-    Attributes:
-        gain: γ, `(features,)`, ones at the start: one for each feature, not for each group.
-        bias: β, `(features,)`, zeros at the start.
+    - `groups` is G. Group g, counted from 0, has the features g·n/G to (g+1)·n/G − 1.
+    - `features` is n, the width of the vectors, and `eps` is ε, inside the root.
+    - `gain` is γ, `(features,)`, initialized to ones, and `bias` is β, `(features,)`, initialized to zeros:
+      one for each feature, not for each group.
 
     Raises:
         ValueError: `groups` does not divide `features`, or either is below 1.
@@ -86,83 +77,77 @@ class GroupNorm(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Norm the groups of the last axis. σ² has the group's size for its divisor (biased).
+        """Normalize the groups of the last axis, in float32 at least; σ² is the biased variance.
 
-        Returns:
-            The shape and dtype of `x`, computed in float32 at least, as in `RMSNorm`. A mean of 1000
-            with a deviation of 0.1 in float32 is no trouble. Groups of one feature give the bias.
+        - The divisor of σ² is the group's size.
+        - The result has the shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16 are
+          computed in float32, and float64 in float64. A mean of 1000 with a standard deviation of 0.1 in float32
+          is normalized correctly.
+        - Groups of one feature return the bias.
 
         Raises:
-            ValueError: vectors of another width than `features`.
+            ValueError: vectors whose width is not `features`.
         """
-        # 1. Widen halves, and split the last axis into groups.
-        # 2. Centre each group by its own mean, and divide by its own deviation.
-        # 3. Scale and shift every feature, and only then go back to the input's dtype.
+        # 1. Upcast half precision, and split the last axis into groups.
+        # 2. Center each group by its own mean, and divide by its own standard deviation.
+        # 3. Scale and shift every feature, and only then return to the input's dtype.
         raise NotImplementedError
 
 
 def gelu(x: Float[Tensor, "..."], approximate: str) -> Float[Tensor, "..."]:
-    """The Gaussian error linear unit: each feature times the share of the normal distribution below it.
+    """Compute the Gaussian error linear unit: each feature times the normal probability of a value below it.
 
         "none"    GELU(x) = x Φ(x) = x · ½ (1 + erf(x / √2))
         "tanh"    GELU(x) ≈ x · ½ (1 + tanh(√(2/π) (x + 0.044715 x³)))
 
-    Args:
-        x: features of any shape, empty ones too.
-        approximate: `"none"` for the definition, as in BERT, or `"tanh"`, as in GPT-2. The two are
-            less than 0.001 apart everywhere.
+    BERT uses `approximate="none"`, GPT-2 `"tanh"`. Half precision is computed in float32.
 
-    Returns:
-        The shape and dtype of `x`. float16 and bfloat16 are computed in float32: the result is right
-        to the dtype's rounding. Far above 0 it is x, far below 0 it is 0.
+    - `x` has any shape, and may be empty.
+    - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the result
+      is correct to the dtype's rounding. It is x far above 0, and 0 far below.
+    - The two formulas differ by less than 0.001 everywhere.
 
     Raises:
-        ValueError: an `approximate` that is neither.
+        ValueError: `approximate` is neither.
 
     Source: Hendrycks & Gimpel 2016, *Gaussian Error Linear Units (GELUs)*, §2.
     """
-    # 1. Widen halves: 1 + erf(…) is the difference of two near numbers where x is below 0.
+    # 1. Upcast half precision: where x is below 0, 1 + erf(…) is the difference of two close numbers.
     # 2. A number from −1 to 1: the error function, or the curve close to it.
-    # 3. From there to a share, from 0 to 1, and times x.
+    # 3. Turn it into a probability, from 0 to 1, and multiply by x.
     raise NotImplementedError
 
 
 def mish(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """A smooth curve through 0 that dips below it on the left, to −0.31, and is x on the right.
+    """Compute a smooth activation with a minimum of −0.31 below 0, which approaches x above.
 
         mish(x) = x · tanh(softplus(x)),    softplus(x) = ln(1 + eˣ)
 
-    Args:
-        x: features of any shape, empty ones too.
+    Half precision is computed in float32.
 
-    Returns:
-        The shape and dtype of `x`. float16 and bfloat16 are computed in float32: the result is right
-        to the dtype's rounding. Features of ±10⁴, where eˣ overflows, give x and 0, and gradients
-        of 1 and 0.
+    - `x` has any shape, and may be empty.
+    - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the result
+      is correct to the dtype's rounding.
+    - Features of ±10⁴, where eˣ overflows, return x and 0, with gradients of 1 and 0.
 
     Source: Misra 2019, *Mish: A Self Regularized Non-Monotonic Activation Function*.
     """
-    # 1. Widen halves. The softplus, by a function that does not compute eˣ where x is large.
-    # 2. Squash it, and multiply.
+    # 1. Upcast half precision. Compute the softplus by a function that avoids eˣ where x is large.
+    # 2. Apply tanh, and multiply.
     raise NotImplementedError
 
 
 class SwiGLU(nn.Module):
-    """A feed-forward network whose hidden values are gated: one projection opens or shuts the other.
+    """Apply a gated feed-forward network: the Swish of one projection multiplies the other projection.
 
         FFN(x) = (Swish(x W) ⊗ x V) W₂,    Swish(x) = x · σ(x)
 
-    Three matrices instead of two: with a d_ff of ⅔ of the old one there are as many weights as before.
+    With ⅔ of the usual d_ff, the three matrices have the parameter count of the usual two.
 
-    Args:
-        d_model: width of the tokens' vectors.
-        d_ff: width of the hidden layer.
-
-    Attributes:
-        w_gate: W, `nn.Linear(d_model, d_ff, bias=False)`; its outputs go through Swish.
-        w_up: V, `nn.Linear(d_model, d_ff, bias=False)`.
-        w_down: W₂, `nn.Linear(d_ff, d_model, bias=False)`. There are no other parameters, and no
-            dropout; the initial weights are those of `nn.Linear`.
+    - `w_gate` is W, an `nn.Linear(d_model, d_ff, bias=False)`; its outputs go through Swish.
+    - `w_up` is V, an `nn.Linear(d_model, d_ff, bias=False)`.
+    - `w_down` is W₂, an `nn.Linear(d_ff, d_model, bias=False)`.
+    - There are no other parameters, and there is no dropout. The initial weights are those of `nn.Linear`.
 
     Raises:
         ValueError: `d_model` or `d_ff` below 1.
@@ -176,7 +161,10 @@ class SwiGLU(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """From `(…, d_model)` to the same shape and dtype. Positions do not see each other here."""
-        # 1. The gate: Swish of one projection.
-        # 2. Times the other projection, and narrow back.
+        """Transform each position on its own.
+
+        The result has the shape and dtype of `x`, `(…, d_model)`. Positions do not see each other here.
+        """
+        # 1. Compute the gate: the Swish of one projection.
+        # 2. Multiply by the other projection, and project back to d_model.
         raise NotImplementedError

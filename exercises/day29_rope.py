@@ -16,26 +16,25 @@ from torch import Tensor
 def rope_angles(
     head_dim: int, max_len: int, base: float = 10000.0
 ) -> Float[Tensor, "max_len pairs"]:
-    """How far each pair of features is turned at each position.
+    """Return the angle by which each pair of features is rotated at each position, in radians.
 
         angles[m, i] = m θᵢ,    θᵢ = base^(−2i / d),    i = 0, 1, …, d/2 − 1
 
-    Args:
-        head_dim: d, an even number.
-        max_len: the number of positions, counted from 0; 0 gives an empty table.
-        base: the larger, the slower the last pairs turn.
+    The angles are on the CPU in float64: at position 10⁵, float32 would be off by 0.004, bfloat16 by 256.
 
-    Returns:
-        `(max_len, head_dim / 2)`, radians, on the CPU. In float64; float32 is allowed, and nothing
-        narrower: at position 10⁵ the angle is off by 0.004 in float32, and by 256 in bfloat16.
+    - `head_dim` is d, an even number, and `max_len` the number of positions, counted from 0. 0 returns an
+      empty tensor.
+    - The larger `base`, the more slowly the last pairs rotate.
+    - Return `(max_len, head_dim / 2)`, on the CPU, in float64. float32 is allowed too, but nothing less
+      precise.
 
     Raises:
         ValueError: `head_dim` is odd or below 2, `max_len` is below 0, or `base` is not above 0.
 
     Source: Su et al. 2021, *RoFormer*, §3.2.2 and eq. 15, where i counts from 1.
     """
-    # 1. One step's turn for each pair: 1 radian for the first, and less and less.
-    # 2. Every position times every turn.
+    # 1. Compute each pair's angle per position: 1 radian for the first, and less for each further pair.
+    # 2. Multiply every position by every angle.
     raise NotImplementedError
 
 
@@ -45,36 +44,35 @@ def apply_rope(
     offset: int | Int[Tensor, " B"] = 0,
     layout: str = "interleaved",
 ) -> Float[Tensor, "*batch T head_dim"]:
-    """Turn each pair of features (a, b) by the angle of its position and its place.
+    """Rotate each pair of features (a, b) by the angle of its position.
 
         a′ = a cos mθᵢ − b sin mθᵢ
         b′ = a sin mθᵢ + b cos mθᵢ
 
     Args:
-        x: queries or keys, `(…, T, head_dim)`, most often `(B, h, T, head_dim)`. T may be 0.
         angles: `rope_angles(head_dim, max_len, …)`, on any device.
-        offset: the position of the first token: an int for all rows, or one for each row of the
-            first axis, an int64 tensor `(B,)`, as where prompts of different lengths are continued.
-            Token t is then at position offset + t.
-        layout: which features are pair i, in `x` and in the result alike.
-            `"interleaved"`: features 2i and 2i + 1, as in the paper.
-            `"halves"`: features i and i + head_dim/2, as in Hugging Face's LLaMA.
+        offset: the position of the first token, one for all rows or one for each row of the first axis.
+        layout: `"interleaved"`: pair i is features 2i and 2i + 1, as in the paper. `"halves"`: pair i is
+            features i and i + head_dim/2, as in Hugging Face's LLaMA.
 
-    Returns:
-        The shape, dtype and device of `x`, which stays as it is; every pair keeps its length. float16
-        and bfloat16 are turned in float32, float64 in float64; the cosines and sines are taken in the
-        angles' dtype.
+    - `x` holds queries or keys, `(…, T, head_dim)`, usually `(B, h, T, head_dim)`. T may be 0.
+    - `offset` is an int for all rows, or an int64 tensor `(B,)` with one position for each row of the first
+      axis, as where prompts of different lengths are continued. Token t is at position offset + t.
+    - `layout` holds for `x` and for the result alike.
+    - The result has the shape, dtype and device of `x`, which is not changed. Every pair keeps its length.
+    - float16 and bfloat16 are rotated in float32, and float64 in float64. Cosines and sines are computed in
+      the dtype of the angles.
 
     Raises:
-        ValueError: another `layout`; a `head_dim` that the angles are not for; an offset tensor of
-            another shape than `(B,)`, or one for an `x` with no batch axis; positions outside 0 to
-            max_len − 1 (of an offset tensor, only the CPU is asked: a GPU would have to wait).
+        ValueError: `layout` is neither; `angles` for a different `head_dim`; an offset tensor that is not
+            `(B,)`, or for an `x` without a batch axis; positions outside 0 to max_len − 1 (those of an
+            offset tensor on the CPU only: a GPU would have to wait).
 
     Source: Su et al. 2021, *RoFormer*, eqs. 15 and 34.
     """
-    # 1. The angle of every token and pair. Rows that start at positions of their own have an axis
-    #    in front, and as many axes of 1 behind it as x has between batch and time.
-    # 2. Cosines and sines, in float32 at least, as what they are to turn.
-    # 3. Split the features into pairs: the two of a pair lie side by side, or half a vector apart.
-    # 4. Turn, and put the pairs back where they were.
+    # 1. Look up the angle of every token and pair. Rows with their own offsets have a batch axis in
+    #    front, and behind it as many axes of size 1 as x has between batch and time.
+    # 2. Compute cosines and sines, in float32 at least, as the features that they rotate.
+    # 3. Split the features into pairs, which are side by side or half a vector apart.
+    # 4. Rotate, and put the pairs back where they were.
     raise NotImplementedError

@@ -14,19 +14,16 @@ from torch import Tensor
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " n_heads"]:
-    """How steeply each head's scores fall with distance: a geometric sequence, the steepest first.
+    """Return how steeply each head's scores fall with distance: a geometric sequence, the steepest first.
 
         mₖ = 2^(−8k / h),    k = 1, 2, …, h,    where h is a power of two
 
-    Any other number of heads takes the slopes of p, the greatest power of two below it, and then as
-    many as are missing from those of 2p: its first, its third, its fifth …, which lie between them.
+    Any other number of heads takes the slopes of p, the greatest power of two below it, and then every other
+    one of those of 2p: the first, the third, the fifth …, which are between those of p.
 
-    Args:
-        n_heads: h, any number from 1.
-
-    Returns:
-        `(n_heads,)`, positive, in torch's default dtype (float32), to its rounding. For 8 heads ½, ¼,
-        …, 1/256; for 12 heads these and then 2^−0.5, 2^−1.5, 2^−2.5, 2^−3.5, in that order.
+    - `n_heads` is h, any number from 1.
+    - Return `(n_heads,)`, positive, in PyTorch's default dtype (float32), correct to its rounding. For 8 heads
+      the slopes are ½, ¼, …, 1/256; for 12 heads these and then 2^−0.5, 2^−1.5, 2^−2.5, 2^−3.5, in that order.
 
     Raises:
         ValueError: `n_heads` below 1.
@@ -34,32 +31,30 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " n_heads"]:
     Source: Press et al. 2021, *Train Short, Test Long*, §3, for powers of two; for the others the
     authors' own code.
     """
-    # 1. The greatest power of two that is not above n_heads, and its sequence.
-    # 2. Every other slope of the next power of two: the odd k, as many as are missing.
+    # 1. Start with the slopes of the greatest power of two that is not above n_heads.
+    # 2. Add every other slope of the next power of two: the odd k, as many as are missing.
     raise NotImplementedError
 
 
 def alibi_bias(n_heads: int, t_q: int, t_k: int) -> Float[Tensor, "n_heads t_q t_k"]:
-    """What to add to the scores: minus each head's slope times the distance between query and key.
+    """Return the bias to add to the scores: minus each head's slope times the distance of query and key.
 
         bias[head, i, j] = −m_head · |position of query i − j|
 
-    Args:
-        n_heads: the number of heads.
-        t_q: the number of queries. They are the last t_q of the t_k positions: query i is at
-            position t_k − t_q + i.
-        t_k: the number of keys, at positions 0 to t_k − 1.
+    The queries are the last t_q of the t_k positions. The bias hides nothing: a causal model needs its mask
+    as well.
 
-    Returns:
-        `(n_heads, t_q, t_k)` in the dtype of `alibi_slopes`: 0 where query and key are at the same
-        position. It hides nothing: later keys have a bias like earlier ones, and a causal model
-        needs its mask as well. No queries give an empty tensor of this shape.
+    - `t_q` is the number of queries: query i is at position t_k − t_q + i. `t_k` is the number of keys, at
+      positions 0 to t_k − 1.
+    - Return `(n_heads, t_q, t_k)` in the dtype of `alibi_slopes`. It is 0 where query and key are at the same
+      position.
+    - Later keys have a bias like earlier ones. With no queries the result is an empty tensor of this shape.
 
     Raises:
         ValueError: `n_heads` below 1, `t_q` below 0, or more queries than keys.
 
     Source: Press et al. 2021, *Train Short, Test Long*, §3 and figure 3.
     """
-    # 1. How far apart every query and every key are.
-    # 2. Minus each head's slope times that.
+    # 1. Compute the distance of every query and every key.
+    # 2. Multiply it by minus each head's slope.
     raise NotImplementedError

@@ -22,41 +22,38 @@ from implementation import attention
 
 
 class GroupedQueryAttention(nn.Module):
-    """Causal self-attention in which n_heads / n_kv_heads neighbouring heads share keys and values.
+    """Apply causal self-attention in which groups of neighboring query heads share a key/value head.
 
         headᵢ = Attention(Q Wᵢ^Q, K Wⱼ^K, V Wⱼ^V),    j = i ÷ (n_heads / n_kv_heads), rounded down
 
-    Args:
-        d_model: width of the tokens' vectors.
-        n_heads: the number of heads that ask; it divides d_model, and d_k = d_model / n_heads.
-        n_kv_heads: the number of heads that answer; it divides n_heads.
-
-    Attributes:
-        w_q: `nn.Linear(d_model, d_model, bias=False)`; head i, counted from 0, owns outputs i·d_k to
-            (i+1)·d_k − 1.
-        w_k, w_v: `nn.Linear(d_model, n_kv_heads · d_k, bias=False)`; key-value head j owns outputs
-            j·d_k to (j+1)·d_k − 1.
-        w_o: `nn.Linear(d_model, d_model, bias=False)`; head i owns inputs i·d_k to (i+1)·d_k − 1.
-            There are no other parameters, no dropout, and nothing else in the state dict; the initial
-            weights are those of `nn.Linear`.
+    - `n_heads` is the number of query heads; it divides d_model, and d_k = d_model / n_heads. `n_kv_heads` is
+      the number of key/value heads; it divides n_heads.
+    - `w_q` is an `nn.Linear(d_model, d_model, bias=False)`; query head i, counted from 0, owns outputs i·d_k to
+      (i+1)·d_k − 1.
+    - `w_k` and `w_v` are each an `nn.Linear(d_model, n_kv_heads · d_k, bias=False)`; key/value head j owns
+      outputs j·d_k to (j+1)·d_k − 1.
+    - `w_o` is an `nn.Linear(d_model, d_model, bias=False)`; query head i owns inputs i·d_k to (i+1)·d_k − 1.
+    - There are no other parameters, there is no dropout, and nothing else is in the state dict. The initial
+      weights are those of `nn.Linear`.
 
     Raises:
         ValueError: n_heads does not divide d_model, or n_kv_heads does not divide n_heads.
 
     Source: Ainslie et al. 2023, *GQA: Training Generalized Multi-Query Transformer Models from
-    Multi-Head Checkpoints*, §2.2; one key-value head: Shazeer 2019, *Fast Transformer Decoding: One
+    Multi-Head Checkpoints*, §2.2; one key/value head: Shazeer 2019, *Fast Transformer Decoding: One
     Write-Head is All You Need*.
     """
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int):
         super().__init__()
-        # 1. Keep both numbers of heads. Narrower projections for keys and values; no biases.
+        # 1. Store both numbers of heads. The projections of keys and values are narrower; none has a bias.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype: each token attends to itself and the past.
+        """Attend from each token to itself and all earlier ones.
 
-        T may be 0. No tensor holds keys or values once for each head that asks.
+        - The result has the shape and dtype of `x`, `(B, T, d_model)`. T may be 0.
+        - No tensor has keys or values once for each query head.
         """
         # 1. Project into heads, attend, and mix the heads by the output projection.
         raise NotImplementedError
@@ -68,7 +65,10 @@ class GroupedQueryAttention(nn.Module):
         Float[Tensor, "B n_kv_heads T d_k"],
         Float[Tensor, "B n_kv_heads T d_k"],
     ]:
-        """The tokens' queries `(B, n_heads, T, d_k)`, keys and values `(B, n_kv_heads, T, d_k)`."""
+        """Return the tokens' queries, keys and values, split into heads.
+
+        Return queries `(B, n_heads, T, d_k)`, keys and values `(B, n_kv_heads, T, d_k)`.
+        """
         # 1. Project, and split the last axis into heads: fewer for keys and values.
         # 2. Heads before time.
         raise NotImplementedError
@@ -79,23 +79,18 @@ class GroupedQueryAttention(nn.Module):
         key: Float[Tensor, "B n_kv_heads T_k d_k"],
         value: Float[Tensor, "B n_kv_heads T_k d_k"],
     ) -> Float[Tensor, "B T_q d_model"]:
-        """Attend causally, and join the heads.
+        """Attend causally, and join the heads. The queries are the last T_q of the T_k positions.
 
-        Args:
-            query: the queries, which are the last T_q of the T_k positions: what a cache has kept
-                comes before them. T_q may be 0.
-            key: the keys of all positions.
-            value: their values.
-
-        Returns:
-            `(B, T_q, d_model)`, head 0 first, before `w_o`.
+        - `query` holds the last T_q of the T_k positions: keys from a cache come before them. T_q may be 0.
+        - `key` and `value` are those of all positions.
+        - Return `(B, T_q, d_model)`, head 0 first, before `w_o`.
 
         Raises:
             ValueError: more queries than keys.
         """
-        # 1. The heads of a group ask the same keys: to those keys they are simply more queries, one
-        #    head's after the other's. So the queries change their shape, and the keys stay as they are.
-        # 2. Keys no later than the query, for each of a group's heads.
-        # 3. Attend: the groups are one more batch dimension.
-        # 4. Take the heads apart again, and join them token by token.
+        # 1. All query heads of a group attend to the same keys, so to those keys they are simply more
+        #    queries. Reshape the queries, and leave the keys as they are.
+        # 2. Mask later keys, the same for every query head of a group.
+        # 3. Attend, with the groups as one more batch dimension.
+        # 4. Separate the heads again, and join them token by token.
         raise NotImplementedError

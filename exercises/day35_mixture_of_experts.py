@@ -10,9 +10,9 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     SwiGLU(d_model, d_ff)
-        A feed-forward network whose hidden values are gated: one projection opens or shuts the other.
+        Apply a gated feed-forward network: the Swish of one projection multiplies the other projection.
         called with (x)
-            From `(…, d_model)` to the same shape and dtype.
+            Transform each position on its own.
 """
 
 import math

@@ -50,9 +50,8 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
     },
     "flash_attention": {
         "the block shows in no number": [("block=64", "block=63"), ("block=64", "block=65")],
-        "below 0 there are no blocks either": [("max(seen, 0)", "max(seen, -1)")],
         "a tile that is hidden, or masked where nothing is later, changes nothing": [
-            ("min(_ - t_q, t_k)", "min(_ + t_q, t_k)"),
+            ("min(rows.stop + offset, t_k)", "min(rows.stop - offset, t_k)"),
             ("_ > last", "_ >= last"),
             ("_ - 1 > last", "_ + 1 > last"),
             ("_ - 1 > last", "_ - 0 > last"),
@@ -62,7 +61,7 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
             ("torch.finfo(wide)", "torch.finfo()")
         ],
         "autograd gives a gradient the dtype of its input": [
-            ("(grad_query * scale).to(query.dtype)", "(grad_query * scale).to()"),
+            ("grad_query.to(query.dtype)", "grad_query.to()"),
             ("grad_key.to(query.dtype)", "grad_key.to()"),
             ("grad_value.to(query.dtype)", "grad_value.to()"),
         ],
@@ -287,8 +286,8 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
     },
     "apply_rope": {
         "what is multiplied by the wide dtype becomes as wide": [
-            ("turns.cos().to(x.device, wide)", "turns.cos().to(x.device)"),
-            ("turns.sin().to(x.device, wide)", "turns.sin().to(x.device)"),
+            ("rotation.cos().to(x.device, wide)", "rotation.cos().to(x.device)"),
+            ("rotation.sin().to(x.device, wide)", "rotation.sin().to(x.device)"),
             ("x.to(wide)", "x.to()"),
         ],
         _SAME_AXIS: [
@@ -433,12 +432,12 @@ def mutants(day: Day) -> Iterator[Mutant]:
                     yield Mutant(day, name, _changed_statement(tree, mutated), source)
 
 
-def _out_of_scope(tree: ast.AST) -> set[int]:
+def _out_of_scope(tree: ast.Module) -> set[int]:
     """Types, docstrings, and what no answer is asked for: refusing bad arguments, private methods."""
     out: set[int] = set()
     for node in ast.walk(tree):
         hidden: list[ast.AST | None] = []
-        if isinstance(node, ast.FunctionDef) and _is_private(node.name):
+        if isinstance(node, ast.FunctionDef) and _is_private(node.name) and node not in tree.body:
             hidden = [node]
         elif isinstance(node, ast.FunctionDef):
             arguments = [*node.args.args, *node.args.kwonlyargs]

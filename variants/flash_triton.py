@@ -1,17 +1,17 @@
 """The forward pass of flash attention as one kernel for a GPU, in Triton.
 
-The same algorithm as in `flash.py`, tile by tile and line by line. What changes is where a tile lives: one
-program a block of queries keeps highest, total and mixture in registers, and what it reads of keys and values
-goes through the fast memory beside them. Scores never see the GPU's main memory, which is what makes the
-kernel fast: day 8 writes them there, and reads them back, several times.
+The algorithm is that of `flash.py`. Here one program per block of queries keeps the running maximum, the
+normalizer and the accumulator in registers, and reads keys and values through the fast on-chip memory. Scores
+are never written to the GPU's main memory, which makes the kernel fast: day 8 writes them there and reads
+them back several times.
 
-It takes float16, bfloat16 and float32 on a CUDA device, a block of 16, 32, 64 or 128, and widths up to
-256, where its tiles fit into the registers (take a smaller block for wide float32). There is no backward
-pass: inputs that ask for gradients are refused. `flash.py` never imports this file, and it can be imported
-only where there is Triton. With TRITON_INTERPRET=1 it runs on a CPU, slowly, and not in bfloat16.
+It supports float16, bfloat16 and float32 on a CUDA device, a block of 16, 32, 64 or 128, and widths up to
+256, where its tiles fit into the registers (use a smaller block for wide float32). There is no backward pass.
+`flash.py` never imports this file, which needs Triton. With TRITON_INTERPRET=1 it runs on a CPU, slowly, and
+not in bfloat16.
 
-Source: Dao 2023, *FlashAttention-2*, §3.1, algorithm 1; the layout of the kernel follows Triton's own
-tutorial on fused attention.
+Source: Dao 2023, *FlashAttention-2*, §3.1, algorithm 1; the layout of the kernel follows Triton's tutorial on
+fused attention.
 """
 
 import math
@@ -29,7 +29,7 @@ def _forward(
     key,
     value,
     output,
-    log_sum,
+    logsumexp,
     t_q,
     t_k,
     d_k,
@@ -49,24 +49,26 @@ def _forward(
     key += batch * t_k * d_k
     value += batch * t_k * d_v
     output += batch * t_q * d_v
-    log_sum += batch * t_q
+    logsumexp += batch * t_q
 
-    there = (rows < t_q)[:, None]
+    row_exists = (rows < t_q)[:, None]
     q = tl.load(
-        query + rows[:, None] * d_k + in_k[None, :], mask=there & (in_k < d_k)[None, :], other=0.0
+        query + rows[:, None] * d_k + in_k[None, :],
+        mask=row_exists & (in_k < d_k)[None, :],
+        other=0.0,
     )
-    highest = tl.full([block], -3.0e38, tl.float32)
-    total = tl.zeros([block], tl.float32)
-    mixed = tl.zeros([block, wide_v], tl.float32)
+    maximum = tl.full([block], -3.0e38, tl.float32)
+    normalizer = tl.zeros([block], tl.float32)
+    accumulator = tl.zeros([block, wide_v], tl.float32)
     seen = t_k
     if causal:
         seen = tl.minimum(t_k, start + block + t_k - t_q)
     for first in range(0, seen, block):
         columns = first + tl.arange(0, block)
-        here = (columns < t_k)[:, None]
+        key_exists = (columns < t_k)[:, None]
         k = tl.load(
             key + columns[:, None] * d_k + in_k[None, :],
-            mask=here & (in_k < d_k)[None, :],
+            mask=key_exists & (in_k < d_k)[None, :],
             other=0.0,
         )
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
@@ -74,26 +76,28 @@ def _forward(
         if causal:
             visible = visible & (columns[None, :] <= rows[:, None] + t_k - t_q)
         scores = tl.where(visible, scores, float("-inf"))
-        higher = tl.maximum(highest, tl.max(scores, 1))
-        shrink = tl.exp(highest - higher)
-        highest = higher
-        weights = tl.exp(scores - highest[:, None])
-        total = total * shrink + tl.sum(weights, 1)
+        higher = tl.maximum(maximum, tl.max(scores, 1))
+        rescale = tl.exp(maximum - higher)
+        maximum = higher
+        weights = tl.exp(scores - maximum[:, None])
+        normalizer = normalizer * rescale + tl.sum(weights, 1)
         v = tl.load(
             value + columns[:, None] * d_v + in_v[None, :],
-            mask=here & (in_v < d_v)[None, :],
+            mask=key_exists & (in_v < d_v)[None, :],
             other=0.0,
         )
-        mixed = mixed * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
-    mixed = mixed / tl.maximum(total, 1.0)[:, None]
+        accumulator = accumulator * rescale[:, None] + tl.dot(
+            weights.to(v.dtype), v, input_precision="ieee"
+        )
+    accumulator = accumulator / tl.maximum(normalizer, 1.0)[:, None]
     tl.store(
         output + rows[:, None] * d_v + in_v[None, :],
-        mixed.to(output.dtype.element_ty),
-        mask=there & (in_v < d_v)[None, :],
+        accumulator.to(output.dtype.element_ty),
+        mask=row_exists & (in_v < d_v)[None, :],
     )
-    some = total > 0.0
-    logs = tl.where(some, highest + tl.log(tl.where(some, total, 1.0)), float("inf"))
-    tl.store(log_sum + rows, logs, mask=rows < t_q)
+    some = normalizer > 0.0
+    logs = tl.where(some, maximum + tl.log(tl.where(some, normalizer, 1.0)), float("inf"))
+    tl.store(logsumexp + rows, logs, mask=rows < t_q)
 
 
 def flash_forward(
@@ -103,15 +107,14 @@ def flash_forward(
     block: int = 64,
     causal: bool = False,
 ) -> tuple[Float[Tensor, "*batch T_q d_v"], Float[Tensor, "*batch T_q"]]:
-    """What `flash_attention` computes, in one launch.
+    """Compute `flash_attention`'s output and L in one launch. L, `(…, T_q)`, is in float32.
 
-    Returns:
-        The output `(…, T_q, d_v)` in the inputs' dtype, and L `(…, T_q)` in float32, +∞ where a query may
-        attend to nothing. Weights are rounded to the values' dtype before they mix them, as day 8 does.
+    L is +∞ where a query may attend to nothing. Weights are rounded to the values' dtype before the product,
+    as on day 8.
 
     Raises:
-        ValueError: what the kernel does not support: another dtype than those three, or several; a block that
-            is not 16, 32, 64 or 128; a width above 256; shapes that do not fit together; inputs that ask for
+        ValueError: what the kernel does not support: different dtypes, or one that is none of those three; a
+            different `block`; a width above 256; shapes that do not fit together; inputs that require
             gradients.
     """
     given = query, key, value
@@ -121,27 +124,27 @@ def flash_forward(
         torch.float32,
     ):
         raise ValueError(
-            f"dtypes must be one of float16, bfloat16, float32, not {[x.dtype for x in given]}"
+            f"inputs must all be float16, bfloat16 or float32, got {[x.dtype for x in given]}"
         )
     if block not in (16, 32, 64, 128):
-        raise ValueError(f"block must be 16, 32, 64 or 128, not {block}")
+        raise ValueError(f"block must be 16, 32, 64 or 128, got {block}")
     t_q, t_k, d_k, d_v = query.size(-2), key.size(-2), query.size(-1), value.size(-1)
     batch = query.shape[:-2]
     if (*batch, t_k, d_k) != key.shape or (*batch, t_k, d_v) != value.shape:
-        raise ValueError(f"shapes do not fit together: {[tuple(x.shape) for x in given]}")
+        raise ValueError(f"shapes must fit together, got {[tuple(x.shape) for x in given]}")
     if max(d_k, d_v) > 256:
-        raise ValueError(f"widths must be at most 256, not {d_k} and {d_v}")
+        raise ValueError(f"d_k and d_v must be at most 256, got {d_k=}, {d_v=}")
     if torch.is_grad_enabled() and any(one.requires_grad for one in given):
-        raise ValueError("there is no backward pass: detach the inputs, or use flash.py")
+        raise ValueError("inputs must not require gradients: detach them, or use flash.py")
     output = query.new_empty(*batch, t_q, d_v)
-    log_sum = query.new_empty(*batch, t_q, dtype=torch.float32)
-    if log_sum.numel():
+    logsumexp = query.new_empty(*batch, t_q, dtype=torch.float32)
+    if logsumexp.numel():
         _forward[(math.prod(batch), triton.cdiv(t_q, block))](
             query.contiguous(),
             key.contiguous(),
             value.contiguous(),
             output,
-            log_sum,
+            logsumexp,
             t_q,
             t_k,
             d_k,
@@ -152,4 +155,4 @@ def flash_forward(
             wide_v=max(16, triton.next_power_of_2(d_v)),
             causal=causal,
         )
-    return output, log_sum
+    return output, logsumexp

@@ -1,13 +1,13 @@
-"""LLaMA: the GPT of day 23 with every part but the attention's core replaced.
+"""LLaMA: the GPT of day 23 with different norms, positions, attention heads and feed-forward networks.
 
 Paper: Touvron et al. 2023, *LLaMA: Open and Efficient Foundation Language Models*; LLaMA 2 (Touvron et al.
-2023) adds grouped queries, LLaMA 3 (Grattafiori et al. 2024) a base of 500,000. What is new after `gpt.py`:
+2023) adds grouped-query attention, LLaMA 3 (Grattafiori et al. 2024) a base of 500,000. Compared to `gpt.py`:
 
-    LayerNorm                               RMSNorm (day 28)
-    GELU, two matrices                      SwiGLU, three (day 28)
-    learnt positions, added to the tokens   queries and keys turned, in every layer (day 29)
-    keys and values for each head           one set for a group of heads (day 31)
-    biases, dropout, the embedding as head  none of the three
+    LayerNorm                                 RMSNorm (day 28)
+    GELU, two matrices                        SwiGLU, three (day 28)
+    learned positions, added to the tokens    queries and keys rotated, in every layer (day 29)
+    keys and values for each query head       one key/value head for a group of query heads (day 31)
+    biases, dropout, tied embedding matrix    none of the three
 
 From symbols to names
     B, T            batch, time: tokens of a chunk, which are read at once
@@ -36,16 +36,13 @@ from variants.rope import apply_rope, rope_angles
 
 @dataclass(frozen=True)
 class LLaMAConfig:
-    """The sizes of a LLaMA. The defaults are the smallest of the paper, of 6.7 billion parameters.
+    """The sizes of a LLaMA. The defaults are those of the smallest one in the paper, 6.7 billion parameters.
 
     Attributes:
-        vocab: V, the number of tokens.
-        context: the most tokens that the model can read, those in a cache included.
-        n_layers: N, the number of blocks.
-        n_heads: heads that ask; they divide d_model, and d_model / n_heads is even.
-        n_kv_heads: heads that answer; they divide n_heads.
-        d_model: width of the tokens' vectors.
-        d_ff: width of the feed-forward networks' hidden layer. It does not follow d_model by itself.
+        context: the maximum number of tokens, those in a cache included.
+        n_heads: query heads; they divide d_model, and d_model / n_heads is even.
+        n_kv_heads: key/value heads; they divide n_heads.
+        d_ff: width of the feed-forward networks' hidden layer. It does not follow from d_model.
         eps: that of every norm.
         base: that of the angles: 10,000 in LLaMA 1 and 2, 500,000 in LLaMA 3.
 
@@ -64,16 +61,11 @@ class LLaMAConfig:
 
 
 class RotaryAttention(GroupedQueryAttention):
-    """Grouped-query attention between turned queries and keys, with or without a cache.
+    """Attend with grouped queries and rotated queries and keys, with or without a cache.
 
-    Args:
-        d_model, n_heads, n_kv_heads: as for `GroupedQueryAttention`.
-        angles: `rope_angles(d_k, context, base)`, one table for all layers.
-
-    Attributes:
-        w_q, w_k, w_v, w_o: those of `GroupedQueryAttention`, and nothing else in the state dict.
-        angles: as given: no parameter, and no buffer either. `model.to(torch.bfloat16)` would round a
-            buffer, and from position 256 on neighbours would share an angle.
+    `angles` is `rope_angles(d_k, context, base)`, one tensor for all layers. It is neither a parameter nor a
+    buffer: `model.to(torch.bfloat16)` would round a buffer, and from position 256 on neighboring positions
+    would share an angle.
 
     Source: Touvron et al. 2023, §2.2; the halves layout: Hugging Face's published weights.
     """
@@ -85,15 +77,15 @@ class RotaryAttention(GroupedQueryAttention):
     def forward(
         self, x: Float[Tensor, "B T d_model"], cache: KVCache | None = None, layer: int = 0
     ) -> Float[Tensor, "B T d_model"]:
-        """Attend from each token of a chunk to itself and to all that came before it.
+        """Attend from each token of a chunk to itself and to all earlier ones.
 
-        The cache holds turned keys. The chunk's first position is `cache.length`: every layer is asked in
-        turn, and the last one has yet to append its chunk.
+        The cache holds rotated keys. The chunk starts at position `cache.length`, which is that of before the
+        chunk until the last layer has appended its keys.
         """
         query, key, value = self.project(x)  # (B, n_heads, T, d_k), twice (B, n_kv_heads, T, d_k)
         past = 0 if cache is None else cache.length
         angles = self.angles[past : past + x.size(1)]  # (T, pairs)
-        if x.device.type != "mps":  # which has no float64: there the cosines are taken on the CPU
+        if x.device.type != "mps":  # MPS has no float64: compute the cosines on the CPU
             angles = angles.to(x.device, non_blocking=True)
         query = apply_rope(query, angles, layout="halves")  # (B, n_heads, T, d_k)
         key = apply_rope(key, angles, layout="halves")  # (B, n_kv_heads, T, d_k)
@@ -103,17 +95,10 @@ class RotaryAttention(GroupedQueryAttention):
 
 
 class LLaMABlock(CachedBlock):
-    """One layer of LLaMA: the pre-norm block of day 23 with other parts.
+    """Apply one layer of LLaMA, called as `block(x, cache, layer)`.
 
         x ← x + Attention(RMSNorm(x))
         x ← x + SwiGLU(RMSNorm(x))
-
-    Attributes:
-        self_attn: a `RotaryAttention`.
-        feed_forward: a `SwiGLU`.
-        sublayer: two `SublayerConnection`s, whose `norm` is an `RMSNorm`.
-
-    It is called as `block(x, cache, layer)`.
 
     Source: Touvron et al. 2023, §2.2.
     """
@@ -127,54 +112,37 @@ class LLaMABlock(CachedBlock):
 
 
 class LLaMA(nn.Module):
-    """The whole: from the tokens so far to scores of the next one, at every position at once.
+    """Predict the next token at every position of a text at once.
 
         h₀ = W_e[tokens]
         hₙ = Block(hₙ₋₁), n = 1 … N
         logits = RMSNorm(h_N) W_oᵀ
 
-    Args:
-        config: a `LLaMAConfig`.
-
-    Attributes:
-        config: as given; `generate` and `new_cache` read it.
-        embed: W_e, `nn.Embedding(vocab, d_model)`.
-        blocks: N `LLaMABlock(config, angles)`, an `nn.ModuleList`, called as `block(x, cache, layer)`, layers
-            counted from 0. All have the same table, `rope_angles(d_k, context, base)`: numbers also where
-            the weights are made without any, on torch's device "meta".
-        norm: the final `RMSNorm(d_model, eps)`.
-        head: W_o, `nn.Linear(d_model, vocab, bias=False)`, a matrix of its own. (Where a published model
-            is tied, as LLaMA 3.2 of 1B is, it holds a copy of the embedding.)
-
-        These four hold all parameters, and nothing else stands in the state dict. Every matrix starts at
-        N(0, 0.02²), gains at 1.
-
     Raises:
         ValueError: n_heads does not divide d_model, n_kv_heads does not divide n_heads, or d_k is odd.
 
-    Source: Touvron et al. 2023, §2.2; the start, which the paper does not give: `initializer_range` of the
-    published configurations.
+    Source: Touvron et al. 2023, §2.2; the initialization, which the paper does not give: `initializer_range`
+    of the published configurations.
     """
 
     def __init__(self, config: LLaMAConfig):
         super().__init__()
         if config.n_heads < 1 or config.d_model % config.n_heads != 0:
-            raise ValueError(
-                f"n_heads must divide d_model, and {config.n_heads} does not divide {config.d_model}"
-            )
-        # 1. Keep the config, and make the table for tokens. There is none for positions.
+            n_heads, d_model = config.n_heads, config.d_model
+            raise ValueError(f"n_heads must divide d_model, got {n_heads=}, {d_model=}")
+        # 1. Store the config, and make the tokens' embedding matrix. Positions have none.
         self.config = config
         self.embed = nn.Embedding(config.vocab, config.d_model)
-        # 2. The angles of all positions, once for all layers: never on torch's device "meta".
+        # 2. Compute the angles of all positions, once for all layers: never on PyTorch's device "meta".
         with torch.device("cpu"):
             angles = rope_angles(
                 config.d_model // config.n_heads, config.context, config.base
             )  # (context, pairs)
-        # 3. The blocks with weights of their own, the final norm, and the head.
+        # 3. Make the blocks, each with its own weights, the final norm, and the head.
         self.blocks = nn.ModuleList(LLaMABlock(config, angles) for _ in range(config.n_layers))
         self.norm = RMSNorm(config.d_model, config.eps)
         self.head = nn.Linear(config.d_model, config.vocab, bias=False)
-        # 4. Start every matrix at N(0, 0.02²).
+        # 4. Initialize every matrix from N(0, 0.02²).
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=0.02)
@@ -182,29 +150,19 @@ class LLaMA(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Score what comes next after each token of a chunk.
+        """Return logits for the token that follows each token of a chunk.
 
-        Args:
-            tokens: ids `(B, T)`: the chunk that follows what the cache holds; T may be 0. There is no
-                padding: where a shorter row is filled up at its end, what comes before is unchanged.
-            cache: a cache of `new_cache(config, B, max_len)` that has read the tokens before these; it
-                then has read these too. No gradient passes through it. None: the chunk is the whole text.
-
-        Returns:
-            Logits `(B, T, V)` in the weights' dtype: row t scores the token after `tokens[:, t]`, from
-            that and all before it. They are not normed: no softmax is applied. A text read in any chunks
-            has the logits of the whole, to the dtype's rounding. In half precision the angles are still
-            those of float32 or better.
+        The chunk follows what the cache holds; without a cache it is the full text.
 
         Raises:
-            ValueError: cache and chunk together are more than `config.context`, or a cache that does not
-                fit: of other layers, heads or rows, another dtype or device, or without room.
+            ValueError: cache and chunk together exceed `config.context`, or the cache has other layers,
+                heads or rows, a different dtype or device, or no room.
         """
-        # 1. Does the chunk fit behind what is held? Its positions enter only in the attention.
+        # 1. Check that the chunk fits behind what the cache holds. Positions are needed in attention alone.
         past_length(tokens, cache, self.config)
         x = self.embed(tokens)  # (B, T, d_model)
-        # 2. Through the blocks in turn, each with its own layer of the cache.
+        # 2. Apply the blocks in turn, each with its own layer of the cache.
         for layer, block in enumerate(self.blocks):
             x = block(x, cache, layer)  # (B, T, d_model)
-        # 3. Norm, and score each token of the vocabulary.
+        # 3. Normalize, and compute the logits.
         return self.head(self.norm(x))  # (B, T, V)

@@ -40,12 +40,9 @@ def llama3_divisors(
         1 / sᵢ = (1 − tᵢ) / factor + tᵢ
 
     Args:
-        head_dim: d.
-        base: that of the angles.
-        factor: the divisor of the slowest pairs.
         low: pairs with at most this many rotations in the original context are divided by `factor`.
         high: pairs with at least this many rotations keep their angles; above `low`.
-        original: the context of the first training.
+        original: the context length of pretraining.
 
     Source: Grattafiori et al. 2024, *The Llama 3 Herd of Models*, §3.4.2; the formula: `apply_scaling` in
     Meta's published code, `rope_scaling` in its configurations.
@@ -57,16 +54,14 @@ def llama3_divisors(
 
 
 def stretch(model: nn.Module, divisors: Float[Tensor, " pairs"]) -> None:
-    """Divide the angles of every layer of a `LLaMA`; the layers go on sharing one table.
+    """Divide the angles of every layer of a `LLaMA`; the layers still share one tensor.
 
     Raises:
-        ValueError: another number of pairs than the model's.
+        ValueError: the number of divisors is not the model's number of pairs.
     """
     angles = model.blocks[0].self_attn.angles  # (context, pairs)
     if divisors.shape != angles.shape[1:]:
-        raise ValueError(
-            f"divisors must have one number for each of {angles.size(1)} pairs, got {len(divisors)}"
-        )
+        raise ValueError(f"divisors must have {angles.size(1)} pairs, got {len(divisors)}")
     stretched = angles / divisors.to(angles)  # (context, pairs)
     for block in model.blocks:
         block.self_attn.angles = stretched

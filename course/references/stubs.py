@@ -136,14 +136,15 @@ def _arguments(function: ast.FunctionDef, source: Reference) -> str:
 
 def _stub_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
     """A definition without its code: signature, docstring with its contract, numbered steps and the raise
-    stay."""
+    stay. The steps of its parts, which precede it, come first."""
     text = _with_contracts(_without_private_methods(text), contracts or {})
     tree = ast.parse(text)
     lines = text.splitlines()
     comments = _comments(text)
     kept: list[str] = []
-    position = 0
-    for function in _innermost_functions(tree):
+    start, _ = span(tree.body[-1])
+    position = start
+    for function in _innermost_functions(ast.Module(tree.body[-1:], [])):
         body = function.body[1:] if ast.get_docstring(function) is not None else function.body
         first = function.body[0]
         signature_end = first.lineno - 1 if body is function.body else first.end_lineno
@@ -151,7 +152,8 @@ def _stub_of(text: str, contracts: dict[str, Contract] | None = None) -> str:
         kept += lines[position:signature_end]
         indent = " " * first.col_offset
         kept += [indent + ast.unparse(node) for node in body if _is_super_init(node)]
-        kept += _steps(comments, signature_end, function.end_lineno, indent)
+        after = 0 if function is tree.body[-1] else signature_end
+        kept += _steps(comments, after, function.end_lineno, indent)
         kept.append(indent + RAISE)
         position = function.end_lineno
     return "\n".join([*kept, *lines[position:]]) + "\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import re
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from course.curriculum import DAYS, ROOT, Day, module_of
 
 LINE = 100  # characters
+STEP = re.compile(r"^ *# \d+\. ", re.MULTILINE)
 
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -56,9 +58,28 @@ def reference(file: str) -> Reference:
 
 
 def definition_text(day: Day, name: str) -> str:
-    """The source of one exercise of a day, to the letter."""
+    """The source of one exercise of a day, to the letter, behind that of its parts."""
     home = home_of(day, name)
-    return home.text(home.definitions[name])
+    names = (*parts_of(home, name), name)
+    return "\n\n".join(home.text(home.definitions[one]) for one in names)
+
+
+def parts_of(source: Reference, name: str) -> list[str]:
+    """The private definitions that one definition uses and that have numbered steps: parts of its answer."""
+    found = {name}
+    while more := names_in(source.definitions[one] for one in found) - found:
+        if not (more := {one for one in more if _is_part(source, one)}):
+            break
+        found |= more
+    return [one for one in source.definitions if one in found - {name}]
+
+
+def _is_part(source: Reference, name: str) -> bool:
+    return (
+        name.startswith("_")
+        and name in source.definitions
+        and STEP.search(source.text(source.definitions[name])) is not None
+    )
 
 
 def home_of(day: Day, name: str) -> Reference:
@@ -70,11 +91,12 @@ def home_of(day: Day, name: str) -> Reference:
 
 
 def without(names: Collection[str], source: Reference) -> list[str]:
-    """What a reference still defines without some of its definitions: neither these, nor what uses them.
+    """What a reference still defines without some of its definitions: neither these, nor their parts, nor
+    what uses them.
 
     To name one as a type is no use of it.
     """
-    gone = set(names)
+    gone = set(names).union(*(parts_of(source, one) for one in names if one in source.definitions))
     uses = {name: names_in([node], types=False) for name, node in source.definitions.items()}
     while more := {name for name in uses.keys() - gone if uses[name] & gone}:
         gone |= more
@@ -175,8 +197,11 @@ def _place(name: str) -> tuple[bool, bool, str]:
 
 
 def names_used(day: Day, name: str) -> set[str]:
-    """The names that one exercise of a day uses, Python's own aside."""
-    return names_in([home_of(day, name).definitions[name]]) - set(dir(builtins))
+    """The names that one exercise of a day and its parts use, Python's own and the parts' aside."""
+    home = home_of(day, name)
+    parts = parts_of(home, name)
+    used = names_in(home.definitions[one] for one in (*parts, name))
+    return used - set(parts) - set(dir(builtins))
 
 
 def import_of(node: ast.stmt, wanted: set[str]) -> list[str]:

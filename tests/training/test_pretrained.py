@@ -240,7 +240,7 @@ def change(folder, **changes):
         ("llama", {"rope_parameters": ROPE | {"rope_type": "linear"}}, "must have factor, a number"),
         ("llama", {"rope_parameters": LLAMA3 | {"high_freq_factor": 1.0}}, "got 1.0, 1.0"),
         ("llama", {"model_type": "mistral", "sliding_window": 32}, "sliding_window of 32 tokens"),
-        ("llama", {"num_key_value_heads": 4}, "4 does not divide 6"),
+        ("llama", {"num_key_value_heads": 4}, "n_kv_heads=4, n_heads=6"),
         ("llama", {"attention_bias": True}, "attention_bias True"),
         ("llama", {"head_dim": 8}, "head_dim 8, and our class computes 4 alone"),
         ("llama", {"rms_norm_eps": None}, "rms_norm_eps, a number above 0, and has None"),

@@ -483,12 +483,12 @@ def test_a_cache_that_does_not_fit_is_refused_and_stays_as_it_is(cache, words):
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({"n_heads": 5}, "n_heads must divide d_model, and 5 does not divide 24"),
-        ({"n_heads": 7}, "n_heads must divide d_model, and 7 does not divide 24"),
-        ({"n_heads": 0}, "n_heads must divide d_model, and 0 does not divide 24"),
-        ({"n_heads": -4}, "n_heads must divide d_model, and -4 does not divide 24"),
-        ({"n_kv_heads": 3}, "n_kv_heads must divide n_heads, and 3 does not divide 4"),
-        ({"n_kv_heads": 0}, "n_kv_heads must divide n_heads, and 0 does not divide 4"),
+        ({"n_heads": 5}, "n_heads must divide d_model, got n_heads=5, d_model=24"),
+        ({"n_heads": 7}, "n_heads must divide d_model, got n_heads=7, d_model=24"),
+        ({"n_heads": 0}, "n_heads must divide d_model, got n_heads=0, d_model=24"),
+        ({"n_heads": -4}, "n_heads must divide d_model, got n_heads=-4, d_model=24"),
+        ({"n_kv_heads": 3}, "n_kv_heads must divide n_heads, got n_kv_heads=3, n_heads=4"),
+        ({"n_kv_heads": 0}, "n_kv_heads must divide n_heads, got n_kv_heads=0, n_heads=4"),
         ({"n_heads": 8, "n_kv_heads": 8}, "head_dim must be even.*3"),
     ],
 )

@@ -132,5 +132,5 @@ def test_no_features_and_other_widths_are_refused():
         RMSNorm(0, 1e-5)
     for norm in (RMSNorm(8, 1e-5), GroupNorm(2, 8, 1e-5)):
         for features in (1, 4, 16):
-            with pytest.raises(ValueError, match=f"x has {features} features"):
+            with pytest.raises(ValueError, match=f"x must have 8 features, got {features}"):
                 norm(torch.randn(3, features))

@@ -191,7 +191,7 @@ def test_bad_layouts_and_widths_are_refused():
     with pytest.raises(ValueError, match="layout"):
         apply_rope(torch.zeros(2, 3, 5, 8), angles, layout="neox")
     for head_dim in (2, 4, 7, 16):
-        with pytest.raises(ValueError, match="the angles are for 8"):
+        with pytest.raises(ValueError, match="head_dim of 8"):
             apply_rope(torch.zeros(2, 3, 5, head_dim), angles)
 
 

@@ -1,7 +1,9 @@
 """Stubs, solutions and cut references, made from the references' text."""
 
+import ast
 import base64
 import marshal
+import re
 import sys
 import textwrap
 from types import CodeType
@@ -15,7 +17,14 @@ from course.references.cut import cut_sources
 from course.references.edits import Drifted
 from course.references.imports import references_cut
 from course.references.stubs import _stub_of, stub_text
-from course.references.text import import_lines
+from course.references.text import (
+    STEP,
+    definition_text,
+    import_lines,
+    parts_of,
+    reference,
+    without,
+)
 
 CLASS = textwrap.dedent('''\
     @final
@@ -59,6 +68,21 @@ def test_stub_of_a_class():
                 # 2. Inside a branch.
                 raise NotImplementedError
         ''')
+
+
+def test_the_steps_of_its_parts_are_an_exercises_own():
+    """Their code is part of the solution, and no cut reference and no other day offers it."""
+    day, source = find_day("33"), reference("variants/flash.py")
+    parts = parts_of(source, "flash_attention")
+    assert "_forward" in parts and "_check_sequences" not in parts
+    text = definition_text(day, "flash_attention")
+    tree = ast.parse(text)
+    assert [node.name for node in tree.body] == [*parts, "flash_attention"]
+    steps = re.findall(r"# (\d+)\. ", stub_text(day))
+    assert steps == [str(number) for number in range(1, len(steps) + 1)]
+    assert len(steps) == len(STEP.findall(text))
+    assert not set(parts) & set(re.findall(r"\w+", stub_text(day) + import_lines(day)))
+    assert not set(parts) & set(without(["flash_attention"], source))
 
 
 def test_imports_are_what_the_definition_needs():

@@ -46,7 +46,7 @@ MISCONCEPTIONS = [
             "rms_rounded_before_the_gain": (
                 "You go back to the dtype of x before the gain comes in. It is rounded twice then; and where the gain is float32 and x a half, as in mixed "
                 "precision, the product is float32 again, and so is all that follows.",
-                {"return ...": "return self.gain * normed.to(x.dtype)"},
+                {"return ...": "return self.gain * normalized.to(x.dtype)"},
             ),
             "rms_left_in_float32": (
                 RMS_LEFT_IN_FLOAT32,
@@ -71,7 +71,7 @@ MISCONCEPTIONS = [
                 {"mean_square = ...": "mean_square = wide.var(dim=-1, keepdim=True, correction=0)"},
             ),
             "rms_centred_over_root_mean_square": (
-                "You subtract the mean from x, and divide by the root of the mean of x² with the mean still in it. Nothing is centred here.",
+                "You subtract the mean from x, and divide by the root of the mean of x² with the mean still in it. Nothing is centered here.",
                 {"wide * _": "(wide - wide.mean(dim=-1, keepdim=True)) * _"},
             ),
             "rms_sum_for_mean": (
@@ -139,11 +139,11 @@ MISCONCEPTIONS = [
             # --- RMSNorm: the gain
             "rms_gain_forgotten": (
                 "Your gain is there, but changes nothing. The normalized vector is multiplied by it.",
-                {"self.gain * normed": "normed"},
+                {"self.gain * normalized": "normalized"},
             ),
             "rms_gain_before_norm": (
                 "You multiply by the gain before you normalize, so the gain affects the mean square. It belongs after the division.",
-                {"wide = _": "wide = _ * self.gain", "self.gain * normed": "normed"},
+                {"wide = _": "wide = _ * self.gain", "self.gain * normalized": "normalized"},
             ),
             "rms_gain_starts_at_0": (
                 "Your gain is initialized to 0, so the output is 0 before training. It is initialized to 1.",
@@ -151,7 +151,7 @@ MISCONCEPTIONS = [
             ),
             "rms_in_place": (
                 RMS_IN_PLACE,
-                {"return _": "x.copy_(normed)\nreturn _"},
+                {"return _": "x.copy_(normalized)\nreturn _"},
             ),
         },
     ),
@@ -202,7 +202,7 @@ MISCONCEPTIONS = [
                     "x.size(-1) != ...": "False",
                     "return ...": "each = x.size(-1) // self.groups\n"
                     "gain, bias = (p.repeat_interleave(each) for p in (self.gain, self.bias))\n"
-                    "return (gain * normed + bias).to(x.dtype)",
+                    "return (gain * normalized + bias).to(x.dtype)",
                 },
             ),
             "group_gain_starts_at_0": (
@@ -213,7 +213,7 @@ MISCONCEPTIONS = [
             "group_rounded_before_the_gain": (
                 "You go back to the dtype of x before gain and bias come in. Where they are float32 and x a half, as in mixed precision, the result is float32 "
                 "again, and so is all that follows.",
-                {"return ...": "return self.gain * normed.to(x.dtype) + self.bias"},
+                {"return ...": "return self.gain * normalized.to(x.dtype) + self.bias"},
             ),
             "group_left_in_float32": (
                 RMS_LEFT_IN_FLOAT32,
@@ -247,14 +247,14 @@ MISCONCEPTIONS = [
             ),
             "group_variance_of_all": (
                 "You center each group, and divide by the standard deviation of the whole vector. Each group also has its own variance.",
-                {"variance = ...": "variance = centred.square().mean(dim=(-2, -1), keepdim=True)"},
+                {"variance = ...": "variance = centered.square().mean(dim=(-2, -1), keepdim=True)"},
             ),
             "group_over_everything": (
                 "You take one mean and one variance for each group over the whole batch. Every token has its own, or a sentence would come out differently in "
                 "other company.",
                 {
                     "split - ...": "split - split.mean(dim=(*range(x.dim() - 1), -1), keepdim=True)",
-                    "variance = ...": "variance = centred.square().mean(dim=(*range(x.dim() - 1), -1), keepdim=True)",
+                    "variance = ...": "variance = centered.square().mean(dim=(*range(x.dim() - 1), -1), keepdim=True)",
                 },
             ),
             "group_over_time": (
@@ -262,12 +262,12 @@ MISCONCEPTIONS = [
                 "after it: normalize each on its own.",
                 {
                     "split - ...": "split - split.mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
-                    "variance = ...": "variance = centred.square().mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
+                    "variance = ...": "variance = centered.square().mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
                 },
             ),
             "group_across_groups": (
                 "Your mean runs over the axis of the groups, not over that of their features. Which of the two axes is last, after the split?",
-                {"split - ...": "split - split.mean(dim=-2, keepdim=True)", "variance = ...": "variance = centred.square().mean(dim=-2, keepdim=True)"},
+                {"split - ...": "split - split.mean(dim=-2, keepdim=True)", "variance = ...": "variance = centered.square().mean(dim=-2, keepdim=True)"},
             ),
             "group_view_of_rows": (
                 "You make rows of all tokens with `view`. It refuses a tensor that is not contiguous, such as a transposed one; `reshape` copies where it "
@@ -278,11 +278,11 @@ MISCONCEPTIONS = [
             "group_unbiased": (
                 "Your variance divides by n/G − 1, as torch's `var` and `std` do unless told otherwise. The norm divides by the group's size. With a single "
                 "feature in a group you divide by 0.",
-                {"centred.square().mean": "split.var"},
+                {"centered.square().mean": "split.var"},
             ),
             "group_sum_for_mean": (
                 "Your variance is the sum of the squares, not their mean. So every group comes out with length 1 instead of variance 1.",
-                {"centred.square().mean": "centred.square().sum"},
+                {"centered.square().mean": "centered.square().sum"},
             ),
             "group_variance_by_difference": (
                 "Your variance is the mean of the squares minus the square of the mean. That is true on paper, but at a mean of 1000 and a standard deviation of 0.1 float32 has no "
@@ -295,7 +295,7 @@ MISCONCEPTIONS = [
             ),
             "group_not_divided": (
                 "You subtract the mean, but do not divide by the standard deviation. Every group has variance 1 before gain and bias are applied.",
-                {"centred * ...": "centred"},
+                {"centered * ...": "centered"},
             ),
             "group_statistics_detached": (
                 "Your results are right, but your gradients are wrong: the mean and the standard deviation are treated as constants (`detach`, `no_grad`). Both depend on x.",
@@ -305,7 +305,7 @@ MISCONCEPTIONS = [
             "group_eps_outside_the_root": (
                 "Your ε is added to the standard deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε; and at variance "
                 "0 the root alone has no gradient but NaN.",
-                {"centred * ...": "centred / (variance.sqrt() + self.eps)"},
+                {"centered * ...": "centered / (variance.sqrt() + self.eps)"},
             ),
             "group_eps_forgotten": (
                 "Your norm does without ε. A group of equal numbers has variance 0, and 0 / 0 is NaN; with ε it gives the bias.",
@@ -317,7 +317,7 @@ MISCONCEPTIONS = [
             ),
             "group_gain_forgotten": (
                 "Your gain is there, but changes nothing. The normalized vector is multiplied by it before the bias is added.",
-                {"self.gain * normed": "normed"},
+                {"self.gain * normalized": "normalized"},
             ),
             "group_bias_forgotten": (
                 "Your bias is there, but changes nothing: every feature is off by its own constant.",
@@ -325,11 +325,11 @@ MISCONCEPTIONS = [
             ),
             "group_gain_times_bias": (
                 "Your gain multiplies the bias, too. Scale first, and add the bias to what is scaled.",
-                {"self.gain * normed + self.bias": "self.gain * (normed + self.bias)"},
+                {"self.gain * normalized + self.bias": "self.gain * (normalized + self.bias)"},
             ),
             "group_in_place": (
                 RMS_IN_PLACE,
-                {"return _": "x.copy_(normed)\nreturn _"},
+                {"return _": "x.copy_(normalized)\nreturn _"},
             ),
         },
     ),

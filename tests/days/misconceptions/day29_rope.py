@@ -117,7 +117,7 @@ MISCONCEPTIONS = [
                 "pair's is 1 radian.",
                 {
                     "angles[offset : ...]": "angles[: x.size(-2)] + offset",
-                    "turns = angles[...]": "turns = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)",
+                    "rotation = angles[...]": "rotation = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)",
                 },
             ),
             "int_offset_added_to_the_angles": (
@@ -128,7 +128,7 @@ MISCONCEPTIONS = [
             "offset_of_the_rows_added_to_the_angles": (
                 "An offset for all rows works in your answer. With one for each row you add the offsets to the angles. An offset is a number of positions, and one "
                 "position rotates each pair by an angle of its own: only the first pair's is 1 radian.",
-                {"turns = angles[position.to(angles.device)]": "turns = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)"},
+                {"rotation = angles[position.to(angles.device)]": "rotation = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)"},
             ),
             "row_offset_subtracted": (
                 "You subtract each row's offset from the positions, as for padding on the left. An offset is what came before the chunk: it is added.",
@@ -141,15 +141,15 @@ MISCONCEPTIONS = [
             "row_offsets_over_heads": (
                 "Your offsets of the rows meet the axis in front of time, which is that of the heads. Axes are aligned from the right: what belongs to the first "
                 "axis of x needs axes of length 1 behind it.",
-                {"turns.view(len(turns), *_, *turns.shape[1:])": "turns.view(*_, *turns.shape)"},
+                {"rotation.view(len(rotation), *_, *rotation.shape[1:])": "rotation.view(*_, *rotation.shape)"},
             ),
             "always_one_head_axis": (
                 "With an offset for each row you always make room for exactly one axis between batch and time. There may be none, or two: count the axes of x.",
-                {"turns.view(len(turns), *..., *turns.shape[1:])": "turns.unsqueeze(1)"},
+                {"rotation.view(len(rotation), *..., *rotation.shape[1:])": "rotation.unsqueeze(1)"},
             ),
             "row_offsets_over_time": (
                 "You add offsets of rows to steps of time entry by entry. Every row has every step: a column plus a row makes the table of all positions.",
-                {"offset.unsqueeze(-1)": "offset", "turns = turns.view(len(turns), *..., *turns.shape[1:])": "pass"},
+                {"offset.unsqueeze(-1)": "offset", "rotation = rotation.view(len(rotation), *..., *rotation.shape[1:])": "pass"},
             ),
             "time_before_heads": (
                 "You take the second axis for time, as in (B, T, h, d). Heads have been moved forward here: time is the last axis but one, (B, h, T, d). As it is, "
@@ -157,7 +157,7 @@ MISCONCEPTIONS = [
                 {
                     "angles[offset : ...]": "angles[offset : offset + x.size(1)].unsqueeze(1)",
                     "steps = ...": "steps = torch.arange(x.size(1), device=offset.device)",
-                    "turns.view(len(turns), *..., *turns.shape[1:])": "turns.unsqueeze(2)",
+                    "rotation.view(len(rotation), *..., *rotation.shape[1:])": "rotation.unsqueeze(2)",
                 },
             ),
             # --- apply_rope: which features are a pair
@@ -197,7 +197,7 @@ MISCONCEPTIONS = [
                 "the features lie, each twice in a row.",
                 {
                     "a, b = _": "a, b = _\n"
-                    "full = torch.cat((turns, turns), dim=-1).unflatten(-1, sizes)\n"
+                    "full = torch.cat((rotation, rotation), dim=-1).unflatten(-1, sizes)\n"
                     "cos, cos_b = full.cos().to(x.device, wide).unbind(axis)\n"
                     "sin, sin_b = full.sin().to(x.device, wide).unbind(axis)",
                     "a * sin + b * cos": "a * sin_b + b * cos_b",
@@ -208,7 +208,7 @@ MISCONCEPTIONS = [
                 "them as the features lie, half beside half.",
                 {
                     "a, b = _": "a, b = _\n"
-                    "full = turns.repeat_interleave(2, dim=-1).unflatten(-1, sizes)\n"
+                    "full = rotation.repeat_interleave(2, dim=-1).unflatten(-1, sizes)\n"
                     "cos, cos_b = full.cos().to(x.device, wide).unbind(axis)\n"
                     "sin, sin_b = full.sin().to(x.device, wide).unbind(axis)",
                     "a * sin + b * cos": "a * sin_b + b * cos_b",
@@ -218,7 +218,7 @@ MISCONCEPTIONS = [
             "turned_backwards": (
                 "You turn the wrong way: by −mθ. The minus belongs to the first of a pair. (A model trained your way would learn just as well; published weights "
                 "expect the paper's way.)",
-                {"turns.sin": "(-turns).sin"},
+                {"rotation.sin": "(-rotation).sin"},
             ),
             "halves_turned_backwards": (
                 'With `layout="halves"` you rotate the wrong way: by −mθ. The minus belongs to the first of a pair, which is in the first half: "rotate half" is '
@@ -254,7 +254,7 @@ MISCONCEPTIONS = [
             # --- apply_rope: dtypes, axes, memory
             "result_in_the_angles_dtype": (
                 "Your result takes over the dtype of the angles. A float64 table must not make the whole model float64: the result has the dtype of x.",
-                {"torch.float32": "turns.dtype", "_.to(x.dtype)": "_"},
+                {"torch.float32": "rotation.dtype", "_.to(x.dtype)": "_"},
             ),
             "halves_come_back_as_float32": (
                 "Half precision comes in and float32 comes out. To turn in float32 is right; the result goes back to the dtype of x.",
@@ -263,7 +263,7 @@ MISCONCEPTIONS = [
             "angles_in_half_precision": (
                 "You round the angles to the dtype of x before you take cosines. In half precision an angle of 200 is off by up to half a radian. Take cosines and "
                 "sines first, and then change the dtype.",
-                {"turns.cos": "turns.to(x.dtype).cos", "turns.sin": "turns.to(x.dtype).sin"},
+                {"rotation.cos": "rotation.to(x.dtype).cos", "rotation.sin": "rotation.to(x.dtype).sin"},
             ),
             "halves_rotated_as_they_are": (
                 "You rotate half precision in half precision: cosines, sines and every product are rounded to three digits, as in Hugging Face's code. Go through float32, and back at the "
@@ -273,7 +273,7 @@ MISCONCEPTIONS = [
             "cosines_of_float32_angles": (
                 "You round the angles to float32 before you take their cosines and sines. Far out, that is off by a visible angle. Take them in the angles' dtype, "
                 "and then change it.",
-                {"turns.cos": "turns.float().cos", "turns.sin": "turns.float().sin"},
+                {"rotation.cos": "rotation.float().cos", "rotation.sin": "rotation.float().sin"},
             ),
             "always_in_float32": (
                 "You rotate in float32 whatever the input is. That is right for half precision, but float64 loses more than half of its digits.",
@@ -295,7 +295,7 @@ MISCONCEPTIONS = [
             "complex_view_of_any_memory": (
                 "`view_as_complex` wants the two numbers of a pair side by side in memory, and x may be stored differently, for example after a transposition. Make it "
                 "contiguous first.",
-                {"turned = _": "if layout == 'interleaved':\n    torch.view_as_complex(x.to(wide).unflatten(-1, sizes))\nturned = _"},
+                {"rotated = _": "if layout == 'interleaved':\n    torch.view_as_complex(x.to(wide).unflatten(-1, sizes))\nrotated = _"},
             ),
             "size_left_open": (
                 "You leave a size open with −1 in a reshape. A tensor without tokens has no numbers to work that size out from: name it.",
@@ -309,7 +309,7 @@ MISCONCEPTIONS = [
         {
             "turns_stay_where_the_angles_are": (
                 "The angles are on the CPU, and so are their cosines and sines in your code. Move them to `x.device` before you multiply.",
-                {"cos, sin = ...": "cos, sin = turns.cos().to(wide), turns.sin().to(wide)"},
+                {"cos, sin = ...": "cos, sin = rotation.cos().to(wide), rotation.sin().to(wide)"},
             ),
             "steps_made_on_the_cpu": (
                 "You count the steps on the CPU and add them to offsets that may be on a GPU. `torch.arange` takes `device=offset.device`.",

@@ -9,8 +9,13 @@ MISCONCEPTIONS = [
             "padded_with_zeros": (
                 "You fill up the last block of keys with zeros and do not mask them. Their score is 0, and exp(0) is a weight like any other: give them −∞, or let the last tile be smaller.",
                 {
-                    "flat = _": "missing = -t_k % block\nkey, value = (torch.cat([one, one.new_zeros(*batch, missing, one.size(-1))], dim=-2) for one in (key, value))\nflat = _",
-                    "seen = ...": "seen = min(rows.stop + t_k - t_q, t_k + -t_k % block) if causal else t_k + -t_k % block",
+                    "seen = _": "padded = t_k + -t_k % block\nseen = padded if offset is None else min(rows.stop + offset, padded)",
+                    "_forward(): key.size(1)": "key.size(1) - missing",
+                    "_forward(): wide = _": "wide = _\nmissing = -key.size(1) % block\nkey, value = (torch.cat([one, one.new_zeros(len(one), missing, one.size(-1))], dim=1) for one in (key, value))",
+                    "_backward(): key.size(1)": "key.size(1) - missing",
+                    "_backward(): wide = _": "wide = _\nmissing = -key.size(1) % block\nkey, value = (torch.cat([one, one.new_zeros(len(one), missing, one.size(-1))], dim=1) for one in (key, value))",
+                    "grad_key.to(_)": "grad_key[:, : key.size(1) - missing].to(_)",
+                    "grad_value.to(_)": "grad_value[:, : key.size(1) - missing].to(_)",
                 },
             ),
             "mean_without_keys": (
@@ -24,26 +29,27 @@ MISCONCEPTIONS = [
             "one_key_left_out": (
                 "Where a single key is left over for the last tile, you leave it out. A tile of one key counts like any other.",
                 {
-                    "range(0, length, block)": "range(0, length - (length % block == 1), block)",
+                    "range(0, t_q, block)": "range(0, t_q - (t_q % block == 1), block)",
+                    "range(0, seen, block)": "range(0, seen - (seen % block == 1), block)",
                     "value.new_empty": "value.new_zeros",
                     "query.new_empty": "query.new_zeros",
                 },
             ),
             "one_causal_key_left_out": (
                 "In a causal text you leave out the last tile where it has a single key. A tile of one key counts like any other.",
-                {"seen = ...": "seen = min(rows.stop + t_k - t_q, t_k) if causal else t_k\nif causal and seen % block == 1:\n    seen -= 1"},
+                {"range(0, seen, block)": "range(0, seen - (offset is not None and seen % block == 1), block)"},
             ),
             "small_number_in_the_denominator": (
-                "You add a small number to the total before you divide. The total is at least 1, or exactly 0 where no key was seen: only that needs care.",
-                {"mixed / ...": "mixed / (total + 1e-6)"},
+                "You add a small number to the normalizer before you divide. The normalizer is at least 1, or exactly 0 where no key was seen: only that needs care.",
+                {"accumulator / ...": "accumulator / (normalizer + 1e-6)"},
             ),
             "maximum_begins_too_high": (
-                "Your highest score begins at −10,000. Where all scores lie far below that, each exponential is 0, and so is the total. Begin at the lowest number that there is.",
+                "Your running maximum begins at −10,000. Where all scores are far below that, each exponential is 0, and so is the normalizer. Begin at the lowest finite number.",
                 {"torch.finfo(wide).min": "-1e4"},
             ),
             "divided_in_halves": (
                 "You divide in half precision: the sum over the values is infinite in float16 from 65504 on, though the mean is not. Divide first, then go back to the inputs' dtype.",
-                {"mixed / ...": "mixed.to(value.dtype) / total.clamp(min=1).to(value.dtype)"},
+                {"accumulator / ...": "accumulator.to(value.dtype) / normalizer.clamp(min=1).to(value.dtype)"},
             ),
             "gradients_for_equal_widths": (
                 "Your gradients take for granted that values are as wide as keys. dV has the width of V, d_v.",
@@ -51,17 +57,14 @@ MISCONCEPTIONS = [
             ),
             "causal_only_if_square": (
                 "You hide later keys only where there are as many keys as queries. With more keys than queries the last query belongs to the last key.",
-                {
-                    "causal and columns.stop - 1 > last": "causal and t_q == t_k and columns.stop - 1 > last",
-                    "seen = ...": "seen = min(rows.stop + t_k - t_q, t_k) if causal and t_q == t_k else t_k",
-                },
+                {"offset = ...": "offset = 0 if causal and query.size(-2) == key.size(-2) else None"},
             ),
             # --- memory: right numbers, and too many of them
             "recorded_by_autograd": (
                 "Your tiles are right, and every one of them is kept for the backward pass, by autograd or by you: together they are the matrix that you meant to "
                 "avoid. Between the passes only the inputs, the output and a number a query may be kept. So autograd must not look in, and the backward pass "
                 "computes the tiles again.",
-                {"higher = _": "higher = _.detach()", "by_hand(forward, backward, *flat)": "forward(*flat)[0]"},
+                {"higher = _": "higher = _.detach()", "_FlashAttention.apply(*flat, block, offset)": "_forward(*flat, block, offset)[0]"},
             ),
             "backward_by_the_matrix": (
                 "Your forward pass goes by tiles; your backward pass computes all weights at once, T_q × T_k of them. There it is the most memory that is needed "
@@ -69,14 +72,14 @@ MISCONCEPTIONS = [
                 {
                     "grad_query, grad_key, grad_value = _": "q, k, v = query, key.to(wide), value.to(wide)\n"
                     "scores = (query.to(wide) @ key.to(wide).mT) * scale\n"
-                    "if causal:\n"
-                    "    past = torch.ones(t_q, t_k, dtype=torch.bool, device=query.device).tril(t_k - t_q)\n"
+                    "if offset is not None:\n"
+                    "    past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril(offset)\n"
                     "    scores = scores.masked_fill(~past, torch.finfo(wide).min)\n"
                     "weights = scores.softmax(dim=-1)\n"
-                    "weights = weights.masked_fill(~past, 0.0) if causal else weights\n"
+                    "weights = weights if offset is None else weights.masked_fill(~past, 0.0)\n"
                     "grad = grad_output.to(wide)\n"
-                    "along = (grad * output).sum(dim=-1, keepdim=True)\n"
-                    "grad_scores = weights * (grad @ v.mT - along) * scale\n"
+                    "delta = (grad * output).sum(dim=-1, keepdim=True)\n"
+                    "grad_scores = weights * (grad @ v.mT - delta) * scale\n"
                     "return ((grad_scores @ k).to(query.dtype), (grad_scores.mT @ query.to(wide)).to(query.dtype), (weights.mT @ grad).to(query.dtype))\n"
                     "grad_query, grad_key, grad_value = _"
                 },
@@ -86,127 +89,128 @@ MISCONCEPTIONS = [
                 "before the next one is made.",
                 {
                     "flat = _": "def attend(query, key, value):\n"
-                    "    scores = query.to(wide) @ key.to(wide).mT * scale\n"
+                    "    wide = torch.promote_types(query.dtype, torch.float32)\n"
+                    "    scores = query.to(wide) @ key.to(wide).mT / math.sqrt(query.size(-1))\n"
                     "    if causal:\n"
-                    "        past = torch.ones(t_q, t_k, dtype=torch.bool, device=query.device).tril(t_k - t_q)\n"
+                    "        past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril(offset)\n"
                     "        scores = scores.masked_fill(~past, torch.finfo(wide).min)\n"
                     "    weights = scores.softmax(dim=-1)\n"
                     "    weights = weights.masked_fill(~past, 0.0) if causal else weights\n"
                     "    return (weights @ value.to(wide)).to(value.dtype)\n"
                     "flat = _",
-                    "by_hand(forward, backward, *flat)": "(lambda query, key, value: attend(query, key, value))(*flat)",
+                    "_FlashAttention.apply(*flat, block, offset)": "attend(*flat)",
                 },
             ),
             "mask_of_all": (
                 "Your scores go by tiles, but your mask is made for all queries and keys at once, T_q × T_k. Make the part that a tile needs from the places of "
                 "its rows and columns; most tiles need none.",
                 {
-                    "later = ...": "later = ~torch.ones(t_q, t_k, dtype=torch.bool, device=scores.device).tril(t_k - t_q)",
+                    "later = ...": "later = torch.ones(rows.stop, columns.stop, dtype=torch.bool, device=scores.device).triu(offset + 1)",
                     "later.triu(...)": "later[rows, columns]",
                 },
             ),
             # --- the running softmax
             "total_not_scaled_down": (
-                "When a higher score comes you scale the mixture down, but not the total that it will be divided by. Both were summed under the old maximum.",
-                {"total.mul_(shrink)": "total"},
+                "When a higher score comes you scale the accumulator down, but not the normalizer that it will be divided by. Both were summed under the old maximum.",
+                {"rescale * normalizer": "normalizer"},
             ),
             "mixture_not_scaled_down": (
-                "When a higher score comes you scale the total down, but not the values mixed so far. Both were summed under the old maximum.",
-                {"mixed.mul_(shrink)": "mixed"},
+                "When a higher score comes you scale the normalizer down, but not the accumulator. Both were summed under the old maximum.",
+                {"rescale * accumulator": "accumulator"},
             ),
             "nothing_scaled_down": (
                 "Each tile has a maximum of its own, and you add what was computed under one to what was computed under another. Before a tile is added, what is "
                 "there must be brought to the new maximum.",
-                {"total.mul_(shrink)": "total", "mixed.mul_(shrink)": "mixed"},
+                {"rescale * normalizer": "normalizer", "rescale * accumulator": "accumulator"},
             ),
             "scaled_up": (
                 "What was summed under the old maximum you scale up, by exp(new − old). Everything is to be smaller under a higher maximum: exp(old − new).",
-                {"highest.sub_(higher)": "(higher - highest).clamp(max=80)"},
+                {"maximum - higher": "(higher - maximum).clamp(max=80)"},
             ),
             "tile_maximum_only": (
                 "You go on with the maximum of the newest tile, also where an earlier tile had a higher one. Then what is there is scaled *up*, by the exponential "
                 "of the difference, and overflows. The maximum is that of all keys so far.",
-                {"torch.maximum(highest, _)": "_"},
+                {"torch.maximum(maximum, _)": "_"},
             ),
             "maximum_of_the_first_tile": (
                 "You keep the maximum of the first tile. A much higher score in a later one overflows.",
-                {"higher = ...": "higher = highest.where(highest > torch.finfo(wide).min / 2, scores.amax(-1, True))"},
+                {"higher = ...": "higher = maximum.where(maximum > torch.finfo(wide).min / 2, scores.amax(-1, True))"},
             ),
             "no_maximum": (
                 "You take the exponential of the scores as they are. Beyond 88 it is infinite in float32, and below −103 it is 0. Subtract the highest score so "
                 "far.",
-                {"higher = ...": "higher = torch.zeros_like(highest)"},
+                {"higher = ...": "higher = torch.zeros_like(maximum)"},
             ),
             "maximum_begins_at_0": (
-                "Your highest score begins at 0. Where all scores lie far below that, each exponential is 0, and so is the total. Begin at the lowest number that "
-                "there is.",
+                "Your running maximum begins at 0. Where all scores are far below that, each exponential is 0, and so is the normalizer. Begin at the lowest finite "
+                "number.",
                 {"torch.finfo(wide).min": "0.0"},
             ),
             "softmax_of_each_tile": (
                 "You take a softmax within each tile, and the mean over the tiles. A tile of weak keys then counts as much as one of strong keys. The weights of "
-                "all tiles share one total.",
+                "all tiles share one normalizer.",
                 {
-                    "scores.sub_(highest).exp_()": "scores.softmax(dim=-1)",
-                    "total.mul_(shrink).add_(_)": "total.add_((_ > 0).to(wide))",
-                    "mixed.mul_(shrink)": "mixed",
+                    "(scores - maximum).exp()": "scores.softmax(dim=-1)",
+                    "rescale * normalizer + _": "normalizer + (_ > 0).to(wide)",
+                    "rescale * accumulator": "accumulator",
                 },
             ),
             "divided_in_each_tile": (
-                "You divide the mixture by the total after every tile, and go on adding to it as if you had not. Divide once, after the last tile.",
-                {"_.baddbmm_(weights, v)": "_.baddbmm_(weights, v).div_(total.clamp(min=1))"},
+                "You divide the accumulator by the normalizer after every tile, and go on adding to it as if you had not. Divide once, after the last tile.",
+                {"rescale * accumulator + _": "(rescale * accumulator + _) / normalizer.clamp(min=1)"},
             ),
             "not_divided": (
-                "You never divide by the total: what you return is a sum, no mean.",
-                {"mixed / ...": "mixed"},
+                "You never divide by the normalizer: what you return is a sum, no mean.",
+                {"accumulator / ...": "accumulator"},
             ),
             "last_tile_alone": (
                 "Each tile of keys takes the place of what the tiles before it gave. Their results are to be added up.",
-                {"total.mul_(shrink).add_": "total.copy_", "mixed.mul_(shrink)": "mixed.zero_()"},
+                {"rescale * normalizer + _": "_", "rescale * accumulator + _": "_"},
             ),
             # --- scores
             "not_scaled": (
                 "Your scores are not divided by √d_k.",
-                {"scale = ...": "scale = 1.0"},
+                {"_forward(): scale = ...": "scale = 1.0", "_backward(): scale = ...": "scale = 1.0"},
             ),
             "scaled_by_d_k": (
                 "Your scores are divided by d_k. It is its square root, once.",
-                {"math.sqrt(_)": "_"},
+                {"_forward(): math.sqrt(_)": "_", "_backward(): math.sqrt(_)": "_"},
             ),
             "scaled_by_value_width": (
                 "Your scores are divided by √d_v, the width of the values. They are dot products of queries and keys: it is √d_k.",
-                {"query.size(-1)": "value.size(-1)"},
+                {"_forward(): query.size(-1)": "value.size(-1)", "_backward(): query.size(-1)": "value.size(-1)"},
             ),
             "scaled_by_block": (
                 "Your scores are divided by the root of the block's size. How the keys are cut into tiles must not show in the result: it is √d_k.",
-                {"query.size(-1)": "block"},
+                {"_forward(): query.size(-1)": "block", "_backward(): query.size(-1)": "block"},
             ),
             # --- borders
             "rest_left_out": (
                 "What is left over when a length is divided by the block is never looked at: the last few keys count nothing, and the last queries get nothing. "
                 "The last tile is smaller.",
                 {
-                    "min(_, length)": "_",
-                    "range(0, length, block)": "range(0, length - block + 1, block)",
+                    "range(0, t_q, block)": "range(0, t_q - block + 1, block)",
+                    "range(0, seen, block)": "range(0, seen - block + 1, block)",
                     "value.new_empty": "value.new_zeros",
                     "query.new_empty": "query.new_zeros",
                 },
             ),
             "one_block_of_keys": (
                 "Each block of queries meets the keys of one block only, its own. That is local attention; here every query meets every key that it may see.",
-                {"1: blocks(_)": "[one for one in blocks(_) if one.start == rows.start]"},
+                {"range(0, seen, block)": "[start] if start < seen else []"},
             ),
             "causal_ignored": (
                 "`causal` is taken, and hides nothing.",
-                {"seen = ...": "seen = t_k", "causal and ...": "False"},
+                {"offset = ...": "offset = None"},
             ),
             "causal_by_whole_tiles": (
                 "You leave out the tiles that lie wholly in the future. In the tiles that the diagonal crosses, there are later keys to be hidden one by one.",
-                {"causal and ...": "False"},
+                {"columns.stop - 1 > last": "False"},
             ),
             "aligned_to_the_first_key": (
                 "Your first query belongs to the first key. Where there are more keys than queries, the queries are the last of the positions: query i sees keys "
                 "up to T_k − T_q + i.",
-                {"rows.stop + t_k - t_q": "rows.stop", "rows.start + t_k - t_q": "rows.start"},
+                {"offset = ...": "offset = 0 if causal else None"},
             ),
             "border_of_the_tile": (
                 "In each tile that is not wholly visible you hide what lies above the tile's own diagonal. The border runs where query and key are the same "
@@ -215,11 +219,11 @@ MISCONCEPTIONS = [
             ),
             "oneself_hidden": (
                 "A query does not see the key of its own position. Its own key is no later than it.",
-                {"_ > last": "_ >= last", "_ + 1": "_"},
+                {"_ > last": "_ >= last", "last - columns.start + 1": "last - columns.start"},
             ),
             "next_key_visible": (
                 "Each query sees one key that is later. Your border is one place too far to the right.",
-                {"_ + 1": "_ + 2", "rows.stop": "rows.stop + 1"},
+                {"last - columns.start + 1": "last - columns.start + 2", "rows.stop": "rows.stop + 1"},
             ),
             "tiles_left_out_too_early": (
                 "You leave out every tile that lies beyond what a block's *first* query sees. The last query of the block sees further: leave out what lies beyond "
@@ -233,45 +237,41 @@ MISCONCEPTIONS = [
             # --- gradients
             "no_gradient": (
                 "Your output is right, and no gradient reaches the inputs: it was computed where autograd does not look, and has no derivative of its own.",
-                {"by_hand(forward, backward, *flat)": "forward(*flat)[0].detach()"},
+                {"_FlashAttention.apply(*flat, block, offset)": "_forward(*flat, block, offset)[0].detach()"},
             ),
             "mean_not_subtracted": (
                 "In the gradient of the scores you multiply by the weights, and stop there. The softmax couples its weights: from each entry of dO Vᵀ the mean D "
                 "of its query is subtracted first.",
-                {"(grad @ v.mT).sub_(along)": "grad @ v.mT"},
+                {"grad_weights - delta": "grad_weights"},
             ),
             "mean_of_a_tile": (
                 "The mean that you subtract in the softmax's gradient is that of one tile. It runs over all keys: and the output knows it, as the sum of dO · O.",
-                {
-                    "grad_scores = ...": "grad_scores = grad @ v.mT\n"
-                    "along = (grad_scores * weights).sum(dim=-1, keepdim=True)\n"
-                    "grad_scores = grad_scores.sub_(along).mul_(weights)"
-                },
+                {"grad_scores = ...": "delta = (grad_weights * weights).sum(dim=-1, keepdim=True)\ngrad_scores = weights * (grad_weights - delta)"},
             ),
             "along_by_value": (
                 "You sum dO over its features, without the output beside it. D is the sum of dO · O.",
                 {"grad * output[:, rows]": "grad"},
             ),
             "softmax_of_a_tile_backward": (
-                "In the backward pass you take the softmax within each tile. Its total belongs to that tile; the weights are exp(S − L), with the L that the "
+                "In the backward pass you take the softmax within each tile. Its normalizer belongs to that tile; the weights are exp(S − L), with the L that the "
                 "forward pass kept for all keys.",
-                {"scores.sub_(log_sum[:, rows]).exp_": "scores.softmax(dim=-1).nan_to_num"},
+                {"(scores - logsumexp[:, rows]).exp()": "scores.softmax(dim=-1).nan_to_num()"},
             ),
             "maximum_not_in_log_sum": (
                 "The number that you keep for each query is log ℓ, without the maximum under which ℓ was summed. L = m + log ℓ.",
-                {"highest + total.log()": "total.log()"},
+                {"maximum + normalizer.log()": "normalizer.log()"},
             ),
             "total_not_in_log_sum": (
-                "You keep the highest score of each query, and weights in the backward pass are exp(S − m): nothing divides them by their total. L = m + log ℓ.",
-                {"highest + total.log()": "highest"},
+                "You keep the maximum of each query, and weights in the backward pass are exp(S − m): nothing divides them by their normalizer. L = m + log ℓ.",
+                {"maximum + normalizer.log()": "maximum"},
             ),
             "log_forgotten": (
                 "You keep m + ℓ. It is m + log ℓ, so that exp(S − L) is exp(S − m) / ℓ.",
-                {"total.log()": "total"},
+                {"normalizer.log()": "normalizer"},
             ),
             "query_gradient_not_scaled": (
                 "The gradient of the query lacks the factor 1/√d_k.",
-                {"grad_query * scale": "grad_query"},
+                {"alpha=scale": ""},
             ),
             "key_gradient_not_scaled": (
                 "The gradient of the key lacks the factor 1/√d_k.",
@@ -290,23 +290,23 @@ MISCONCEPTIONS = [
             ),
             "query_gradient_overwritten": (
                 "The gradient of a query is that of the last block of keys. Every block adds its part.",
-                {"grad_query[:, rows].baddbmm_(grad_scores, k)": "grad_query[:, rows] = grad_scores @ k"},
+                {"grad_query[:, rows].baddbmm_(grad_scores, k, alpha=scale)": "grad_query[:, rows] = grad_scores @ k * scale"},
             ),
             "backward_not_causal": (
                 "Your forward pass hides later keys, your backward pass does not: weights that were 0 come back to life.",
-                {"8: tile(q, k, rows, columns)": "q @ k.mT", "8: scores.sub_(_)": "scores.sub_(_).clamp_(max=80)"},
+                {"8: _scores(q, k, rows, columns, offset)": "q @ k.mT", "8: scores - _": "(scores - _).clamp(max=80)"},
             ),
             "kept_outside": (
                 "You keep L where the next call overwrites it. Two layers call, and only then comes the first backward pass: each call needs what it kept itself.",
                 {
-                    "6: return _": "flash_attention.kept = log_sum\nreturn _",
-                    "grad_query, grad_key, grad_value = _": "log_sum = flash_attention.kept\ngrad_query, grad_key, grad_value = _",
+                    "6: return _": "flash_attention.kept = logsumexp\nreturn _",
+                    "grad_query, grad_key, grad_value = _": "logsumexp = flash_attention.kept\ngrad_query, grad_key, grad_value = _",
                 },
             ),
             # --- what goes in and out
             "log_sum_returned": (
                 "You return L beside the output. Wanted is the output alone; L is between you and your backward pass.",
-                {"10: return _": "return _, output"},
+                {"11: return _": "return _, output"},
             ),
             "four_axes_expected": (
                 "Your answer works for (B, h, T, d) alone. There may be any number of leading dimensions, none included.",
@@ -315,7 +315,7 @@ MISCONCEPTIONS = [
             "joined_by_view": (
                 "You make one batch dimension by `view`. Heads come out of a transposition and lie in memory in another order: `view` refuses them, `reshape` and "
                 "`flatten` copy where they must.",
-                {"one.unsqueeze(0).flatten(0, -3)": "one.view(math.prod(batch), *one.shape[-2:])"},
+                {"one.unsqueeze(0).flatten(0, -3)": "one.view(math.prod(query.shape[:-2]), *one.shape[-2:])"},
             ),
             "query_changed": (
                 "Your query is changed in place, as it is where it is scaled so, and its owner's tensor with it. Compute a new one.",
@@ -323,12 +323,12 @@ MISCONCEPTIONS = [
             ),
             # --- queries without keys
             "nan_without_keys": (
-                "A query that may attend to nothing gives NaN: its highest score is −∞, and −∞ − (−∞) is no number.",
+                "A query that may attend to nothing gives NaN: its maximum is −∞, and −∞ − (−∞) is not a number.",
                 {"torch.finfo(wide).min": "-math.inf"},
             ),
             "zero_by_zero": (
-                "A query that may attend to nothing has a total of 0, and 0 / 0 is NaN. Its output is to be 0.",
-                {"total.clamp(min=1)": "total"},
+                "A query that may attend to nothing has a normalizer of 0, and 0 / 0 is NaN. Its output is to be 0.",
+                {"normalizer.clamp(min=1)": "normalizer"},
             ),
             "gradients_without_keys": (
                 "Your output is right, but where a query may attend to nothing your backward pass makes NaN: its log-sum-exp is −∞, and exp(−∞ − (−∞)) is no "
@@ -337,38 +337,42 @@ MISCONCEPTIONS = [
             ),
             "maximum_of_no_keys": (
                 "Where there are no keys at all, you ask for the maximum of an empty tile, and torch has none.",
-                {"1: blocks(_)": "blocks(_) or [slice(0, 0)]"},
+                {"yield rows, _": "yield rows, _ or [slice(0, 0)]"},
             ),
             # --- dtypes
             "not_widened": (
                 "Halves are computed in half precision. Dot products overflow in float16 beyond 65504, and scores near 70 are rounded to half a unit in bfloat16: "
                 "widen each tile to float32.",
-                {"wide = ...": "wide = query.dtype"},
+                {"_forward(): wide = ...": "wide = query.dtype", "_backward(): wide = ...": "wide = query.dtype"},
             ),
             "summed_in_halves": (
                 "Your scores are computed in float32, and what is summed over the tiles is in half precision. In bfloat16 256 + 1 is 256: a sum over many tiles "
                 "stops growing.",
                 {
-                    "v = value[:, columns].to(wide)\n_": "total.copy_(total.to(query.dtype))\nv = value[:, columns].to(wide)\n_\nmixed.copy_(mixed.to(query.dtype))"
+                    "rescale * normalizer + _": "(rescale * normalizer + _).to(query.dtype).to(wide)",
+                    "rescale * accumulator + _": "(rescale * accumulator + _).to(query.dtype).to(wide)",
                 },
             ),
             "log_sum_in_halves": (
                 "Your output is right, but you keep L in half precision. Near 70 a bfloat16 has neighbours half a unit away, and all weights of the query are off "
                 "by the exponential of that in the backward pass. One number a query can be float32.",
-                {"2: dtype=wide": ""},
+                {"_forward(): dtype=wide": ""},
             ),
             "scores_narrowed": (
                 "Your scores are rounded to half precision before the exponential. Near 70 a bfloat16 has neighbours half a unit away, and exp turns half a unit "
                 "into a factor of 1.6.",
-                {"q @ k.mT": "(q @ k.mT).to(query.dtype).to(wide)"},
+                {
+                    "_forward(): _scores(q, k, rows, columns, offset)": "_scores(q, k, rows, columns, offset).to(query.dtype).to(wide)",
+                    "_backward(): _scores(q, k, rows, columns, offset)": "_scores(q, k, rows, columns, offset).to(query.dtype).to(wide)",
+                },
             ),
             "always_float32": (
                 "You compute in float32 whatever comes in. Halves need that; float64 loses half of its digits.",
-                {"wide = ...": "wide = torch.float32"},
+                {"_forward(): wide = ...": "wide = torch.float32", "_backward(): wide = ...": "wide = torch.float32"},
             ),
             "result_in_float32": (
                 "Your output is float32 where the inputs are halves. Sum in float32, and give back the dtype that came in.",
-                {"value.new_empty(len(query), t_q, _)": "value.new_empty(len(query), t_q, _, dtype=wide)"},
+                {"value.new_empty(*query.shape[:-1], _)": "value.new_empty(*query.shape[:-1], _, dtype=wide)"},
             ),
         },
     ),
@@ -386,7 +390,7 @@ MISCONCEPTIONS = [
             ),
             "output_made_on_the_cpu": (
                 "You collect the output in a tensor on the CPU. Writing into it copies silently, so nothing is refused, but your result is on the CPU and each tile waits for the copy. `value.new_empty` makes it where `value` is.",
-                {"value.new_empty(len(query), t_q, value.size(-1))": "torch.empty(len(query), t_q, value.size(-1), dtype=value.dtype)"},
+                {"value.new_empty(*query.shape[:-1], value.size(-1))": "torch.empty(*query.shape[:-1], value.size(-1), dtype=value.dtype)"},
             ),
             "gradients_made_on_the_cpu": (
                 "You sum the gradients in tensors on the CPU. Make them where the inputs are, as `torch.zeros_like` does.",
