@@ -55,8 +55,6 @@ class TopKRouter(nn.Module):
     ]:
         """Return the weights g of the chosen experts, their indices (most likely first), and all of p.
 
-        The computation is in float32 at least, so that rounding does not decide who is chosen.
-
         - `x` is in the dtype of `w_r`. There may be no tokens at all.
         - The three tensors are returned in this order. The weights gᵢ, `(…, k)`, sum to 1 for each token;
           with k = 1 each is 1.
@@ -66,7 +64,8 @@ class TopKRouter(nn.Module):
         - Weights and probabilities have the dtype of `x`, and gradients. For float16 and bfloat16, scores
           and softmax are in float32.
         """
-        # 1. Upcast half precision. Compute the scores of all experts, and their probabilities.
+        # 1. Upcast half precision, so that rounding does not decide who is chosen. Compute the scores of
+        #    all experts, and their probabilities.
         # 2. Choose the k most likely experts, and normalize their probabilities to weights that sum to 1.
         raise NotImplementedError
 

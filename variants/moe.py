@@ -55,11 +55,9 @@ class TopKRouter(nn.Module):
     ) -> tuple[
         Float[Tensor, "*batch k"], Int[Tensor, "*batch k"], Float[Tensor, "*batch n_experts"]
     ]:
-        """Return the weights g of the chosen experts, their indices (most likely first), and all of p.
-
-        The computation is in float32 at least, so that rounding does not decide who is chosen.
-        """
-        # 1. Upcast half precision. Compute the scores of all experts, and their probabilities.
+        """Return the weights g of the chosen experts, their indices (most likely first), and all of p."""
+        # 1. Upcast half precision, so that rounding does not decide who is chosen. Compute the scores of
+        #    all experts, and their probabilities.
         wide = torch.promote_types(x.dtype, torch.float32)
         with torch.autocast(x.device.type, enabled=False):  # which would round them again
             scores = x.to(wide) @ self.w_r.weight.to(wide).T  # (…, n_experts)
