@@ -25,32 +25,27 @@ from variants.activations import SwiGLU
 
 
 class TopKRouter(nn.Module):
-    """Choose k experts for each token, and say how much each of them counts.
+    """Choose k experts for each token, with weights that sum to 1.
 
         p(x) = softmax(W_r x)
         T    = the k experts of largest p(x)
         gᵢ   = pᵢ(x) / Σⱼ∈T pⱼ(x)    for i in T
 
-    Args:
-        d_model: width of the tokens' vectors.
-        n_experts: the number of experts to choose from.
-        k: the number of experts that each token gets, from 1 to n_experts.
-
-    Attributes:
-        w_r: W_r, `nn.Linear(d_model, n_experts, bias=False)`. There are no other parameters, and nothing
-            else in the state dict; the initial weights are those of `nn.Linear`.
+    - `d_model` is the width of the tokens' vectors; k is from 1 to `n_experts`.
+    - `w_r` is W_r, `nn.Linear(d_model, n_experts, bias=False)`, initialized as `nn.Linear` does it.
+      Nothing else is a parameter or in the state dict.
 
     Raises:
-        ValueError: a size below 1, or more experts for a token than there are.
+        ValueError: a size below 1, or k above n_experts.
 
     Source: Fedus, Zoph & Shazeer 2021, *Switch Transformers*, §2.1, eq. 1 (softmax, then the largest);
     §2.4 (the router in float32); Jiang et al. 2024, *Mixtral of Experts*, §2.1, which takes the softmax
-    of the k largest scores: the same numbers.
+    of the k largest scores, with the same result.
     """
 
     def __init__(self, d_model: int, n_experts: int, k: int):
         super().__init__()
-        # 1. Keep k. One linear layer from tokens to scores.
+        # 1. Store k. One linear layer from tokens to scores.
         raise NotImplementedError
 
     def forward(
@@ -58,84 +53,72 @@ class TopKRouter(nn.Module):
     ) -> tuple[
         Float[Tensor, "*batch k"], Int[Tensor, "*batch k"], Float[Tensor, "*batch n_experts"]
     ]:
-        """Route each token by itself.
+        """Return the weights g of the chosen experts, their indices (most likely first), and all of p.
 
-        Args:
-            x: tokens `(…, d_model)`, in the dtype of `w_r`; there may be none.
-
-        Returns:
-            Three tensors, in this order. The weights gᵢ of the chosen experts, `(…, k)`: they sum to 1
-            for each token, so with k = 1 each is 1. The chosen experts' numbers from 0, int64 `(…, k)`,
-            the likeliest first, all different; which of two equally likely ones is chosen or comes first
-            is left open. The probabilities of all experts, `(…, n_experts)`. Weights and
-            probabilities have the dtype of x, and gradients; for float16 and bfloat16 scores and softmax
-            are computed in float32, so that rounding does not decide who is chosen.
+        - `x` is in the dtype of `w_r`. There may be no tokens at all.
+        - The three tensors are returned in this order. The weights gᵢ, `(…, k)`, sum to 1 for each token;
+          with k = 1 each is 1.
+        - The experts' indices, int64 `(…, k)`, are counted from 0 and all different. Which of two equally
+          likely experts is chosen, or comes first, is left open.
+        - The probabilities are those of all experts, `(…, n_experts)`.
+        - Weights and probabilities have the dtype of `x`, and gradients. For float16 and bfloat16, scores
+          and softmax are in float32.
         """
-        # 1. Widen halves. The scores of all experts, and from them probabilities.
-        # 2. The k likeliest, and what they have between them, as shares that sum to 1.
+        # 1. Upcast half precision, so that rounding does not decide who is chosen. Compute the scores of
+        #    all experts, and their probabilities.
+        # 2. Choose the k most likely experts, and normalize their probabilities to weights that sum to 1.
         raise NotImplementedError
 
 
 def load_balancing_loss(
     probs: Float[Tensor, "*batch n_experts"], experts: Int[Tensor, "*batch k"]
 ) -> Float[Tensor, ""]:
-    """How unevenly the tokens are spread over the experts, as a number to be made small.
+    """Compute how unevenly the tokens are spread over the experts.
 
         loss = N Σᵢ fᵢ Pᵢ
         fᵢ   = the share of all choices that fell on expert i
         Pᵢ   = the mean of pᵢ(x) over the tokens
 
-    Each token makes k choices and each counts the same, so Σ f = 1 for any k, as Σ P = 1. Evenly spread,
-    the loss is 1; where all tokens choose the same k experts with certainty it is N/k. Its gradient comes
-    by way of P alone: f is counted.
+    The loss is 1 if all is even, and N/k if all tokens choose the same k experts with certainty. Its
+    gradient comes through P alone, since f is counted.
 
-    Args:
-        probs: the router's probabilities, `(…, n_experts)`.
-        experts: the experts that each token chose, `(…, k)`, with the same leading dimensions; at least
-            one token.
-
-    Returns:
-        A 0-d tensor of the dtype of `probs`; for float16 and bfloat16 computed in float32. The caller
-        multiplies it by α, 0.01 in the paper, and adds it to the model's loss. (With k = 1 it is the
-        paper's; Hugging Face's `load_balancing_loss_func` counts fᵢ for each token, and so gives k times as
-        much.)
+    - `probs` are the router's probabilities, `(…, n_experts)`, and `experts` the experts that each
+      token chose, `(…, k)`: of the same tokens, at least one.
+    - Each of a token's k choices counts the same, so Σ f = 1 for any k, as Σ P = 1.
+    - Return a 0-d tensor in the dtype of `probs`. For float16 and bfloat16 it is computed in float32.
+    - The caller multiplies the loss by α, 0.01 in the paper, and adds it to the model's loss.
 
     Raises:
         ValueError: leading dimensions that differ.
 
-    Source: Fedus, Zoph & Shazeer 2021, §2.2, eqs. 4–6, without the α of eq. 4; there k = 1.
+    Source: Fedus, Zoph & Shazeer 2021, §2.2, eqs. 4–6, without the α of eq. 4; there k = 1. Hugging
+    Face's `load_balancing_loss_func` divides the counts by the number of tokens: k times as much.
     """
-    # 1. The share of each expert among all choices.
-    # 2. The mean probability of each expert.
-    # 3. Large where an expert has much of both.
+    # 1. Compute the share of each expert among all choices.
+    # 2. Compute the mean probability of each expert.
+    # 3. Multiply: the loss is large if an expert has much of both.
     raise NotImplementedError
 
 
 class MixtureOfExperts(nn.Module):
-    """A feed-forward layer of many experts, each of which computes for the tokens that chose it, only.
+    """Apply to each token the k experts that its router chooses, and mix their outputs.
 
-        y = Σᵢ∈T gᵢ · Eᵢ(x)
+        y = Σᵢ∈T gᵢ · Eᵢ(x),    capacity = ⌈capacity_factor · k · tokens / n_experts⌉
 
-    Args:
-        d_model: width of the tokens' vectors.
-        d_ff: width of the hidden layer of each expert.
-        n_experts: the number of experts.
-        k: the number of experts that each token chooses.
-        capacity_factor: None, and every expert takes all tokens that chose it. Or c > 0, and each takes
-            at most ⌈c · k · tokens / n_experts⌉, rounded up; tokens are all those of one call, of all
-            sequences.
+    With a capacity, an expert takes the first tokens that chose it, and drops the others. `probs` and
+    `chosen` are the router's at the last call, for `load_balancing_loss`.
 
-    Attributes:
-        router: `TopKRouter(d_model, n_experts, k)`.
-        experts: an `nn.ModuleList` of n_experts `SwiGLU(d_model, d_ff)`. There are no other parameters,
-            and nothing else in the state dict; the initial weights are those of the parts.
-        probs: the router's probabilities at the last call, `(…, n_experts)`, with their gradient: for
-            `load_balancing_loss(layer.probs, layer.chosen)`. None before the first call.
-        chosen: the experts that the tokens chose at the last call, `(…, k)`, as the router gave them,
-            dropped choices included. None before the first call.
+    - `d_model` is the width of the tokens' vectors, `d_ff` that of the hidden layer of each expert.
+    - If `capacity_factor` is None, every expert takes all tokens that chose it. Otherwise each takes at
+      most the capacity above, rounded up once; `tokens` counts those of all sequences of one call.
+    - `router` is a `TopKRouter(d_model, n_experts, k)`, `experts` an `nn.ModuleList` of n_experts
+      `SwiGLU(d_model, d_ff)`. Nothing else is a parameter or in the state dict. The initial weights are
+      those of the parts.
+    - `probs` are the router's probabilities at the last call, `(…, n_experts)`, with their gradient;
+      `chosen` are its choices, `(…, k)`, dropped ones included. Both are None before the first call.
 
     Raises:
-        ValueError: a size below 1, a k above n_experts, or a capacity factor that is not above 0.
+        ValueError: a size below 1, k above n_experts, or a capacity factor that is not above 0.
 
     Source: Jiang et al. 2024, *Mixtral of Experts*, §2.1 (SwiGLU, k = 2); capacity: Fedus, Zoph &
     Shazeer 2021, *Switch Transformers*, §2.2, eq. 3, with k in place of 1.
@@ -150,25 +133,26 @@ class MixtureOfExperts(nn.Module):
         capacity_factor: float | None = None,
     ):
         super().__init__()
-        # 1. A router, and the experts. Nobody has been routed yet.
+        # 1. Create the router and the experts. No token has been routed yet.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """From `(…, d_model)` to the same shape and dtype: each token's mixture of its experts' outputs.
+        """Return each token's mixture, or 0 if all its experts drop it.
 
-        Tokens are in the order in which they lie in x: the first sequence from its start to its end, then
-        the second. Where more tokens choose an expert than it takes, it takes the first ones, whether it was
-        their first choice or a later one, and drops the rest: to these it adds 0. The other weights stay
-        as they were. A token that all its experts drop gets an output of 0, and only the shortcut around the
-        layer carries it on.
-
-        Each expert, one of `experts`, is called once, on the tokens that it takes and no others,
-        `(taken, d_model)` in any order; where it takes none it may be left out, and its weights get a
-        gradient of 0 or none. There may be no tokens at all. float16 and bfloat16 are right to the dtype's
-        rounding.
+        - `(…, d_model)` keeps its shape and dtype.
+        - The order of tokens is that of `x`: the first sequence from its first token to its last, then the
+          second.
+        - An expert that more tokens choose than it takes takes the first ones, whether it is their first
+          choice or a later one. To the others it adds 0; their remaining weights do not change. A token
+          that all its experts drop has an output of 0, so only the residual connection around the layer
+          carries it on.
+        - Each of `experts` is called once, on the tokens that it takes and no others, `(taken, d_model)`,
+          in any order. If it takes none, the call may be left out; its weights get a gradient of 0 or none.
+        - There may be no tokens at all. float16 and bfloat16 are right to the dtype's rounding.
         """
-        # 1. Route. Keep the probabilities and the choices for the loss.
-        # 2. Forget about sequences: tokens, one below the other. Their number says how many an expert takes.
-        # 3. Who chose this expert, and as which of its k choices? In order of position, as many as fit.
-        # 4. Compute for these alone, and add what each is to get to what it has.
+        # 1. Route. Store the probabilities and the choices for the loss.
+        # 2. Flatten the sequences to a list of tokens. Their number decides the capacity.
+        # 3. Sort the choices by expert. A stable sort keeps each expert's in order of position. On a GPU,
+        #    the only wait is for where each expert's choices begin.
+        # 4. Take as many as fit. Compute for their tokens alone, and add the weighted results.
         raise NotImplementedError

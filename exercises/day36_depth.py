@@ -33,26 +33,19 @@ from variants.gpt import CausalSelfAttention, FeedForward
 
 
 class ParallelBlock(nn.Module):
-    """One layer of a decoder in which attention and feed-forward network do not wait for each other.
+    """Apply causal attention and a feed-forward network to the same normalized input, and add both.
 
         serial, day 23   h = x + Attention(LN₁(x)),   y = h + FFN(LN₂(h))
         parallel         y = x + Attention(LN(x)) + FFN(LN(x))
 
-    Args:
-        d_model: width of the tokens' vectors.
-        n_heads: the number of heads; it divides d_model.
-        d_ff: width of the network's hidden layer.
-        dropout: the probability with which an attention weight, a feature of attention's output, or a
-            feature of the network's output is dropped in training. The two outputs are dropped before
-            they are added, independently of each other.
-
-    Attributes:
-        norm: the one `LayerNorm(d_model)` of day 11, for both.
-        self_attn: a `CausalSelfAttention(d_model, n_heads, dropout)` of day 23.
-        feed_forward: a `FeedForward(d_model, d_ff)` of day 23.
-
-        These three hold all parameters, and nothing else stands in the state dict. They start as they
-        start by themselves.
+    - `d_model` is the width of the tokens' vectors, `d_ff` that of the feed-forward network's hidden
+      layer.
+    - `dropout` is the probability with which an attention weight, a feature of attention's output, or a
+      feature of the feed-forward network's output is dropped in training. The two outputs are dropped
+      before they are added, independently of each other.
+    - `norm` is the one `LayerNorm(d_model)` for both parts, `self_attn` a `CausalSelfAttention(d_model,
+      n_heads, dropout)`, and `feed_forward` a `FeedForward(d_model, d_ff)`. They hold all parameters,
+      and nothing else is in the state dict. Each is initialized as it initializes itself.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -63,43 +56,38 @@ class ParallelBlock(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.0):
         super().__init__()
-        # 1. One norm, the two parts, and the dropout of what they give.
+        # 1. One norm, the two parts, and the dropout of their outputs.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype; T = 0 gives `(B, 0, d_model)`.
+        """Return the block's output; row t depends on `x[:, :t + 1]` alone.
 
-        Row t of the output depends on `x[:, :t + 1]` alone. `x` stays as it is.
+        - `(B, T, d_model)` keeps its shape and dtype; T = 0 returns `(B, 0, d_model)`.
+        - `x` is not changed.
         """
-        # 1. Norm once: both parts read the same.
-        # 2. Look around, and think, neither knowing of the other.
-        # 3. Add both to the block's input, which no norm has touched.
+        # 1. Normalize once: both parts read the same.
+        # 2. Apply both parts, neither to the other's output.
+        # 3. Add both to the block's input, which is not normalized.
         raise NotImplementedError
 
 
 class MixtureOfDepths(nn.Module):
-    """A block for the tokens that a router chooses, and a bare shortcut for all others.
+    """Apply a block to the tokens that a router chooses, and the residual connection alone to the others.
 
-        yᵢ = xᵢ + rᵢ f(X̃)ᵢ    where i is among the k largest of r₁ … r_T
-        yᵢ = xᵢ               elsewhere
+        yᵢ = xᵢ + rᵢ f(X̃)ᵢ    if rᵢ is among the k largest of r₁ … r_T
+        yᵢ = xᵢ               otherwise
 
         rᵢ = wᵀ xᵢ,    f(X̃) = block(X̃) − X̃,    k = ⌊capacity · T⌋, and at least 1
 
-    Args:
-        block: called once as `block(x)` on `(B, k, d_model)`, which it maps to the same shape; such as a
-            `Block` of day 23, or a `ParallelBlock`. Its own shortcuts are inside, so what a token gains in
-            it is what comes out less what went in.
-        d_model: width of the tokens' vectors.
-        capacity: the share of a sequence's tokens that the block works on, 0 < capacity ≤ 1. capacity · T
-            is rounded down, and is never less than 1. What only the rounding of floats keeps below a whole
-            number counts as that number: of 100 tokens 0.29 are 29, though 0.29 * 100 is
-            28.999999999999996.
-
-    Attributes:
-        block: as given.
-        router: `nn.Linear(d_model, 1, bias=False)`, started as torch does. Besides the block's there are
-            no other parameters, and nothing else in the state dict.
-        capacity: as given.
+    - `block` is called once, as `block(x)`, on `(B, k, d_model)`, and keeps the shape; for example a
+      `Block` of day 23, or a `ParallelBlock`. Its residual connections are inside it, so what it adds
+      to a token is its output minus its input.
+    - `capacity` is the share of a sequence's tokens that the block processes. capacity · T is rounded
+      down, and never below 1. A product that only floating-point rounding keeps below a whole number
+      counts as that number: 0.29 of 100 tokens are 29, though 0.29 * 100 is 28.999999999999996.
+    - `block` and `capacity` are stored as given. `router` is `nn.Linear(d_model, 1, bias=False)`,
+      initialized as PyTorch does it. Nothing but the block's and the router's parameters is in the
+      state dict.
 
     Raises:
         ValueError: a capacity that is not above 0, or is above 1.
@@ -110,40 +98,37 @@ class MixtureOfDepths(nn.Module):
 
     def __init__(self, block: nn.Module, d_model: int, capacity: float):
         super().__init__()
-        # 1. Keep the block and the share. One score for each token, without a bias.
+        # 1. Store the block and the share. One score for each token, without a bias.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype; T = 0 gives `(B, 0, d_model)`.
+        """Return the layer's output; the block sees the chosen tokens in the order of their positions.
 
-        The block sees the chosen tokens of each row alone, in the order of their positions: what is causal
-        in it stays causal among them. All others come out exactly as they went in. With a capacity of 1
-        all tokens go through the block, and r still multiplies what they gain. `x` stays as it is.
+        The choice has no gradient. Through r, which multiplies, gradients reach the router.
 
-        The choice itself has no gradient. Through r, which multiplies, gradients reach the router and,
-        beside those through the block and the shortcut, `x`.
+        - `(B, T, d_model)` keeps its shape and dtype; T = 0 returns `(B, 0, d_model)`. `x` is not changed.
+        - The block sees the chosen tokens of each row alone, in the order of their positions, so a causal
+          block stays causal among them. All others are returned exactly as they were.
+        - With a capacity of 1, all tokens go through the block, and r still multiplies what it adds.
+        - Besides the gradients through the block and the residual connection, `x` gets those through r.
         """
-        # 1. Choose, and take the chosen tokens out of each row.
-        # 2. What each of them gains in the block, times its weight.
-        # 3. Add it where they came from; nothing is added elsewhere.
+        # 1. Choose, and gather the chosen tokens of each row.
+        # 2. Compute what the block adds to each of them, times its weight.
+        # 3. Add it at their positions; the other tokens do not change.
         raise NotImplementedError
 
     def choose(
         self, x: Float[Tensor, "B T d_model"]
     ) -> tuple[Float[Tensor, "B k"], Int[Tensor, "B k"]]:
-        """The router's weights of the chosen tokens, and their places, for each row by itself.
+        """Return the scores r of each row's chosen tokens, and their positions in ascending order.
 
-        Args:
-            x: `(B, T, d_model)`; T may be 0, and then k is 0.
-
-        Returns:
-            r of the chosen tokens, `(B, k)` in the dtype of `x`, as the projection gives it, with no
-            softmax and no sigmoid; and their places in the row, int64 `(B, k)`, in ascending order. There
-            are always k: of equal scores at the border as many are taken as there is room for, and which
-            of them is left open.
+        - Return r of the chosen tokens, `(B, k)` in the dtype of `x`, as the projection returns it, without
+          softmax or sigmoid; and their positions in the row, int64 `(B, k)`, in ascending order.
+        - There are always k: of equal scores at the border, as many are taken as there is room for. Which
+          of them is left open. T may be 0, and then k is 0.
         """
         # 1. Score every token by itself.
-        # 2. How many may pass: the share, rounded down, and one at least where there is one. The product's
-        #    own rounding error is far below 10⁻⁹.
-        # 3. The k with the largest scores, back in the order of their positions.
+        # 2. Compute k: the share, rounded down, but at least one token if there is one. The product's own
+        #    rounding error is far below 10⁻⁹.
+        # 3. Choose the k largest scores, and sort them by position.
         raise NotImplementedError

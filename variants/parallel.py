@@ -1,13 +1,13 @@
-"""The parallel block: attention and feed-forward network read the same tokens, side by side.
+"""The parallel block: attention and the feed-forward network read the same tokens, side by side.
 
-In a block of day 23 the network waits for attention, since it reads what attention has written. Here
-neither waits: both read the block's input, through one norm, and both are added to it. Their first
-projections have the same input, and can be one large product instead of two; so can the last two, whose
-outputs are added. On many devices the two sums over devices become one.
+In a block of day 23 the feed-forward network reads what attention has written. Here both read the block's
+input, through one norm, and both outputs are added to it. So the two parts' first projections, which share
+their input, can be one large product, and so can the last two, whose outputs are added. With the matrices
+split over several devices, one sum over devices replaces two.
 
 From symbols to names
     B, T            batch, time
-    x, y            what enters the block, what leaves it
+    x, y            input and output of the block
     LN              `norm`, a LayerNorm of day 11
     Attention       `self_attn`, the CausalSelfAttention of day 23
     FFN             `feed_forward`, the FeedForward of day 23
@@ -23,26 +23,10 @@ from variants.gpt import CausalSelfAttention, FeedForward
 
 
 class ParallelBlock(nn.Module):
-    """One layer of a decoder in which attention and feed-forward network do not wait for each other.
+    """Apply causal attention and a feed-forward network to the same normalized input, and add both.
 
         serial, day 23   h = x + Attention(LN₁(x)),   y = h + FFN(LN₂(h))
         parallel         y = x + Attention(LN(x)) + FFN(LN(x))
-
-    Args:
-        d_model: width of the tokens' vectors.
-        n_heads: the number of heads; it divides d_model.
-        d_ff: width of the network's hidden layer.
-        dropout: the probability with which an attention weight, a feature of attention's output, or a
-            feature of the network's output is dropped in training. The two outputs are dropped before
-            they are added, independently of each other.
-
-    Attributes:
-        norm: the one `LayerNorm(d_model)` of day 11, for both.
-        self_attn: a `CausalSelfAttention(d_model, n_heads, dropout)` of day 23.
-        feed_forward: a `FeedForward(d_model, d_ff)` of day 23.
-
-        These three hold all parameters, and nothing else stands in the state dict. They start as they
-        start by themselves.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -53,21 +37,18 @@ class ParallelBlock(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.0):
         super().__init__()
-        # 1. One norm, the two parts, and the dropout of what they give.
+        # 1. One norm, the two parts, and the dropout of their outputs.
         self.norm = LayerNorm(d_model)
         self.self_attn = CausalSelfAttention(d_model, n_heads, dropout)
         self.feed_forward = FeedForward(d_model, d_ff)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype; T = 0 gives `(B, 0, d_model)`.
-
-        Row t of the output depends on `x[:, :t + 1]` alone. `x` stays as it is.
-        """
-        # 1. Norm once: both parts read the same.
+        """Return the block's output; row t depends on `x[:, :t + 1]` alone."""
+        # 1. Normalize once: both parts read the same.
         normed = self.norm(x)  # (B, T, d_model)
-        # 2. Look around, and think, neither knowing of the other.
+        # 2. Apply both parts, neither to the other's output.
         attended = self.dropout(self.self_attn(normed))  # (B, T, d_model)
         thought = self.dropout(self.feed_forward(normed))  # (B, T, d_model)
-        # 3. Add both to the block's input, which no norm has touched.
+        # 3. Add both to the block's input, which is not normalized.
         return x + attended + thought  # (B, T, d_model)

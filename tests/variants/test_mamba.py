@@ -263,6 +263,14 @@ def test_halves_are_computed_in_float32(scan, dtype):
     torch.testing.assert_close(y.double(), right, rtol=eps if eps > 1e-6 else 1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("scan", [selective_scan, lambda **how: parallel_scan(**how)[0]])
+def test_scans_within_autocast_are_in_float32(scan):
+    given = scanned(2, 9, 3, 4, dtype=torch.float32)
+    expected = scan(**given)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(scan(**given), expected)
+
+
 @pytest.mark.parametrize(
     ("dtype", "wide"), [(torch.bfloat16, torch.float32), (torch.float64, torch.float64)]
 )
@@ -417,11 +425,35 @@ def test_narrower_layers_keep_their_dtype(dtype):
     assert layer(x[:, :0].to(dtype)).shape == (2, 0, 6)
 
 
+@pytest.mark.parametrize("autocast", [False, True])
+def test_steps_and_decay_are_float32_where_the_rest_is_not(autocast, monkeypatch):
+    """The bias of dt_proj is added in float32: in bfloat16, −6.9 is known to 1 in 256 only."""
+    seen, scan = {}, parallel_scan
+    monkeypatch.setattr(module, "parallel_scan", lambda **how: seen.update(how) or scan(**how))
+    layer, x = Mamba(SMALL).float(), torch.randn(2, 5, 6)
+    x = x.float() if autocast else x.bfloat16()
+    layer = layer if autocast else layer.bfloat16()
+    torch.nn.init.zeros_(layer.dt_proj.weight)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        layer(x)
+    assert seen["u"].dtype == torch.bfloat16 and seen["h"].dtype == torch.float32
+    steps = F.softplus(layer.dt_proj.bias.float()).expand(2, 5, -1)
+    torch.testing.assert_close(seen["delta"], steps)
+    torch.testing.assert_close(seen["a"], -layer.a_log.float().exp())
+
+
+def test_new_states_are_where_the_weights_are():
+    model = MambaLM(SMALL).to("meta", torch.bfloat16)
+    for state in model.new_states(3):
+        assert state.window.device.type == state.h.device.type == "meta"
+        assert (state.window.dtype, state.h.dtype) == (torch.bfloat16, torch.float32)
+
+
 def test_a_state_of_other_rows_is_refused_and_stays():
     layer, state = Mamba(SMALL), MambaState(SMALL, 2)
     layer(torch.randn(2, 3, 6), state)
     kept = {name: one.clone() for name, one in vars(state).items()}
-    with pytest.raises(ValueError, match="2 rows, and x has 3"):
+    with pytest.raises(ValueError, match="state must have 3 rows as x, got 2"):
         layer(torch.randn(3, 3, 6), state)
     assert all(torch.equal(getattr(state, name), one) for name, one in kept.items())
 
@@ -566,7 +598,7 @@ def test_start_of_the_model():
 def test_states_for_other_layers_are_refused():
     model = MambaLM(SMALL)
     for states in (model.new_states(2)[:1], [], model.new_states(2) * 2):
-        with pytest.raises(ValueError, match=f"{len(states)} states, and n_layers = 2"):
+        with pytest.raises(ValueError, match=f"n_layers=2, got {len(states)}"):
             model(texts(SMALL, rows=2), states)
 
 

@@ -68,6 +68,13 @@ def test_router_of_halves_decides_in_float32(dtype):
     assert not torch.equal(experts, rounded)
 
 
+def test_router_within_autocast_decides_in_float32():
+    router, x = TopKRouter(64, 8, 2), 4 * torch.randn(500, 64)
+    expected = router(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(router(x), expected)
+
+
 def test_router_in_other_shapes():
     router = TopKRouter(6, 4, 3)
     for shape in [(), (5,), (0,), (2, 0), (2, 3, 4)]:
@@ -260,6 +267,24 @@ def test_every_expert_is_called_once_at_most_and_on_its_tokens_only():
         assert torch.equal(given, x.view(21, 6)[(experts == number).any(-1)])
 
 
+@pytest.mark.parametrize("factor", [None, 0.5])
+def test_the_cpu_reads_from_the_device_once(factor, monkeypatch):
+    """For where each expert begins. No other operation has a shape that depends on values."""
+    operations, reads, tolist = set(), [], torch.Tensor.tolist
+
+    class Recording(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            operations.add(function.overloadpacket._qualified_op_name.removeprefix("aten::"))
+            return function(*args, **(kwargs or {}))
+
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: reads.append(1) or tolist(self))
+    layer, x = MixtureOfExperts(6, 5, 4, 2, factor), torch.randn(3, 7, 6)
+    with Recording():
+        layer(x).sum().backward()
+    assert "index_select" in operations and len(reads) == 1
+    assert not operations & {"nonzero", "_local_scalar_dense", "masked_select", "index", "bincount"}
+
+
 def only(layer, *experts):
     """Every token with positive features chooses these experts, the first one most of all."""
     with torch.no_grad():
@@ -376,14 +401,14 @@ def layer_without_past(layer):
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ((0, 5, 4, 2), "d_model and n_experts must be at least 1.*0 and 4"),
-        ((6, 5, 0, 1), "d_model and n_experts must be at least 1.*6 and 0"),
-        ((6, 0, 4, 2), "d_model and d_ff must be at least 1.*6 and 0"),
-        ((6, 5, 4, 0), "k must lie in 1 to n_experts.*4 experts it is 0"),
-        ((6, 5, 4, 5), "k must lie in 1 to n_experts.*4 experts it is 5"),
-        ((6, 5, 4, 2, 0.0), "capacity_factor must be above 0.*not 0.0"),
-        ((6, 5, 4, 2, -1.0), "capacity_factor must be above 0.*not -1.0"),
-        ((6, 5, 4, 2, math.nan), "capacity_factor must be above 0.*not nan"),
+        ((0, 5, 4, 2), "d_model and n_experts must be at least 1, got d_model=0, n_experts=4"),
+        ((6, 5, 0, 1), "d_model and n_experts must be at least 1, got d_model=6, n_experts=0"),
+        ((6, 0, 4, 2), "d_model and d_ff must be at least 1"),
+        ((6, 5, 4, 0), "k must be from 1 to n_experts, got k=0, n_experts=4"),
+        ((6, 5, 4, 5), "k must be from 1 to n_experts, got k=5, n_experts=4"),
+        ((6, 5, 4, 2, 0.0), "capacity_factor must be above 0 or None, got 0.0"),
+        ((6, 5, 4, 2, -1.0), "capacity_factor must be above 0 or None, got -1.0"),
+        ((6, 5, 4, 2, math.nan), "capacity_factor must be above 0 or None, got nan"),
     ],
 )
 def test_sizes_that_make_no_sense_are_refused(sizes, words):

@@ -190,7 +190,7 @@ MISCONCEPTIONS = [
                 "You keep a copy of the experts' weights from the first call. After an optimizer's step it is out of date, and no gradient reaches the experts.",
                 {
                     "output = torch.zeros_like(tokens)": "if not hasattr(self, 'kept'):\n    import copy\n    self.kept = [copy.deepcopy(expert) for expert in self.experts]\noutput = torch.zeros_like(tokens)",
-                    "expert(...)": "(expert(tokens.index_select(0, rows)) * 0 + self.kept[number](tokens.index_select(0, rows)))",
+                    "expert(...)": "(expert(tokens.index_select(0, rows)) * 0 + self.kept[[*self.experts].index(expert)](tokens.index_select(0, rows)))",
                 },
             ),
             "experts_start_equal": (
@@ -209,7 +209,7 @@ MISCONCEPTIONS = [
                 "You ask an expert about all tokens that chose it, and then drop what is beyond its capacity. The work is done by then; capacity is there to bound "
                 "it.",
                 {
-                    "rows, places = rows[:capacity], ...": "everyone = rows\nrows, places = rows[:capacity], places[:capacity]",
+                    "choices = choices[:capacity]": "everyone = choices // weights.size(-1)\nchoices = choices[:capacity]",
                     "expert(...)": "expert(tokens.index_select(0, everyone))[:capacity]",
                 },
             ),
@@ -227,19 +227,19 @@ MISCONCEPTIONS = [
             ),
             "weight_of_the_first_choice": (
                 "All experts of a token get the weight of its first choice. An expert may be somebody's first choice and somebody else's second.",
-                {"rows, places": "rows, 0"},
+                {"weights.flatten().index_select(0, choices)": "weights[..., 0].flatten().index_select(0, rows)"},
             ),
             "probabilities_for_weights": (
                 "You multiply by the probabilities, which do not sum to 1 over the chosen experts. The router's weights do.",
-                {"weights[rows, places]": "self.probs.reshape(-1, len(self.experts))[rows, number]"},
+                {"weights.flatten().index_select(0, choices)": "self.probs.reshape(-1, len(self.experts))[rows, chosen[choices]]"},
             ),
             "token_weighted_before_its_expert": (
                 "You multiply the token by the weight, before its expert sees it. What is multiplied is what the expert says: it is no linear network.",
-                {"expert(...)": "expert(tokens[rows] * weights[rows, places].unsqueeze(-1))", "result * ...": "result"},
+                {"expert(...)": "expert(tokens[rows] * weights.flatten()[choices].unsqueeze(-1))", "result * ...": "result"},
             ),
             "first_choice_alone": (
                 "Only a token's first choice computes for it. All k of them do.",
-                {"chosen == number": "chosen[:, :1] == number"},
+                {"choices = choices[:capacity]": "choices = choices[choices % weights.size(-1) == 0][:capacity]"},
             ),
             "last_expert_wins": (
                 "Each expert writes over what the ones before it have said about a token. They are added up.",
@@ -251,33 +251,30 @@ MISCONCEPTIONS = [
             ),
             "weights_detached_in_the_mixture": (
                 "Your numbers are right, but the weights are detached before the outputs are multiplied by them, so the model's loss teaches the router nothing.",
-                {"weights[_]": "weights[_].detach()"},
+                {"weights.flatten()": "weights.flatten().detach()"},
             ),
             # --- the mixture: capacity
             "first_choices_first": (
                 "An expert of yours takes those first whose first choice it is, and then the others. (So do GShard and its followers.) Here position alone counts: "
                 "an early second choice goes before a late first choice.",
-                {"rows, places = ....nonzero(as_tuple=True)": "places, rows = (chosen.T == number).nonzero(as_tuple=True)"},
+                {"choices = choices[:capacity]": "choices = choices[(choices % weights.size(-1)).argsort(stable=True)][:capacity]"},
             ),
             "likeliest_tokens_kept": (
                 "A full expert of yours keeps the tokens that want it most. That sounds better, but it lets later tokens push out earlier ones, and a decoder "
                 "cannot know what is later. Position decides.",
-                {
-                    "rows, places = rows[:capacity], ...": "order = weights[rows, places].argsort(descending=True)\n"
-                    "rows, places = rows[order][:capacity], places[order][:capacity]"
-                },
+                {"choices = choices[:capacity]": "choices = choices[weights.flatten()[choices].argsort(descending=True)][:capacity]"},
             ),
             "last_tokens_kept": (
                 "A full expert of yours keeps the last tokens that chose it. The first ones stay.",
-                {"rows, places = rows[:capacity], ...": "if capacity is not None:\n    rows, places = rows[-capacity:], places[-capacity:]"},
+                {"choices = choices[:capacity]": "if capacity is not None:\n    choices = choices[-capacity:]"},
             ),
             "sequences_side_by_side": (
                 "You line the tokens up time by time: the first token of every sequence, then the second of every sequence. The first sequence comes first, whole.",
                 {
-                    "rows, places = rows[:capacity], ...": "if x.dim() == 3:\n"
-                    "    order = (rows % x.size(1) * x.size(0) + rows // x.size(1)).argsort()\n"
-                    "    rows, places = rows[order], places[order]\n"
-                    "rows, places = rows[:capacity], places[:capacity]"
+                    "choices = choices[:capacity]": "if x.dim() == 3:\n"
+                    "    rows = choices // weights.size(-1)\n"
+                    "    choices = choices[(rows % x.size(1) * x.size(0) + rows // x.size(1)).argsort()]\n"
+                    "choices = choices[:capacity]"
                 },
             ),
             "capacity_rounded_down": (
@@ -311,8 +308,8 @@ MISCONCEPTIONS = [
                 "A token that was dropped everywhere comes out of your layer as it came in. It gets 0: the shortcut around the layer already carries it, and would "
                 "then carry it twice.",
                 {
-                    "for number, expert in enumerate(self.experts):\n    _": "helped = torch.zeros(len(tokens), 1, device=x.device)\n"
-                    "for number, expert in enumerate(self.experts):\n"
+                    "for expert, choices in zip(self.experts, order.tensor_split(starts), strict=True):\n    _": "helped = torch.zeros(len(tokens), 1, device=x.device)\n"
+                    "for expert, choices in zip(self.experts, order.tensor_split(starts), strict=True):\n"
                     "    _\n"
                     "    helped[rows] = 1.0",
                     "output.reshape": "torch.where(helped > 0, output, tokens).reshape",
@@ -321,10 +318,10 @@ MISCONCEPTIONS = [
             "remaining_weights_renormalised": (
                 "Where one of a token's experts is full you give its weight to the others, so that they sum to 1 again. The other weights stay as they were.",
                 {
-                    "for number, expert in enumerate(self.experts):\n    _": "left = torch.zeros_like(tokens[:, :1])\n"
-                    "for number, expert in enumerate(self.experts):\n"
+                    "for expert, choices in zip(self.experts, order.tensor_split(starts), strict=True):\n    _": "left = torch.zeros_like(tokens[:, :1])\n"
+                    "for expert, choices in zip(self.experts, order.tensor_split(starts), strict=True):\n"
                     "    _\n"
-                    "    left = left.index_add(0, rows, weights[rows, places].unsqueeze(-1))",
+                    "    left = left.index_add(0, rows, weight.unsqueeze(-1))",
                     "output.reshape": "(output / left.masked_fill(left == 0, 1.0)).reshape",
                 },
             ),
@@ -332,10 +329,10 @@ MISCONCEPTIONS = [
                 "In `chosen` you mark the choices that were dropped. It holds what the router chose: the balance loss has to see the very choices for which there "
                 "was no room.",
                 {
-                    "rows, places = rows[:capacity], ...": "dropped = rows[len(rows) if capacity is None else capacity :]\n"
+                    "choices = choices[:capacity]": "dropped = choices[len(choices) if capacity is None else capacity :]\n"
                     "self.chosen = self.chosen.clone()\n"
-                    "self.chosen.view(-1, weights.size(-1))[dropped] = -1\n"
-                    "rows, places = rows[:capacity], places[:capacity]"
+                    "self.chosen.view(-1)[dropped] = -1\n"
+                    "choices = choices[:capacity]"
                 },
             ),
             # --- the mixture: what is kept, shapes, dtypes

@@ -221,7 +221,7 @@ MISCONCEPTIONS = [
             ),
             "decay_kept": (
                 "You keep A from the first call. After an optimizer's step it is out of date, and `a_log` has no gradient.",
-                {"-self.a_log.exp()": "self.__dict__.setdefault('kept', [-self.a_log.detach().exp()])[0]"},
+                {"-self.a_log.to(wide).exp()": "self.__dict__.setdefault('kept', [-self.a_log.detach().exp()])[0]"},
             ),
             "projections_start_by_hand": (
                 "You initialize the projections yourself. Only `a_log`, `d` and `dt_proj` have a start of their own; all else starts as torch starts it.",
@@ -384,19 +384,19 @@ MISCONCEPTIONS = [
             ),
             "bias_after_the_softplus": (
                 "You add the bias of `dt_proj` after the softplus. It comes before it: there it shifts where a step starts, and the step stays positive.",
-                {"F.softplus(self.dt_proj(r))": "F.softplus(r @ self.dt_proj.weight.T) + self.dt_proj.bias"},
+                {"step = ...": "step = r @ self.dt_proj.weight.T", "F.softplus(step)": "F.softplus(step) + self.dt_proj.bias"},
             ),
             "steps_the_same_for_all_tokens": (
                 "Your steps are the bias alone, the same at every token. Then nothing is selected: what makes a step is the token, through `x_proj` and `dt_proj`.",
-                {"self.dt_proj(r)": "self.dt_proj(0 * r)"},
+                {"F.linear(r, _)": "F.linear(0 * r, _)"},
             ),
             "a_positive": (
                 "Your A is exp(a_log), without the minus. It has to be negative, or the state grows with every token until nothing is finite.",
-                {"-self.a_log.exp()": "self.a_log.exp()"},
+                {"-self.a_log.to(wide).exp()": "self.a_log.exp()"},
             ),
             "a_log_taken_for_a": (
                 "You hand −a_log to the scan as A. What is learnt is a logarithm: A = −exp(a_log), negative whatever a_log becomes.",
-                {"self.a_log.exp()": "self.a_log"},
+                {"self.a_log.to(wide).exp()": "self.a_log"},
             ),
             "skip_left_out": (
                 "You have the skip `d`, but the scan is called with zeros for it. Each channel also hands its input on directly.",
@@ -421,7 +421,10 @@ MISCONCEPTIONS = [
             ),
             "gated_before_the_scan": (
                 "You gate what goes into the scan. The gate comes after it: what is remembered does not depend on it.",
-                {"parallel_scan(x, delta, _, b, c, self.d, h)": "parallel_scan(x * F.silu(z), delta, _, b, c, self.d, h)", "y * F.silu(z)": "y"},
+                {
+                    "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h)": "parallel_scan(u=x * F.silu(z), delta=delta, a=a, b=b, c=c, d=self.d, h=h)",
+                    "y * F.silu(z)": "y",
+                },
             ),
             "gate_added": (
                 "You add the gate. It multiplies: that is what lets a token shut a channel off.",
@@ -465,7 +468,7 @@ MISCONCEPTIONS = [
             ),
             "h_not_read": (
                 "Each of your chunks starts its scan from 0. It goes on from `state.h`, or all that came before is forgotten.",
-                {"h": ""},
+                {"parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h)": "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d)"},
             ),
             "h_not_kept": (
                 "You do not keep what the scan remembers: the state's `h` stays 0, and each chunk is scanned as if nothing had come before it.",
@@ -473,13 +476,15 @@ MISCONCEPTIONS = [
             ),
             "state_for_single_tokens_only": (
                 "You go on from the state only where a single token comes, and scan longer chunks from 0. Any chunk follows what was read before it.",
-                {"parallel_scan(x, delta, _, b, c, self.d, h)": "parallel_scan(x, delta, _, b, c, self.d, h if x.size(1) == 1 else None)"},
+                {
+                    "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h)": "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h if x.size(1) == 1 else None)"
+                },
             ),
             "state_of_the_first_text": (
                 "Your layer keeps a state of its own, and goes on with it when the next text comes without one. What was read belongs in the caller's state.",
                 {
                     "self.d = _": "self.d = _\nself.kept = None",
-                    "MambaState(self.config, x.size(0))": "self.kept if self.kept is not None and len(self.kept.h) == len(x) else MambaState(self.config, x.size(0))",
+                    "MambaState(self.config, len(x), device=x.device, dtype=x.dtype)": "self.kept if self.kept is not None and len(self.kept.h) == len(x) else MambaState(self.config, len(x))",
                     "return _": "self.kept = state\nreturn _",
                 },
             ),
@@ -526,11 +531,14 @@ MISCONCEPTIONS = [
         {
             "state_stays_where_it_was_made": (
                 "The state that you scan on from is on the CPU, as a new one is, and the inputs may be on a GPU. It has to be where `x` is.",
-                {"state.h.to(x.device)": "state.h"},
+                {"MambaState(self.config, len(x), device=x.device, dtype=x.dtype)": "MambaState(self.config, len(x))", "state.h.to(x.device)": "state.h"},
             ),
             "window_stays_where_it_was_made": (
                 "What you put before the first inputs of the convolution is on the CPU, as the window of a new state is, and the inputs may be on a GPU. It has to be where `x` is.",
-                {"state.window.to(x)": "state.window.to(x.dtype)"},
+                {
+                    "MambaState(self.config, len(x), device=x.device, dtype=x.dtype)": "MambaState(self.config, len(x))",
+                    "state.window.to(x)": "state.window.to(x.dtype)",
+                },
             ),
         },
     ),
