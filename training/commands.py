@@ -140,7 +140,7 @@ def train(
     """
     program: Program = context.obj
     with program.refusals(quiet=follows()):
-        from training.runs import options, train  # torch takes a second to import
+        from training.launch import options, train  # torch takes a second to import
 
         asked = options.request_from(
             task,

@@ -49,8 +49,8 @@ def assemble_llama(
         console.print(graduation.warning(wrong))
     with program.refusals():
         from training.generation.generate import Sampling
+        from training.launch import options, train  # torch takes a second to import
         from training.models.onnx_models import MISSING, installed
-        from training.runs import options, train  # torch takes a second to import
         from training.settings import CONFIGS
         from training.using import answering, export  # torch takes a second to import
 

@@ -9,7 +9,7 @@ from course.grading import pools
 from laboratory.running import runner
 from training import cores as module
 from training.cores import cores
-from training.runs import torchrun
+from training.launch import torchrun
 
 LAUNCHED = "OMP_NUM_THREADS"
 

@@ -17,13 +17,13 @@ from training.checkpoints import read_state, read_weights
 from training.data.vocabulary import Published, from_json
 from training.errors import Refused
 from training.generation.generate import Sampling
+from training.launch import session
+from training.launch.options import RunRequest
 from training.loop.run_folder import Run
 from training.loop.trainer import Interrupted, Trainer
 from training.models.finetuning import PROJECTIONS
 from training.models.gguf_file import FACTORS
 from training.models.pretrained import Pretrained
-from training.runs import session
-from training.runs.options import RunRequest
 from training.settings import CONFIGS, load
 from training.using import hugging_face_folder
 from training.using.evaluation import evaluate
@@ -299,7 +299,7 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["copy", "--from", "llama"], "--from fine-tunes language models, for shakespeare and text, and not for the task copy"),
+        (["copy", "--from", "llama"], "--from fine-tunes language models, for shakespeare and text, and not"),
         (["translation", "--from", "llama"], "not for the task translation"),
         (["text", "--set", "lora=8"], "lora=8 updates a published model: it needs --from"),
         (["text", "--from", "llama", "--set", "lora=-1"], "lora must be at least 0, got -1"),
@@ -312,7 +312,7 @@ def test_a_token_without_an_embedding_is_refused(asked, sources, tmp_path):
          "dropout must be 0 for model=llama"),
         (["text", "--from", "nowhere"], "There is no folder or file nowhere"),
         (["text", "--from", "empty"], "config.json cannot be read"),
-        (["text", "--set", "pretrained=llama"], "pretrained cannot be changed by --set: use course train TASK --from"),
+        (["text", "--set", "pretrained=llama"], "pretrained cannot be changed by --set"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip

@@ -16,9 +16,9 @@ from training.data.vocabulary import END, START
 from training.errors import Refused
 from training.generation import generate
 from training.generation.generate import Sampling
+from training.launch.options import RunRequest
 from training.loop.monitor import Monitor
 from training.models.architectures import Objective
-from training.runs.options import RunRequest
 from training.using.evaluation import evaluate
 from training.using.inference import Model
 from training.using.plots import draw_attention, draw_curves
@@ -243,7 +243,7 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
 
     from rich.console import Console
 
-    from training.runs import session
+    from training.launch import session
 
     def full(*which):
         raise OSError(28, "No space left on device")

@@ -12,23 +12,23 @@ from rich.console import Console
 from rich.text import Text
 
 from training import devices
-from training.models import finetuning
 from training.data import tasks
-from training.runs.options import RunRequest
+from training.data.tasks import Task, Translation
 from training.devices import ProcessContext
 from training.errors import Refused
-from training.models.finetuning import Origin
-from training.using.inference import Model
+from training.launch.options import RunRequest
 from training.loop.checkpointer import Unsaved
-from training.using.evaluation import Evaluation, evaluate
 from training.loop.monitor import Monitor
-from training.models.parts import Parts, parts_of
-from training.using.plots import draw_attention, draw_curves
 from training.loop.run_folder import Run
-from training.settings import Settings
-from training.data.tasks import Task, Translation
 from training.loop.trainer import Diverged, Interrupted, Trainer
+from training.models import finetuning
+from training.models.finetuning import Origin
+from training.models.parts import Parts, parts_of
 from training.progress import waiting
+from training.settings import Settings
+from training.using.evaluation import Evaluation, evaluate
+from training.using.inference import Model
+from training.using.plots import draw_attention, draw_curves
 
 SHOWN = 24  # tokens in the attention plot of a language model
 
@@ -172,7 +172,9 @@ def _loaded(
 
 def _in_epochs(settings: Settings, task: Task, epochs: int) -> Settings:
     if task.per_epoch is None:
-        raise Refused(f"The task {settings.task} has no epochs, because its data is generated: use --steps")
+        raise Refused(
+            f"The task {settings.task} has no epochs, because its data is generated: use --steps"
+        )
     return settings.but({"steps": max(1, epochs * task.per_epoch // settings.accumulate)})
 
 
@@ -181,7 +183,11 @@ def _introduce(trainer: Trainer, console: Console) -> None:
     where = str(context.device) if context.device.type != "cuda" else torch.cuda.get_device_name()
     wrapper = "FSDP2" if settings.shard else "DDP"
     many = f" × {context.world_size} ({wrapper})" if context.world_size > 1 else ""
-    half = "" if trainer.autocast_dtype is None else f", {str(trainer.autocast_dtype).removeprefix('torch.')}"
+    half = (
+        ""
+        if trainer.autocast_dtype is None
+        else f", {str(trainer.autocast_dtype).removeprefix('torch.')}"
+    )
     trained = sum(one.numel() for one in trainer.objective.parameters.values())
     some = f" ({trained:,} of them trained)" if settings.lora else ""
     console.print(

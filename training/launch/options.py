@@ -16,9 +16,9 @@ from training.checkpoints import read_weights
 from training.data.corpora import LANGUAGES
 from training.devices import under_torchrun
 from training.errors import Refused
+from training.loop.run_folder import Run
 from training.models.architectures import in_bytes
 from training.models.parts import PartsProvider
-from training.loop.run_folder import Run
 from training.settings import (
     OF_THE_PRETRAINED,
     Settings,
@@ -136,7 +136,8 @@ def _kept(task: str, folder: Path) -> Settings:
     found = run.settings()
     if run.best.exists() and in_bytes(read_weights(run.best)):
         raise Refused(
-            f"{folder} contains quantized weights, which cannot be trained: resume the run that they come from"
+            f"{folder} contains quantized weights, which cannot be trained: resume the run that they "
+            "come from"
         )
     if found.task != task:
         right = shlex.join(["course", "train", found.task, "--resume", str(folder)])

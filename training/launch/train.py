@@ -15,17 +15,17 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
-from training.runs import session
-from training.runs.options import RunRequest
 from training.devices import ProcessContext, under_torchrun
-from training.errors import Refused, AlreadyReported
+from training.errors import AlreadyReported, Refused
+from training.launch import session
+from training.launch.options import RunRequest
+from training.launch.session import EvaluationInterrupted
+from training.launch.torchrun import launch
 from training.loop.checkpointer import Unsaved
-from training.runs.torchrun import launch
-from training.using.evaluation import as_table
-from training.program import INTERRUPTED, REFUSED, Program, follows
 from training.loop.run_folder import Run
-from training.runs.session import EvaluationInterrupted
 from training.loop.trainer import Diverged, Interrupted
+from training.program import INTERRUPTED, REFUSED, Program, follows
+from training.using.evaluation import as_table
 
 OUTCOME = "COURSE_OUTCOME"
 """The variable with the file to which the processes of a run write how it ended; beside it, `began` says that
