@@ -136,7 +136,7 @@ def _not_drawn(compared: Compared, picture: Picture) -> Iterator[str]:
 
 def words_of(compared: Compared, name: str) -> str:
     """What a figure, or a part of the point, is called."""
-    found = {figure.name: figure.words for figure in compared.study.figures}
+    found = {figure.name: figure.label for figure in compared.study.figures}
     return found.get(name, name.replace("_", " "))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from laboratory.report import drawing, heads, scaling, tables
-from laboratory.report.answers import answers, headline
+from laboratory.report.answers import answers, caveat, headline
 from laboratory.report.comparison import Compared
 from laboratory.study import description
 from laboratory.study.description import STUDIES, Study
@@ -56,7 +56,7 @@ def answer(asked: Study, results: Results) -> str:
         Refused: results of another study.
     """
     if asked.analysis == "scaling":
-        return scaling.answer(asked, results)
+        return f"{scaling.answer(asked, results)} {caveat(asked)}"
     return headline(Compared(asked, results))
 
 
@@ -113,9 +113,8 @@ def _numbers(compared: Compared) -> Iterator[str]:
     asked = compared.study
     yield "## Numbers"
     yield (
-        "Mean ± standard deviation over the seeds. Differences are taken seed by seed, with the 95% t "
-        "interval of their mean; **bold** is what may be claimed: at least three seeds, all differences of "
-        "one sign, and an interval without 0."
+        "Mean ± standard deviation over the seeds. Differences are paired by seed, with the 95% t interval "
+        "of their mean; **bold** ones are claimed."
         if compared.compares
         else "Mean ± standard deviation over the seeds."
     )
@@ -163,10 +162,13 @@ def _sentence(words: str) -> str:
 def _index() -> Iterator[str]:
     yield "# Studies"
     yield (
-        "Questions about Transformers, answered by models that two cores train in minutes. Each has a "
-        "report, with spread and intervals, and a page that says what papers had led to expect. A difference "
-        "is claimed only where at least three seeds separate it; else it says that none was seen. These are "
-        "small models: what is true of them need not be of large ones."
+        "Questions about Transformers, answered by models that two cores train in minutes. Each has a report "
+        "with spread and intervals, and a page on what papers had led us to expect. The line below each "
+        "question has its answer, by the study's main figure. **Claimed** is what you can rely on for these "
+        "models: a difference on paired seeds, corrected for the number of comparisons. **Bounded** "
+        "differences are too small to matter: the entire interval is within a stated margin (for the runs "
+        "below, margins were set after the results were known). All else is **open**: these seeds do not "
+        "decide it. The models are small, and none of this need hold for large ones."
     )
     yield "`course study` lists them, `course study norms` runs one again."
     for name in description.names():

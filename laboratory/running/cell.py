@@ -143,17 +143,19 @@ def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float
 def _seen(experiment: Experiment, figures: dict[str, float], timed: dict[str, float]) -> CellResult:
     rows = read_metrics(experiment.run)
     paces = [row["tokens_per_second"] or 0.0 for row in rows]
+    curve = [
+        (int(row["step"] or 0), row["validation_loss"])
+        for row in rows
+        if row["validation_loss"] is not None
+    ]
+    lowest = min((loss for _, loss in curve), default=math.nan)
     clock = {"seconds": experiment.progress.seconds, "tokens_per_second": median(paces or [0.0])}
     return CellResult(
         variant=experiment.cell.variant,
         point=dict(experiment.cell.point),
         seed=experiment.cell.seed,
-        figures={"parameters": float(experiment.size), **figures},
+        figures={"parameters": float(experiment.size), "lowest_loss": lowest, **figures},
         timed={**clock, **timed},
-        curve=[
-            (int(row["step"] or 0), row["validation_loss"])
-            for row in rows
-            if row["validation_loss"] is not None
-        ],
+        curve=curve,
         extra={"looks": experiment.looks} if experiment.looks else {},
     )

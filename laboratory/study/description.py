@@ -13,8 +13,10 @@ leave_out: [{variant: post, layers: 6}]             # but for these
 seeds: [0, 1, 2]
 equal: parameters                                   # what is held equal, and in a sentence how
 held: Every model reads the same 400 batches.
+caveat: Every model ends at the bigram level.       # the answer is never given without it
+learning_rates: [0.5, 1, 2]                         # factors; each variant runs at the best of them
 measures: [loss]
-figures: {loss: {words: loss per character, better: lower, digits: 3}}
+figures: {loss: {words: loss, unit: nats per character, better: lower, digits: 3, margin: 0.01}}
 pictures: [{kind: against, x: layers, y: loss}]
 why: {loss_4x: Learned positions end at the trained length.}
 full: {settings: {d_model: 512}, seeds: [0, 1, 2]}  # what `--full` has in their place
@@ -35,7 +37,7 @@ import yaml
 from laboratory.study.measures import MEASURES, TIMED
 from laboratory.study.model import Recipe
 from training.errors import Refused
-from training.settings import TASKS, Settings, from_yaml
+from training.settings import OF_LANGUAGE, TASKS, Settings, from_yaml
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 REPEATS = "repeats"
@@ -56,7 +58,8 @@ KEYS = {
         "leave_out",
         "seeds",
     ),
-    *("equal", "held", "measures", "figures", "pictures", "analysis", "why", "full"),
+    *("equal", "held", "caveat", "learning_rates", "measures", "figures", "pictures"),
+    *("analysis", "why", "full"),
 }
 
 Value = int | float | str | bool
@@ -72,7 +75,15 @@ class Figure:
     better: str = "lower"
     digits: int = 3
     timed: bool = False
-    """Whether it is measured by the clock, and so another one each time."""
+    """Whether it is measured by the clock, and so different each time."""
+    unit: str = ""
+    margin: float = 0.0
+    """Differences within ±margin are too small to matter; 0 where none is stated."""
+
+    @property
+    def label(self) -> str:
+        """The words with the unit: "loss in nats per character"."""
+        return f"{self.words} in {self.unit}" if self.unit else self.words
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,10 @@ class Study:
     figures: tuple[Figure, ...]
     pictures: tuple[Picture, ...]
     analysis: str
+    caveat: str
+    """What the answer must not be read without, in a sentence; may be empty."""
+    learning_rates: tuple[float, ...]
+    """Factors of the learning rate that each variant tries; empty where all have one rate."""
     why: dict[str, str]
     """Why some variant lacks a figure, by the figure's name."""
     cells: tuple[Cell, ...]
@@ -207,6 +222,8 @@ def _of(found: Any, name: str, full: bool) -> Study:
         figures=figures,
         pictures=tuple(_pictures(found.get("pictures", []))),
         analysis=str(found.get("analysis", "")),
+        caveat=str(found.get("caveat", "")),
+        learning_rates=_rates(found.get("learning_rates", []), found["task"]),
         why=dict(found.get("why", {})),
         cells=cells,
     )
@@ -298,6 +315,18 @@ def _seeds(found: Any) -> tuple[int, ...]:
     if len(set(found)) != len(found) or len(found) < LEAST_SEEDS:
         raise Refused(f"seeds must be at least {LEAST_SEEDS} different ones, not {found!r}")
     return tuple(found)
+
+
+def _rates(found: Any, task: str) -> tuple[float, ...]:
+    if not isinstance(found, list) or not all(
+        type(one) in (int, float) and one > 0 for one in found
+    ):
+        raise Refused(f"learning_rates must be a list of factors above 0, not {found!r}")
+    if found and task not in OF_LANGUAGE:
+        raise Refused(
+            f"learning_rates are chosen on a part of a training text, which the task {task} lacks"
+        )
+    return tuple(map(float, found))
 
 
 def _measures(found: Any) -> Iterator[str]:
