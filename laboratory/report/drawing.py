@@ -53,8 +53,10 @@ def draw(study: Study, results: Results, folder: Path) -> None:
     with matplotlib.rc_context(STYLE):
         if study.analysis == "scaling":
             cells = profiles.sound(study, results)
-            write_whole(folder / PROFILES.file, as_svg(profiles.equal_compute(cells)))
-            write_whole(folder / LAWS.file, as_svg(profiles.by_size(cells)))
+            write_whole(
+                folder / PROFILES.file, as_svg(profiles.equal_compute(cells, results.counted))
+            )
+            write_whole(folder / LAWS.file, as_svg(profiles.by_size(cells, results.counted)))
         for one in study.pictures:
             write_whole(folder / _file(one), as_svg(panels.KINDS[one.kind](compared, one)))
 
@@ -64,11 +66,12 @@ def _file(picture: Picture) -> str:
 
 
 def _words(study: Study, picture: Picture) -> str:
-    words = {figure.name: figure.words for figure in study.figures}
+    words = {figure.name: figure.label for figure in study.figures}
     y, x = (words.get(name, name.replace("_", " ")) for name in (picture.y, picture.x))
     shown = {
         "against": f"{y} against {x}",
         "dots": f"{y} of each seed, by variant",
+        "differences": f"{y}: differences from {study.baseline} in each seed, with intervals",
         "curves": "validation loss over the steps",
         "scatter": f"{y} against {x}, each seed a dot",
     }[picture.kind]

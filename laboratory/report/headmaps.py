@@ -59,12 +59,14 @@ def draw(results: Results, folder: Path) -> list[Path]:
         )
         for column, cells in enumerate(variants):
             _column(list(axes[:, column]), cells, dearest)
-        for row, words in enumerate(("prefix matching\nof each head", "loss on\nrepeated symbols")):
+        for row, words in enumerate(
+            ("prefix matching\nof each head", "nats per symbol on\nrepeated symbols")
+        ):
             axes[row, 0].set_ylabel(words)
         axes[2, 0].set_ylabel("seed")
         _share(axes)
         figure.supxlabel(
-            "Numbers: the loss on repeated symbols grows by so much with a head off.\n"
+            "Numbers: nats per symbol that the loss on repeated symbols grows by with a head off.\n"
             "Frame: the best head; dotted: of the layers below, the previous-token head.",
             fontsize=7,
         )

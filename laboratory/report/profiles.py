@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from laboratory.report.digits import significant
 from laboratory.report.isoflop import Cellwise, cellwise, joint, spend
+from laboratory.report.panels import levels
 from laboratory.report.style import INK, MARKS, WIDTH, logarithmic, short
 from laboratory.study.description import Study
 from laboratory.study.results import Results
@@ -26,7 +27,7 @@ def sound(study: Study, results: Results) -> tuple[Cellwise, ...]:
     return cellwise(study, results)[0]
 
 
-def equal_compute(cells: Sequence[Cellwise]) -> Figure:
+def equal_compute(cells: Sequence[Cellwise], counted: dict[str, float]) -> Figure:
     """Loss over size for each budget of compute, the parabola through it, its minimum with the interval."""
     profiles = spend(cells).profiles
     figure, plot = _panel()
@@ -49,11 +50,11 @@ def equal_compute(cells: Sequence[Cellwise]) -> Figure:
             plot.plot(one.best.value, lowest, "*", color=INK, markersize=11)
     if profiles:
         plot.plot([], [], "*-", color=INK, label="least, with its interval", markersize=9)
-    _finish(figure, plot, bool(profiles))
+    _finish(figure, plot, bool(profiles), counted)
     return figure
 
 
-def by_size(cells: tuple[Cellwise, ...]) -> Figure:
+def by_size(cells: tuple[Cellwise, ...], counted: dict[str, float]) -> Figure:
     """Loss over size for each number of tokens, each seed a dot, with the law of both where one fits."""
     figure, plot = _panel()
     try:
@@ -81,7 +82,7 @@ def by_size(cells: tuple[Cellwise, ...]) -> Figure:
             plot.plot(x, law.loss(x, np.full_like(x, budget)), color=colour, linewidth=1)
     if law is not None:
         plot.plot([], [], color=INK, linewidth=1, label="the law")
-    _finish(figure, plot, bool(cells))
+    _finish(figure, plot, bool(cells), counted)
     return figure
 
 
@@ -96,10 +97,11 @@ def _shades(count: int) -> list[tuple[tuple[float, ...], str]]:
     return [(tuple(shades[i]), marks[i % len(marks)]) for i in range(count)]
 
 
-def _finish(figure: Figure, plot: Axes, labelled: bool) -> None:
+def _finish(figure: Figure, plot: Axes, labelled: bool, counted: dict[str, float]) -> None:
     if labelled:
         logarithmic(plot, "x")
         logarithmic(plot, "y", list(np.arange(1.0, 5.01, 0.25)))
+        levels(plot, "y", counted)
         figure.legend(loc="outside upper left", ncols=3, frameon=False, handlelength=1.6)
     plot.set_xlabel("parameters without embeddings")
-    plot.set_ylabel("loss per character")
+    plot.set_ylabel("loss in nats per character")

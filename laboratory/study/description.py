@@ -42,7 +42,7 @@ from training.settings import OF_LANGUAGE, TASKS, Settings, from_yaml
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 REPEATS = "repeats"
 EQUAL = ("parameters", "tokens", "compute", "time")
-KINDS = ("against", "dots", "curves", "scatter")
+KINDS = ("against", "dots", "differences", "curves", "scatter")
 ANALYSES = ("", "scaling", "induction")
 BETTER = ("lower", "higher", "")
 LEAST_SEEDS = 3  # fewer cannot separate anything
@@ -94,7 +94,6 @@ class Picture:
     y: str
     x: str = ""
     logx: bool = False
-    logy: bool = False
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ ASKED: dict[str, Any] = {
     "pictures": [
         {"kind": "against", "x": "warmup", "y": "loss", "logx": True},
         {"kind": "dots", "y": "accuracy"},
+        {"kind": "differences", "y": "loss"},
         {"kind": "curves", "y": "loss"},
         {"kind": "scatter", "x": "loss", "y": "accuracy"},
     ],
@@ -355,7 +356,7 @@ def test_pictures_are_text_on_white(tmp_path: Path) -> None:
     one = asked()
     for name, body in drawn(one, results(one), tmp_path).items():
         texts = [node.text for node in ET.fromstring(body).iter("{http://www.w3.org/2000/svg}text")]
-        assert any("wide" in (text or "") for text in texts), name
+        assert any("deep" in (text or "") for text in texts), name
         assert b"fill: #ffffff" in body, name
         assert len(body) < 100_000, name
 
@@ -376,6 +377,26 @@ def test_a_run_that_got_out_of_hand_does_not_press_the_others_together(tmp_path:
     files = drawn(one, results(one, change), tmp_path)
     assert b"beyond the axis: deep" in files["loss_against_warmup.svg"]
     assert b"beyond" not in files["accuracy_dots.svg"]
+
+
+def test_a_mean_beyond_the_axis_is_a_mark_with_its_value(tmp_path: Path) -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        figures["loss"] += 100 * (variant == "deep")
+
+    one = asked()
+    files = drawn(one, results(one, change), tmp_path)
+    assert b">100<" in files["loss_against_warmup.svg"].replace(b" ", b"")
+    assert b">+100.00<" in files["loss_differences.svg"].replace(b" ", b"")
+
+
+def test_what_counting_gives_is_in_every_picture_of_a_loss(tmp_path: Path) -> None:
+    one = asked()
+    seen = dataclasses.replace(results(one), counted={"unigram": 3.35, "bigram": 2.2})
+    files = drawn(one, seen, tmp_path)
+    for name, body in files.items():
+        y = name.partition("_")[0]
+        assert (b"bigram" in body) == (y == "loss" and "differences" not in name), name
+    assert not any(b"bigram" in body for body in drawn(one, results(one), tmp_path / "b").values())
 
 
 def test_a_part_of_the_study_can_be_drawn(tmp_path: Path) -> None:
