@@ -28,6 +28,12 @@ def study(  # as its command is called
     report: Annotated[
         bool, typer.Option("--report", help="Only write the report, from the results that exist.")
     ] = False,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Extend the results to N seeds; what is there stays."
+        ),
+    ] = 0,
     device: Annotated[
         str | None,
         typer.Option(
@@ -54,16 +60,18 @@ def study(  # as its command is called
         if name is None:
             _list(jobs)
             return
-        from laboratory.report.document import write
+        from laboratory.report.document import found_for, write
         from laboratory.running import runner  # torch takes a second to import
         from laboratory.study import description, results  # torch takes a second to import
 
-        asked = description.read(name, full)
+        asked = description.read(name, full, seeds)
         if not report:
             where = device or ("auto" if full else "cpu")
-            found = runner.run(asked, where, jobs, data_dir, display.console())
+            known = seeds and (asked.folder / results.FILE).exists()
+            old = results.read(asked.folder) if known else None
+            found = runner.run(asked, where, jobs, data_dir, display.console(), known=old)
             results.write(found, asked.folder)
-        written = write(asked, results.read(asked.folder))
+        written = write(found_for(name, full), results.read(asked.folder))
         display.console().print(Text(f"The report is {written}"), soft_wrap=True)
 
 

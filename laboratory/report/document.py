@@ -10,12 +10,13 @@ from laboratory.report import drawing, heads, scaling, tables
 from laboratory.report.answers import answers, caveat, headline
 from laboratory.report.comparison import Compared
 from laboratory.study import description
-from laboratory.study.description import STUDIES, Study
+from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
 from laboratory.study.results import FILE, Results, read
 from training.checkpoints import write_whole
 from training.errors import Refused
 
 NAME = "report.md"
+SILENT = ("asked", "yardstick")  # of what results are made with, what says nothing to a reader
 MOST_MISSING = 8  # runs that are named
 
 
@@ -65,6 +66,16 @@ def index() -> str:
     return "\n\n".join(_index()) + "\n"
 
 
+def found_for(name: str, full: bool = False) -> Study:
+    """The study of some results: with as many seeds as they have, if they were extended."""
+    asked = description.read(name, full)
+    try:
+        seeds = {seen.seed for seen in read(asked.folder).cells}
+    except Refused:  # there are none, or they are damaged
+        return asked
+    return description.read(name, full, len(seeds))
+
+
 # --- The report -----------------------------------------------------------------------------------
 
 
@@ -72,6 +83,8 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     asked, results = compared.study, compared.results
     yield f"# {asked.question}"
     yield _run(compared)
+    if results.rates:
+        yield _rates(asked, results.rates)
     if compared.missing:
         named = ", ".join(f"`{one}`" for one in compared.missing[:MOST_MISSING])
         more = len(compared.missing) - MOST_MISSING
@@ -109,6 +122,17 @@ def _run(compared: Compared) -> str:
     )
 
 
+def _rates(asked: Study, rates: dict[str, float]) -> str:
+    tried = asked.learning_rates
+    ends = {min(tried): " (the smallest tried)", max(tried): " (the largest tried)"}
+    told = ", ".join(f"`{place}` {rate:g}{ends.get(rate, '')}" for place, rate in rates.items())
+    return (
+        f"Learning rates: the best of the factors {', '.join(f'{one:g}' for one in tried)} for each variant, "
+        f"by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which these "
+        f"runs did not train on: {told}."
+    )
+
+
 def _numbers(compared: Compared) -> Iterator[str]:
     asked = compared.study
     yield "## Numbers"
@@ -143,7 +167,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
 def _made(compared: Compared) -> Iterator[str]:
     asked, made = compared.study, compared.results.made
     yield "## Made"
-    told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key != "yardstick")
+    told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key not in SILENT)
     yield (
         f"With {told}. On a processor of the same model the command below gives the same numbers. Another "
         "model sums in a different order. Mostly that changes the last digits; where training is unstable, "
@@ -172,7 +196,7 @@ def _index() -> Iterator[str]:
     )
     yield "`course study` lists them, `course study norms` runs one again."
     for name in description.names():
-        sizes = (description.read(name), description.read(name, full=True))
+        sizes = (found_for(name), found_for(name, full=True))
         found = [asked for asked in sizes if (asked.folder / FILE).exists()]
         for asked in found:
             yield from _entry(asked, first=asked is found[0])

@@ -84,7 +84,7 @@ def differences(compared: Compared, picture: Picture) -> Figure:
     figure, panels = _rows(compared, len(drawn))
     found = [one for one in compared.sides(picture.y) if one.against and not one.against.diverged]
     ends = [_reach(side) for side in found if math.isfinite(_reach(side))]
-    widest = BEYOND * statistics.median(ends) if ends else math.inf
+    widest = BEYOND * statistics.median_low(ends) if ends else math.inf
     end = 1.1 * max(1.5 * asked.margin, *(one for one in ends if one <= widest), 1e-9)
     for plot, point in zip(panels, study.points, strict=True):
         plot.axvspan(-asked.margin, asked.margin, color=SOFT, linewidth=0)

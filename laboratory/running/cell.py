@@ -18,6 +18,7 @@ from laboratory.study.description import REPEATS, Cell
 from laboratory.study.measures import MEASURES, TIMED
 from laboratory.study.model import build
 from laboratory.study.results import CellResult
+from laboratory.study.selection import Selection
 from training import devices
 from training.checkpoints import write_whole
 from training.data import tasks
@@ -93,7 +94,11 @@ def load(cell: Cell) -> Task:
     """
     if cell.task == REPEATS:
         return induction.Repeats(cell.settings)
-    return tasks.load(cell.settings, SILENT)
+    task = tasks.load(cell.settings, SILENT)
+    if cell.rate is None:
+        return task
+    assert isinstance(task, tasks.Text)  # learning_rates are for texts alone
+    return Selection(cell.settings, task)
 
 
 def perform(cell: Cell, folder: Path, device: str) -> CellResult:

@@ -43,6 +43,7 @@ def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
         "settings": settings,
         "recipe": asdict(cell.recipe),
         "measures": cell.measures,
+        "selection": cell.rate is not None,
         "data": data,
         "device": device.type,
         "machine": machine,

@@ -26,9 +26,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,10 @@ KEYS = {
     *("equal", "held", "caveat", "learning_rates", "measures", "figures", "pictures"),
     *("analysis", "why", "full"),
 }
+COMPUTES = (
+    *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
+)
+TRIAL_SEEDS = 1001, 1002  # on which learning rates are chosen; no study reports them
 
 Value = int | float | str | bool
 Point = dict[str, Value]
@@ -107,12 +113,19 @@ class Cell:
     settings: Settings
     recipe: Recipe
     measures: tuple[str, ...]
+    rate: float | None = None
+    """The factor of the learning rate that the run tries out; None for a run that is reported."""
+
+    @property
+    def place(self) -> str:
+        """The variant and the point."""
+        return ",".join([self.variant, *(f"{key}={value}" for key, value in self.point)])
 
     @property
     def name(self) -> str:
         """For people, and for a folder."""
-        where = [f"{key}={value}" for key, value in self.point]
-        return ",".join([self.variant, *where, f"seed={self.seed}"])
+        tried = "" if self.rate is None else f",rate={self.rate:g}"
+        return f"{self.place},seed={self.seed}{tried}"
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,34 @@ class Study:
     """Factors of the learning rate that each variant tries; empty where all have one rate."""
     why: dict[str, str]
     """Why some variant lacks a figure, by the figure's name."""
+    asked: str
+    """A digest of the keys of study.yaml that runs depend on, but for the seeds."""
     cells: tuple[Cell, ...]
+
+    @property
+    def trials(self) -> tuple[Cell, ...]:
+        """The runs on which each variant's learning rate is chosen, with seeds of their own."""
+        first = {cell.place: cell for cell in reversed(self.cells)}
+        return tuple(
+            replace(
+                cell,
+                seed=seed,
+                settings=_faster(cell.settings.but({"seed": seed}), rate),
+                measures=(),
+                rate=rate,
+            )
+            for cell in reversed(first.values())
+            for rate in self.learning_rates
+            for seed in TRIAL_SEEDS
+        )
+
+    def at(self, rates: Mapping[str, float]) -> Study:
+        """The same study with each cell at the factor of its learning rate that was chosen, by its place."""
+        cells = (
+            replace(cell, settings=_faster(cell.settings, rates.get(cell.place, 1.0)))
+            for cell in self.cells
+        )
+        return replace(self, cells=tuple(cells))
 
     @property
     def folder(self) -> Path:
@@ -145,17 +185,22 @@ class Study:
         return STUDIES / self.name / "full" if self.full else STUDIES / self.name
 
 
+def _faster(settings: Settings, rate: float) -> Settings:
+    return settings.but({"factor": rate * settings.factor})
+
+
 def names() -> list[str]:
     """The studies that there are."""
     return sorted(path.parent.name for path in STUDIES.glob("*/study.yaml"))
 
 
-def read(name: str, full: bool = False) -> Study:
+def read(name: str, full: bool = False, seeds: int = 0) -> Study:
     """A study by its name.
 
     Args:
         name: of its folder in `studies/`.
         full: the size for a GPU.
+        seeds: how many it is extended to, if it has fewer.
 
     Raises:
         Refused: no such study, or something in it that is not allowed.
@@ -169,10 +214,10 @@ def read(name: str, full: bool = False) -> Study:
         found = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError) as error:
         raise Refused(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    return of(found, name, path, full)
+    return of(found, name, path, full, seeds)
 
 
-def of(found: Any, name: str, path: Path, full: bool = False) -> Study:
+def of(found: Any, name: str, path: Path, full: bool = False, seeds: int = 0) -> Study:
     """A study from what its file holds.
 
     Args:
@@ -180,17 +225,18 @@ def of(found: Any, name: str, path: Path, full: bool = False) -> Study:
         name: the study's.
         path: of the file, which is named where something is wrong.
         full: the size for a GPU.
+        seeds: how many it is extended to, if it has fewer.
 
     Raises:
         Refused: something that is not allowed.
     """
     try:
-        return _of(found, name, full)
+        return _of(found, name, full, seeds)
     except Refused as error:
         raise Refused(f"{path}: {error}") from error
 
 
-def _of(found: Any, name: str, full: bool) -> Study:
+def _of(found: Any, name: str, full: bool, least: int) -> Study:
     _mapping(found, "A study", KEYS)
     if full:
         bigger = _mapping(found.get("full", {}), "full", KEYS)
@@ -206,6 +252,7 @@ def _of(found: Any, name: str, full: bool) -> Study:
     _among(found["task"], "task", (*TASKS, REPEATS))
     figures = tuple(_figures(found.get("figures", {})))
     seeds = _seeds(found["seeds"])
+    seeds += tuple(range(max(seeds) + 1, max(seeds) + 1 + least - len(seeds)))
     points = list(_points(_mapping(found.get("grid", {}), "grid")))
     cells = tuple(_cells(found, variants, points, seeds))
     return Study(
@@ -224,8 +271,13 @@ def _of(found: Any, name: str, full: bool) -> Study:
         caveat=str(found.get("caveat", "")),
         learning_rates=_rates(found.get("learning_rates", []), found["task"]),
         why=dict(found.get("why", {})),
+        asked=_digest({key: found.get(key) for key in COMPUTES}),
         cells=cells,
     )
+
+
+def _digest(asked: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
 
 # --- Cells ----------------------------------------------------------------------------------------
