@@ -160,6 +160,16 @@ def test_the_headline_carries_units_rates_seeds_and_the_caveat() -> None:
     assert "Each variant at the best of 3 learning rates, 3 seeds." in told
 
 
+def test_chosen_learning_rates_are_listed() -> None:
+    language = {**ASKED["settings"], "data": "text.txt"}
+    one = simple(task="text", settings=language, learning_rates=[0.5, 1, 2])
+    seen = dataclasses.replace(results(one), rates={"narrow": 1.0, "wide": 2.0, "deep": 0.5})
+    told = document.report(one, seen)
+    assert "Learning rates: the best of the factors 0.5, 1, 2 for each variant" in told
+    assert "`narrow` 1, `wide` 2 (the largest tried), `deep` 0.5 (the smallest tried)." in told
+    assert "Learning rates" not in document.report(one, results(one))
+
+
 def test_what_is_the_same_to_the_last_digit_is_more_than_bounded() -> None:
     def change(variant: str, seed: int, figures: dict[str, float]) -> None:
         if variant == "deep":
