@@ -22,6 +22,7 @@ from variants.depths import MixtureOfDepths
 from variants.flash import flash_attention
 from variants.grouped_query import GroupedQueryAttention
 from variants.linear import linear_attention
+from variants.moe import TopKRouter
 from variants.rope import apply_rope, rope_angles
 from variants.sliding_window import sliding_window_attention
 from variants.t5 import T5Config, relative_position_bucket
@@ -203,6 +204,16 @@ class FeedForward(PositionwiseFeedForward):
         """From `(…, d_model)` to the same shape."""
         narrowed: Tensor = self.w_2(self.dropout(self.activation(self.w_1(x))))
         return narrowed
+
+
+class UnnormalizedRouter(TopKRouter):
+    """Day 35's router with the probabilities themselves as weights, so that a single expert's weight has a
+    gradient (Fedus, Zoph & Shazeer 2021, *Switch Transformers*, §2.1, eq. 2)."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """From `(…, d_model)` to weights and experts `(…, k)`, and probabilities `(…, n_experts)`."""
+        _, experts, probs = super().forward(x)
+        return probs.gather(-1, experts), experts, probs
 
 
 class Depths(MixtureOfDepths):

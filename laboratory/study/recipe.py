@@ -35,6 +35,9 @@ class Recipe:
     window: int = within(2, None, 32)  # window: earlier tokens that a token sees; even
     experts: int = within(0, None, 0)  # in place of each feed-forward network; 0 is the one network
     top_k: int = within(1, None, 1)  # experts of each token
+    renormalized: bool = (
+        True  # the weights of a token's experts sum to 1; Switch has the router's p
+    )
     balance: float = within(0, None, 0.01)  # the weight of the experts' balance in the loss
     arrangement: str = among("serial", "parallel", "mixture_of_depths", default="serial")
     capacity: float = within(0.01, 1, 0.5)  # mixture_of_depths: the share that does not pass by

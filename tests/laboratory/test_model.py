@@ -50,6 +50,7 @@ RECIPES = {
     "flash, turned": {"attention": "flash", "positions": "rope"},
     "mamba": {"attention": "mamba", **LATE},
     "experts": {**SWIGLU, "experts": 4},
+    "switch": {**SWIGLU, "experts": 4, "renormalized": False},
     "two experts each": {**SWIGLU, "experts": 4, "top_k": 2},
     "parallel": {"arrangement": "parallel"},
     "parallel experts": {"arrangement": "parallel", **SWIGLU, "experts": 2},
@@ -252,6 +253,20 @@ def test_a_gated_network_has_as_many_parameters():
     relu, swiglu = (made(recipe, **settings) for recipe in ({}, SWIGLU))
     assert count(swiglu) == pytest.approx(count(relu), rel=0.01)
     assert swiglu.blocks[0].feed_forward.w_up.out_features == 171  # ⅔ of 256
+
+
+def test_switch_s_single_expert_counts_by_its_probability_and_so_teaches_the_router():
+    recipe = {**SWIGLU, "experts": 4, "top_k": 1, "balance": 0.0}
+    slopes = []
+    for renormalized in (True, False):
+        model = made({**recipe, "renormalized": renormalized})
+        model(tokens()).square().sum().backward()
+        router = model.blocks[0].feed_forward.router
+        weights, experts, probs = router(torch.randn(3, 16))
+        expected = torch.ones(3, 1) if renormalized else probs.gather(-1, experts)
+        torch.testing.assert_close(weights, expected)
+        slopes.append(router.w_r.weight.grad.abs().max())
+    assert slopes[0] < 1e-3 * slopes[1]
 
 
 @pytest.mark.parametrize(("experts", "top_k"), [(4, 1), (4, 2), (8, 1), (8, 2)])
