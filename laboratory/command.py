@@ -1,4 +1,4 @@
-"""`course study`: what there is to find out, and to find it out."""
+"""`course study`: list the studies, or run one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def study(  # as its command is called
     seeds: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="Extend the results to N seeds; what is there stays."
+            min=0, metavar="N", help="Extend the results to N seeds; finished runs are kept."
         ),
     ] = 0,
     device: Annotated[
@@ -76,7 +76,7 @@ def study(  # as its command is called
 
 
 def _list(jobs: int | None) -> None:
-    """The studies: what each asks, and what it costs here."""
+    """Print each study with its question and its cost on this machine."""
     from laboratory.running import cost, runner
     from laboratory.study import description, results
 
@@ -98,7 +98,7 @@ def _list(jobs: int | None) -> None:
 
 @contextmanager
 def _told(name: str | None) -> Iterator[None]:
-    """What cannot be done is told in a sentence, and ends with 2; Ctrl-C with 130."""
+    """Print a refusal in a sentence and exit with 2; exit with 130 on Ctrl-C."""
     console = display.console(stderr=True)
     try:
         yield
@@ -108,5 +108,5 @@ def _told(name: str | None) -> Iterator[None]:
         console.print(told, soft_wrap=True)
         raise typer.Exit(REFUSED) from error
     except KeyboardInterrupt as error:
-        console.print(f"Stopped. What is finished is kept. To go on: course study {name or ''}")
+        console.print(f"Stopped. Finished runs are kept. To resume: course study {name or ''}")
         raise typer.Exit(INTERRUPTED) from error

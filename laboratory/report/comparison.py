@@ -31,8 +31,8 @@ class Compared:
     """Results looked at as a study asks.
 
     Args:
-        study: what was asked.
-        results: what was seen, perhaps of some cells only.
+        study: the question and its cells.
+        results: of its cells, perhaps of some only.
 
     Raises:
         Refused: results of another study, or of cells that it does not have.

@@ -41,7 +41,7 @@ def write(asked: Study, results: Results) -> Path:
 
 
 def report(asked: Study, results: Results) -> str:
-    """What was asked, what was run, what may be said of it, and the numbers; in Markdown.
+    """Compose the report in Markdown: question, runs, answer, and numbers.
 
     Raises:
         Refused: results of another study.
@@ -209,7 +209,7 @@ def _entry(asked: Study, first: bool) -> Iterator[str]:
     size = "On a GPU, at full size: " if asked.full else ""
     try:
         yield f"{size}{answer(asked, read(asked.folder))}"
-    except Refused as error:  # somebody is at work on this study, and the others need not wait
+    except Refused as error:  # this study is being changed, and the others need not wait
         yield f"{size}There is no answer just now. {error}."
         return
     for picture in drawing.pictures(asked)[:1]:

@@ -111,7 +111,7 @@ def _share(axes: Any) -> None:
 
 def _map(plot: Axes, cells: Sequence[CellResult], dearest: float) -> None:
     """A row for each seed, a column for each head, and in it by how much the loss grows without it. The
-    dearest head of all variants is the darkest."""
+    head that costs most over all variants is the darkest."""
     shape = [len(some) for some in cells[0].extra["looks"][-1]["prefix"]]
     heads = [(layer, head) for layer, count in enumerate(shape) for head in range(count)]
     costs = np.array([[cell.figures[f"off_{a}_{b}"] for a, b in heads] for cell in cells])

@@ -142,7 +142,7 @@ def curves(compared: Compared, picture: Picture) -> Figure:
             if not steps:
                 continue
             few = look.mark if len(steps) < 12 else ""
-            style = {"color": look.colour, "linestyle": look.line, "marker": few}
+            style: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "marker": few}
             plot.plot(steps, losses.mean(0), **style, markersize=4)
             low, high = losses.min(0), losses.max(0)
             plot.fill_between(steps, low, high, color=look.colour, alpha=0.18, linewidth=0)
@@ -169,7 +169,7 @@ def scatter(compared: Compared, picture: Picture) -> Figure:
             x, y = np.array(list(xs.values())), np.array(list(ys.values()))
             plot.plot(x, y, look.mark, color=look.colour, markersize=4, alpha=0.6)
             if len(x) and np.isfinite(x).all() and np.isfinite(y).all():
-                large = {"color": look.colour, "markersize": 8, "mfc": "none"}
+                large: dict[str, Any] = {"color": look.colour, "markersize": 8, "mfc": "none"}
                 plot.plot(x.mean(), y.mean(), look.mark, **large)
         plot.set_title(where(point))
         if picture.logx:
@@ -196,7 +196,7 @@ KINDS: dict[str, Callable[[Compared, Picture], Figure]] = {
 
 
 def _dots(plot: Axes, values: Sequence[float], row: int, look: Look) -> None:
-    style = {"color": look.colour, "alpha": 0.75, "markersize": 5.5}
+    style: dict[str, Any] = {"color": look.colour, "alpha": 0.75, "markersize": 5.5}
     plot.plot(values, [row] * len(values), look.mark, **style)
 
 

@@ -26,7 +26,7 @@ class Spread:
     diverged: int
     """Of the seeds, those in which it is no number."""
     mean: float
-    """NaN where it is no number in any seed: a mean of what is left would tell of the lucky ones."""
+    """NaN if a seed has no number: a mean of the others would be biased."""
     deviation: float
     """The standard deviation over the seeds (n − 1); NaN for a single one."""
     low: float

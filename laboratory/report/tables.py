@@ -1,4 +1,4 @@
-"""A report's tables: what was seen of each variant at each point."""
+"""A report's tables: each variant at each point."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _alike(figure: Figure, side: Side) -> str:
 
 
 def _without(side: Side) -> str:
-    """What is told in place of a number."""
+    """The words in place of a number."""
     if not side.runs:
         return "not run"
     if side.diverged:

@@ -1,4 +1,4 @@
-"""One cell of a study: a model of its recipe, trained by the trainer that is there, and then measured."""
+"""One cell of a study: a model of its recipe, trained by the course's trainer, and then measured."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def load(cell: Cell) -> Task:
 
 
 def perform(cell: Cell, folder: Path, device: str) -> CellResult:
-    """Train and measure a cell, or go on where it was interrupted.
+    """Train and measure a cell, or resume it where it was interrupted.
 
     Args:
         cell: which.

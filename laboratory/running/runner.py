@@ -29,7 +29,7 @@ from training.cores import cores
 from training.errors import Refused
 
 RUNS = Path("runs") / "studies"
-THREADS = 1  # of a cell: with more, sums come in another order on another machine
+THREADS = 1  # of a cell: with more, the order of sums would depend on the machine
 PLAIN_EVERY = 15.0  # seconds between two lines where there is no terminal
 
 
@@ -114,7 +114,7 @@ def _extended(
 
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
-    """Within it nobody else writes into the folder."""
+    """Hold the folder's lock, so that no other process writes into it."""
     lock = FileLock(
         folder / ".lock", timeout=0
     )  # the system takes it back, however its holder ends
@@ -188,10 +188,10 @@ def _performed(planned: list[Job], places: Sequence[str], console: Console) -> l
 
 
 class StudyProgress:
-    """How far a study is, and how long it will take.
+    """Show the progress of a study, and the time that is left.
 
     Args:
-        cells: that are to be run.
+        cells: the ones to run.
         processes: side by side.
         console: where it is shown: a bar in a terminal, else a line now and then.
     """

@@ -74,7 +74,7 @@ Point = dict[str, Value]
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that is looked at, and how it is told."""
+    """A figure of a run, and how reports show it."""
 
     name: str
     words: str
@@ -190,7 +190,7 @@ def _faster(settings: Settings, rate: float) -> Settings:
 
 
 def names() -> list[str]:
-    """The studies that there are."""
+    """The names of all studies."""
     return sorted(path.parent.name for path in STUDIES.glob("*/study.yaml"))
 
 
@@ -294,7 +294,7 @@ def _points(grid: Mapping[str, list[Value]]) -> Iterator[Point]:
 def _cells(
     found: Mapping[str, Any], variants: Mapping[str, Any], points: list[Point], seeds: Iterable[int]
 ) -> Iterator[Cell]:
-    """All runs, seed by seed: what is there after a while can be compared already."""
+    """All runs, ordered by seed, so that a part of them can be compared already."""
     shared = {**found.get("settings", {}), **found.get("recipe", {})}
     left_out = found.get("leave_out", [])
     for seed, point, (variant, changes) in itertools.product(seeds, points, variants.items()):

@@ -79,7 +79,7 @@ class Rotary(nn.Module):
 
 
 class AlibiBias(nn.Module):
-    """What ALiBi adds to the scores (day 30): a table for the trained length, made anew beyond it."""
+    """What ALiBi adds to the scores (day 30): a matrix for the trained length, computed again beyond it."""
 
     bias: Tensor
 
@@ -217,7 +217,7 @@ class UnnormalizedRouter(TopKRouter):
 
 
 class Depths(MixtureOfDepths):
-    """The mixture of depths of day 36, and who passes by where nobody may look ahead.
+    """The mixture of depths of day 36, with a predictor that routes without looking ahead.
 
     The largest scores of a sequence can be known only at its end. In training they choose; when the model
     is evaluated, a predictor says of each token alone whether it would have been among them.
@@ -227,8 +227,8 @@ class Depths(MixtureOfDepths):
             which reaches nothing else.
         miss: its cross-entropy at the last call in training.
 
-    Source: Raposo et al. 2024, §3.5, the second method. There the predictor is a small network; the
-    router being linear, a linear one can do.
+    Source: Raposo et al. 2024, §3.5, the second method. There the predictor is a small MLP; ours is linear,
+    as the router is.
     """
 
     def __init__(self, block: nn.Module, d_model: int, capacity: float):

@@ -1,6 +1,6 @@
-"""What was seen of a study's cells, as `studies/NAME/results.json`: one cell a line, sorted.
+"""The results of a study's cells, as `studies/NAME/results.json`: one cell per line, sorted.
 
-What the clock says stands in a list of its own, so that another run of the same study changes only that.
+Timings are in a list of their own, so that a second run of the same study changes only that list.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ def write(results: Results, folder: Path) -> None:
     """Write `results.json`, with the cells sorted. What is not finite becomes null.
 
     Args:
-        results: what was seen.
+        results: of its finished cells.
         folder: the study's.
 
     Raises:
-        OSError: it could not be written; what was there before is untouched.
+        OSError: the file could not be written; an older one is untouched.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / FILE, "".join(f"{line}\n" for line in _lines(results)).encode())
