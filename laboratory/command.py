@@ -1,4 +1,4 @@
-"""`course study`: what there is to find out, and to find it out."""
+"""`course study`: list the studies, or run one."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def study(  # as its command is called
     report: Annotated[
         bool, typer.Option("--report", help="Only write the report, from the results that exist.")
     ] = False,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Extend the results to N seeds; finished runs are kept."
+        ),
+    ] = 0,
     device: Annotated[
         str | None,
         typer.Option(
@@ -54,21 +60,23 @@ def study(  # as its command is called
         if name is None:
             _list(jobs)
             return
-        from laboratory.report.document import write
+        from laboratory.report.document import found_for, write
         from laboratory.running import runner  # torch takes a second to import
         from laboratory.study import description, results  # torch takes a second to import
 
-        asked = description.read(name, full)
+        asked = description.read(name, full, seeds)
         if not report:
             where = device or ("auto" if full else "cpu")
-            found = runner.run(asked, where, jobs, data_dir, display.console())
+            known = seeds and (asked.folder / results.FILE).exists()
+            old = results.read(asked.folder) if known else None
+            found = runner.run(asked, where, jobs, data_dir, display.console(), known=old)
             results.write(found, asked.folder)
-        written = write(asked, results.read(asked.folder))
+        written = write(found_for(name, full), results.read(asked.folder))
         display.console().print(Text(f"The report is {written}"), soft_wrap=True)
 
 
 def _list(jobs: int | None) -> None:
-    """The studies: what each asks, and what it costs here."""
+    """Print each study with its question and its cost on this machine."""
     from laboratory.running import cost, runner
     from laboratory.study import description, results
 
@@ -90,7 +98,7 @@ def _list(jobs: int | None) -> None:
 
 @contextmanager
 def _told(name: str | None) -> Iterator[None]:
-    """What cannot be done is told in a sentence, and ends with 2; Ctrl-C with 130."""
+    """Print a refusal in a sentence and exit with 2; exit with 130 on Ctrl-C."""
     console = display.console(stderr=True)
     try:
         yield
@@ -100,5 +108,5 @@ def _told(name: str | None) -> Iterator[None]:
         console.print(told, soft_wrap=True)
         raise typer.Exit(REFUSED) from error
     except KeyboardInterrupt as error:
-        console.print(f"Stopped. Finished cells are kept. To resume: course study {name or ''}")
+        console.print(f"Stopped. Finished runs are kept. To resume: course study {name or ''}")
         raise typer.Exit(INTERRUPTED) from error

@@ -1,4 +1,4 @@
-"""What the numbers allow to say: sentences, "no difference seen" among them."""
+"""What the numbers allow to say: which differences are claimed, which are bounded, and which are open."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 from laboratory.report.comparison import Compared, Side, where
 from laboratory.report.digits import number, places, signed, significant
-from laboratory.report.statistics import Comparison, chance
-from laboratory.study.description import Figure
+from laboratory.report.statistics import Comparison
+from laboratory.study.description import Figure, Study
 
-BETTER, WORSE, NONE = "better", "worse", "no difference seen"
-SAME = "the same in every seed"  # to the last digit: more than no difference seen
+BETTER, WORSE = "better", "worse"  # claimed
+SAME = "the same in every seed"  # to the last digit: more than bounded
+BOUNDED, OPEN = "bounded", "open"
 UNTOLD = "not compared"  # a run diverged, or is missing
-FEW = 2  # points whose differences are told though none was seen
+WORDS = BETTER, WORSE, SAME, BOUNDED, OPEN, UNTOLD
+FEW = 2  # points whose differences are listed though they are not claimed
 
 
 def verdict(figure: Figure, against: Comparison | None) -> str:
@@ -22,70 +24,79 @@ def verdict(figure: Figure, against: Comparison | None) -> str:
         return UNTOLD
     if against.low == against.high == 0:
         return SAME
-    if not against.claimed:
-        return NONE
-    return BETTER if (against.mean < 0) == (figure.better == "lower") else WORSE
+    if against.claimed:
+        return BETTER if (against.mean < 0) == (figure.better == "lower") else WORSE
+    return BOUNDED if against.within(figure.margin) else OPEN
 
 
 def headline(compared: Compared) -> str:
-    """The answer in a sentence: the first figure that seeds change."""
+    """The answer in a line, of the first figure that seeds change, with the study's caveat."""
     judged = [one for one in compared.noisy if one.better]
     if not judged:
-        return "There is no figure in it about which something could be claimed."
+        return "No figure of this study can be compared between variants."
     figure, baseline = judged[0], f"`{compared.study.baseline}`"
-    grouped: dict[str, list[str]] = {BETTER: [], WORSE: [], NONE: [], SAME: [], UNTOLD: []}
+    grouped: dict[str, list[str]] = {word: [] for word in WORDS}
+    diverged = []
     for variant, sides in _by_variant(compared, figure).items():
-        for words, count in _counts(figure, sides).items():
-            claimed = words in (BETTER, WORSE)
-            if claimed or count == len(sides):
-                at = "" if count == len(sides) else f" (at {count} of {len(sides)} points)"
-                # With one point alone there is one difference to tell.
-                by = f" by {_size(figure, sides[0])}" if claimed and len(sides) == 1 else ""
-                grouped[words].append(f"`{variant}`{at}{by}")
-    diverged = [
-        f"`{variant}`"
-        for variant in compared.study.variants
-        if any(
-            compared.side(figure.name, variant, point).diverged for point in compared.study.points
-        )
+        for word in WORDS:
+            those = [side for side in sides if verdict(figure, side.against) == word]
+            if those:
+                grouped[word].append(f"`{variant}`{_places(figure, word, those, len(sides))}")
+    for variant in compared.study.variants:
+        points = [compared.side(figure.name, variant, point) for point in compared.study.points]
+        if any(side.diverged for side in points):
+            diverged.append(f"`{variant}`")
+    claimed = [
+        f"{word} than {baseline}: {_and(grouped[word])}"
+        for word in (BETTER, WORSE)
+        if grouped[word]
     ]
-    said = [
-        f"{words} than {baseline}: {_and(grouped[words])}"
-        for words in (BETTER, WORSE)
-        if grouped[words]
-    ]
-    said += [f"{words}: {_and(grouped[words])}" for words in (NONE, SAME) if grouped[words]]
+    parts = [f"Claimed: {'; '.join(claimed)}"] if claimed else ["Claimed: nothing"]
+    if grouped[SAME]:
+        parts.append(f"Identical to {baseline} in every seed: {_and(grouped[SAME])}")
+    if grouped[BOUNDED]:
+        parts.append(f"Bounded ({_bounded(figure)}): {_and(grouped[BOUNDED])}")
+    if grouped[OPEN]:
+        parts.append(f"Open: {_and(grouped[OPEN])}")
     if diverged:
-        said.append(f"diverged in some runs: {_and(diverged)}")
-    return f"{_capital(figure.words)}: {'; '.join(said) or 'nothing could be compared'}."
+        parts.append(f"Diverged in some runs: {_and(diverged)}")
+    told = ". ".join([_capital(figure.label), *parts])
+    return f"{told}. {caveat(compared.study)}"
+
+
+def caveat(study: Study) -> str:
+    """How far the answer reaches: seeds, learning rates, and what the study itself warns of."""
+    rates = (
+        f"Each variant at the best of {len(study.learning_rates)} learning rates"
+        if study.learning_rates
+        else "All at one learning rate"
+    )
+    return " ".join(filter(None, [f"{rates}, {len(study.seeds)} seeds.", study.caveat]))
 
 
 def answers(compared: Compared) -> Iterator[str]:
-    """All of it: a paragraph for each figure, and how much of it chance would do."""
-    for figure in compared.noisy:
-        if figure.better:
-            yield "\n".join(_figure(compared, figure))
+    """A paragraph for each figure, and how the claims are corrected."""
+    noisy = [figure for figure in compared.noisy if figure.better]
+    for figure in noisy:
+        yield "\n".join(_figure(compared, figure))
     for figure in compared.exact:
         if figure.better and (told := _exact(compared, figure)):
             yield told
-    count, expected = chance(
-        side.against for _, side in _comparisons(compared) if side.against is not None
-    )
-    claimed = sum(
-        side.against is not None and side.against.by_chance and side.against.claimed
-        for _, side in _comparisons(compared)
-    )
-    if count:
+    tested = [
+        verdict(figure, side.against)
+        for figure in noisy
+        for side in compared.sides(figure.name)
+        if side.against is not None and not math.isnan(side.against.p)
+    ]
+    if tested:
+        claimed = sum(word in (BETTER, WORSE) for word in tested)
         yield (
-            f"Comparisons that depend on the seeds: {count}. Claimed among them: {claimed}. If no variant "
-            f"differed, chance alone would make at most 5% look different: {number(expected, 1)}."
+            f"{len(tested)} comparisons depend on the seeds: {claimed} claimed, {tested.count(BOUNDED)} "
+            f"bounded, {tested.count(OPEN)} open. Claims are corrected for the number of comparisons of a "
+            "figure (paired t tests, Holm's method): if no variant differed, there would be a false claim "
+            "about a figure in at most 5% of studies. Intervals are 95% each and are not corrected, so an "
+            "open one may exclude 0."
         )
-
-
-def _comparisons(compared: Compared) -> Iterator[tuple[Figure, Side]]:
-    for figure in compared.noisy:
-        if figure.better:
-            yield from ((figure, side) for side in compared.sides(figure.name))
 
 
 def _by_variant(compared: Compared, figure: Figure) -> dict[str, list[Side]]:
@@ -96,9 +107,18 @@ def _by_variant(compared: Compared, figure: Figure) -> dict[str, list[Side]]:
     return found
 
 
-def _counts(figure: Figure, sides: list[Side]) -> dict[str, int]:
-    verdicts = [verdict(figure, side.against) for side in sides]
-    return {words: verdicts.count(words) for words in dict.fromkeys(verdicts)}
+def _places(figure: Figure, word: str, sides: list[Side], points: int) -> str:
+    """Where a verdict holds; of a claim, how large the difference is as well."""
+    if word in (BETTER, WORSE):
+        return ",".join(f"{_at(side)} by {_size(figure, side)}" for side in sides)
+    if len(sides) == points:
+        return ""
+    return f" (at {len(sides)} of {points} points)"
+
+
+def _bounded(figure: Figure) -> str:
+    unit = f" {figure.unit}" if figure.unit else ""
+    return f"the same to within {figure.margin:g}{unit}"
 
 
 # --- A figure -------------------------------------------------------------------------------------
@@ -106,7 +126,7 @@ def _counts(figure: Figure, sides: list[Side]) -> dict[str, int]:
 
 def _figure(compared: Compared, figure: Figure) -> Iterator[str]:
     baseline = compared.study.baseline
-    yield f"**{_capital(figure.words)}** ({figure.better} is better), against `{baseline}`:"
+    yield f"**{_capital(figure.label)}** ({figure.better} is better), against `{baseline}`:"
     yield ""
     for variant, sides in _by_variant(compared, figure).items():
         told = "; ".join(_parts(compared, figure, sides))
@@ -117,33 +137,32 @@ def _figure(compared: Compared, figure: Figure) -> Iterator[str]:
 
 
 def _parts(compared: Compared, figure: Figure, sides: list[Side]) -> Iterator[str]:
-    """Better where, worse where, and where not."""
-    for words in (BETTER, WORSE):
-        those = [side for side in sides if verdict(figure, side.against) == words]
-        if those:
-            yield words + ",".join(f"{_at(side)} by {_size(figure, side)}" for side in those)
-    alike = [side for side in sides if verdict(figure, side.against) == NONE]
-    if len(alike) > FEW:
-        yield f"{NONE} at {'any' if len(alike) == len(sides) else len(alike)} point{'s' * (alike != sides)}"
-    elif alike:
-        yield NONE + ",".join(f"{_at(side)}: {_difference(figure, side)}" for side in alike)
-    same = [side for side in sides if verdict(figure, side.against) == SAME]
-    if same:
-        yield SAME + ",".join(map(_at, same))
+    """Where it is better, where worse, and where neither is claimed."""
+    by = {word: [one for one in sides if verdict(figure, one.against) == word] for word in WORDS}
+    for word in (BETTER, WORSE):
+        if by[word]:
+            yield word + ",".join(f"{_at(one)} by {_size(figure, one)}" for one in by[word])
+    for word, told in ((BOUNDED, _bounded(figure)), (OPEN, OPEN)):
+        if len(by[word]) > FEW:
+            yield f"{told} at {'all' if by[word] == sides else len(by[word])} points"
+        elif by[word]:
+            yield told + ",".join(f"{_at(one)}: {_difference(figure, one)}" for one in by[word])
+    if by[SAME]:
+        yield SAME + ",".join(map(_at, by[SAME]))
     yield from (_diverged(side) for side in sides if side.diverged)
-    untold = [side for side in sides if verdict(figure, side.against) == UNTOLD]
     why = compared.study.why.get(figure.name, "a run is missing, or the baseline's diverged")
     reason = why[:1].lower() + why.removesuffix(".")[1:]
-    yield from (f"{UNTOLD}{_at(side)}: {reason}" for side in untold if not side.diverged)
+    yield from (f"{UNTOLD}{_at(side)}: {reason}" for side in by[UNTOLD] if not side.diverged)
 
 
 def _size(figure: Figure, side: Side) -> str:
     """How large a difference is, without its sign: "0.12 (0.08 to 0.16)"."""
     assert side.against is not None
     low, high = sorted((abs(side.against.low), abs(side.against.high)))
+    small = ", within the margin" if side.against.within(figure.margin) else ""
     decimals = _decimals(figure, side.against)
     told = [number(one, decimals) for one in (abs(side.against.mean), low, high)]
-    return f"{told[0]} ({told[1]} to {told[2]})"
+    return f"{told[0]} ({told[1]} to {told[2]}{small})"
 
 
 def _difference(figure: Figure, side: Side) -> str:
@@ -187,7 +206,7 @@ def _exact(compared: Compared, figure: Figure) -> str:
     if not told:
         return ""
     return (
-        f"**{_capital(figure.words)}** ({figure.better} is better), which no seed changes, in multiples of "
+        f"**{_capital(figure.label)}** ({figure.better} is better), which no seed changes, in multiples of "
         f"`{compared.study.baseline}`: {', '.join(told)}."
     )
 

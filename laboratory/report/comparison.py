@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from laboratory.report.statistics import Comparison, Spread, compare, spread
+from laboratory.report.statistics import Comparison, Spread, compare, holm, spread
 from laboratory.study.description import Figure, Point, Study
 from laboratory.study.results import CellResult, Results
 from training.errors import Refused
@@ -32,8 +31,8 @@ class Compared:
     """Results looked at as a study asks.
 
     Args:
-        study: what was asked.
-        results: what was seen, perhaps of some cells only.
+        study: the question and its cells.
+        results: of its cells, perhaps of some only.
 
     Raises:
         Refused: results of another study, or of cells that it does not have.
@@ -76,7 +75,7 @@ class Compared:
         }
 
     def side(self, figure: str, variant: str, point: Point) -> Side:
-        """One figure of one variant at one point."""
+        """One figure of one variant at one point; its comparison is not corrected for the others."""
         runs = self.runs(variant, point)
         values = self.values(figure, variant, point)
         against = None
@@ -93,12 +92,16 @@ class Compared:
             runs=len(runs),
         )
 
-    def sides(self, figure: str) -> Iterator[Side]:
-        """Of each point, all variants that the study has there."""
-        for point in self.study.points:
-            for variant in self.study.variants:
-                if (variant, tuple(sorted(point.items()))) in self._asked:
-                    yield self.side(figure, variant, point)
+    def sides(self, figure: str) -> list[Side]:
+        """Of each point, all variants that the study has there; differences are claimed by Holm's method."""
+        found = [
+            self.side(figure, variant, point)
+            for point in self.study.points
+            for variant in self.study.variants
+            if (variant, tuple(sorted(point.items()))) in self._asked
+        ]
+        corrected = holm([side.against for side in found])
+        return [replace(one, against=by) for one, by in zip(found, corrected, strict=True)]
 
     @cached_property
     def exact(self) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Numbers as a report tells them: with the digits that their spread allows."""
+"""Numbers with the digits that their spread allows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import math
 def places(spread: float, most: int) -> int:
     """How many decimals a number with this spread has.
 
-    The first digit of the spread is the last that is told, and the second where the first is a 1.
+    The last digit shown is the first one of the spread, or the second if the first is a 1.
 
     Args:
-        spread: a deviation, or half an interval; 0 or NaN where there is none.
-        most: decimals that are told at most; these, where there is no spread.
+        spread: a standard deviation, or half an interval; 0 or NaN if there is none.
+        most: the maximum; the result if there is no spread.
 
     Returns:
         Decimals; below 0 where tens, hundreds, … are rounded away.
@@ -25,7 +25,7 @@ def places(spread: float, most: int) -> int:
 
 
 def number(value: float, decimals: int) -> str:
-    """A number with so many decimals, thousands apart, and a real minus."""
+    """A number with this many decimals, a comma at the thousands, and a real minus."""
     if not math.isfinite(value):
         return "—" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     rounded = round(value, decimals) + 0.0  # -0.0 becomes 0.0

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from laboratory.report import drawing, heads, scaling, tables
-from laboratory.report.answers import answers, headline
+from laboratory.report.answers import answers, caveat, headline
 from laboratory.report.comparison import Compared
 from laboratory.study import description
-from laboratory.study.description import STUDIES, Study
+from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
 from laboratory.study.results import FILE, Results, read
 from training.checkpoints import write_whole
 from training.errors import Refused
 
 NAME = "report.md"
+SILENT = ("asked", "yardstick")  # of what results are made with, what says nothing to a reader
 MOST_MISSING = 8  # runs that are named
 
 
@@ -40,7 +41,7 @@ def write(asked: Study, results: Results) -> Path:
 
 
 def report(asked: Study, results: Results) -> str:
-    """What was asked, what was run, what may be said of it, and the numbers; in Markdown.
+    """Compose the report in Markdown: question, runs, answer, and numbers.
 
     Raises:
         Refused: results of another study.
@@ -56,13 +57,23 @@ def answer(asked: Study, results: Results) -> str:
         Refused: results of another study.
     """
     if asked.analysis == "scaling":
-        return scaling.answer(asked, results)
+        return f"{scaling.answer(asked, results)} {caveat(asked)}"
     return headline(Compared(asked, results))
 
 
 def index() -> str:
     """The page of all studies that have results: question, answer, picture."""
     return "\n\n".join(_index()) + "\n"
+
+
+def found_for(name: str, full: bool = False) -> Study:
+    """The study of some results: with as many seeds as they have, if they were extended."""
+    asked = description.read(name, full)
+    try:
+        seeds = {seen.seed for seen in read(asked.folder).cells}
+    except Refused:  # there are none, or they are damaged
+        return asked
+    return description.read(name, full, len(seeds))
 
 
 # --- The report -----------------------------------------------------------------------------------
@@ -72,6 +83,8 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     asked, results = compared.study, compared.results
     yield f"# {asked.question}"
     yield _run(compared)
+    if results.rates:
+        yield _rates(asked, results.rates)
     if compared.missing:
         named = ", ".join(f"`{one}`" for one in compared.missing[:MOST_MISSING])
         more = len(compared.missing) - MOST_MISSING
@@ -109,13 +122,23 @@ def _run(compared: Compared) -> str:
     )
 
 
+def _rates(asked: Study, rates: dict[str, float]) -> str:
+    tried = asked.learning_rates
+    ends = {min(tried): " (the smallest tried)", max(tried): " (the largest tried)"}
+    told = ", ".join(f"`{place}` {rate:g}{ends.get(rate, '')}" for place, rate in rates.items())
+    return (
+        f"Learning rates: the best of the factors {', '.join(f'{one:g}' for one in tried)} for each variant, "
+        f"by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which these "
+        f"runs did not train on: {told}."
+    )
+
+
 def _numbers(compared: Compared) -> Iterator[str]:
     asked = compared.study
     yield "## Numbers"
     yield (
-        "Mean ± standard deviation over the seeds. Differences are taken seed by seed, with the 95% t "
-        "interval of their mean; **bold** is what may be claimed: at least three seeds, all differences of "
-        "one sign, and an interval without 0."
+        "Mean ± standard deviation over the seeds. Differences are paired by seed, with the 95% t interval "
+        "of their mean; **bold** ones are claimed."
         if compared.compares
         else "Mean ± standard deviation over the seeds."
     )
@@ -144,7 +167,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
 def _made(compared: Compared) -> Iterator[str]:
     asked, made = compared.study, compared.results.made
     yield "## Made"
-    told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key != "yardstick")
+    told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key not in SILENT)
     yield (
         f"With {told}. On a processor of the same model the command below gives the same numbers. Another "
         "model sums in a different order. Mostly that changes the last digits; where training is unstable, "
@@ -163,14 +186,17 @@ def _sentence(words: str) -> str:
 def _index() -> Iterator[str]:
     yield "# Studies"
     yield (
-        "Questions about Transformers, answered by models that two cores train in minutes. Each has a "
-        "report, with spread and intervals, and a page that says what papers had led to expect. A difference "
-        "is claimed only where at least three seeds separate it; else it says that none was seen. These are "
-        "small models: what is true of them need not be of large ones."
+        "Questions about Transformers, answered by models that two cores train in minutes. Each has a report "
+        "with spread and intervals, and a page on what papers had led us to expect. The line below each "
+        "question has its answer, by the study's main figure. **Claimed** is what you can rely on for these "
+        "models: a difference on paired seeds, corrected for the number of comparisons. **Bounded** "
+        "differences are too small to matter: the entire interval is within a stated margin (for the runs "
+        "below, margins were set after the results were known). All else is **open**: these seeds do not "
+        "decide it. The models are small, and none of this need hold for large ones."
     )
     yield "`course study` lists them, `course study norms` runs one again."
     for name in description.names():
-        sizes = (description.read(name), description.read(name, full=True))
+        sizes = (found_for(name), found_for(name, full=True))
         found = [asked for asked in sizes if (asked.folder / FILE).exists()]
         for asked in found:
             yield from _entry(asked, first=asked is found[0])
@@ -183,7 +209,7 @@ def _entry(asked: Study, first: bool) -> Iterator[str]:
     size = "On a GPU, at full size: " if asked.full else ""
     try:
         yield f"{size}{answer(asked, read(asked.folder))}"
-    except Refused as error:  # somebody is at work on this study, and the others need not wait
+    except Refused as error:  # this study is being changed, and the others need not wait
         yield f"{size}There is no answer just now. {error}."
         return
     for picture in drawing.pictures(asked)[:1]:

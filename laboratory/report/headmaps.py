@@ -59,12 +59,14 @@ def draw(results: Results, folder: Path) -> list[Path]:
         )
         for column, cells in enumerate(variants):
             _column(list(axes[:, column]), cells, dearest)
-        for row, words in enumerate(("prefix matching\nof each head", "loss on\nrepeated symbols")):
+        for row, words in enumerate(
+            ("prefix matching\nof each head", "nats per symbol on\nrepeated symbols")
+        ):
             axes[row, 0].set_ylabel(words)
         axes[2, 0].set_ylabel("seed")
         _share(axes)
         figure.supxlabel(
-            "Numbers: the loss on repeated symbols grows by so much with a head off.\n"
+            "Numbers: nats per symbol that the loss on repeated symbols grows by with a head off.\n"
             "Frame: the best head; dotted: of the layers below, the previous-token head.",
             fontsize=7,
         )
@@ -109,7 +111,7 @@ def _share(axes: Any) -> None:
 
 def _map(plot: Axes, cells: Sequence[CellResult], dearest: float) -> None:
     """A row for each seed, a column for each head, and in it by how much the loss grows without it. The
-    dearest head of all variants is the darkest."""
+    head that costs most over all variants is the darkest."""
     shape = [len(some) for some in cells[0].extra["looks"][-1]["prefix"]]
     heads = [(layer, head) for layer, count in enumerate(shape) for head in range(count)]
     costs = np.array([[cell.figures[f"off_{a}_{b}"] for a, b in heads] for cell in cells])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from laboratory.report.digits import signed
-from laboratory.report.statistics import compare, mean_interval, spread
+from laboratory.report.statistics import compare, holm, mean_interval, spread
 from laboratory.study.induction import FORMED
 from laboratory.study.repeats import SYMBOLS
 from laboratory.study.results import CellResult, Results
@@ -38,14 +38,14 @@ def _told(cells: Sequence[CellResult]) -> Iterable[str]:
             f"{_values('prefix_matching', without)}."
         )
     yield (
-        f"{name}: at the end the loss per symbol of a segment is {_values('first', cells)} where it comes "
-        f"first, and {_values('again', cells)} where it repeats (chance: {math.log(SYMBOLS):.2f})."
+        f"{name}: at the end the loss on a segment's first occurrence is {_values('first', cells)} nats per "
+        f"symbol, and {_values('again', cells)} where it repeats (chance: {math.log(SYMBOLS):.2f})."
     )
     _, low, high = mean_interval([cell.figures["in_context"] for cell in cells])
     if not formed and seeds > 1 and high < 0:
         yield (
             f"{name}: so the context helps without an induction head as well, by {-high:.2f} to {-low:.2f} "
-            f"per symbol (95% interval)."
+            f"nats per symbol (95% interval)."
         )
     if formed:
         yield _switched_off(name, formed)
@@ -71,8 +71,8 @@ def _beside(name: str, formed: Sequence[CellResult]) -> str:
 
 def _switched_off(name: str, cells: Sequence[CellResult]) -> str:
     told = (
-        f"{name}: switching off its best head adds {_values('best_off', cells)} to the loss on repeated "
-        "symbols"
+        f"{name}: switching off its best head adds {_values('best_off', cells)} nats per symbol to the loss "
+        "on repeated symbols"
     )
     if all("previous_off" in cell.figures for cell in cells):
         told += (
@@ -85,12 +85,12 @@ def _switched_off(name: str, cells: Sequence[CellResult]) -> str:
     by_seed = (
         {cell.seed: cell.figures[key] for cell in cells} for key in ("best_off", "others_off")
     )
-    compared = compare(*by_seed)
+    (compared,) = holm([compare(*by_seed)])
     if compared is None or not compared.claimed:
-        return f"{told}. Between the best head and the others no difference is seen."
+        return f"{told}. Whether the best head matters more than the others is open."
     which = "more" if compared.mean > 0 else "less"
     return (
-        f"{told}. The best head matters {which} than the others, in every seed: by {compared.mean:.2f} "
+        f"{told}. The best head matters {which} than the others: by {compared.mean:.2f} nats per symbol "
         f"(95% interval {compared.low:.2f} to {compared.high:.2f})."
     )
 

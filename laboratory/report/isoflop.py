@@ -109,8 +109,8 @@ def spend(cells: Sequence[Cellwise], seed: int = 0) -> Spending:
     """The profile of each budget of compute, and how the best size grows with it.
 
     Losses at a budget are read off between a size's two nearest numbers of tokens (a straight line where both
-    axes are logarithmic). Intervals are a bootstrap over seeds: how far a run lies from its cell's mean is
-    drawn anew for each run, from all cells together.
+    axes are logarithmic). Intervals are a bootstrap over seeds: the residual of each run from its cell's
+    mean is resampled from the residuals of all cells.
 
     Args:
         cells: of several sizes and budgets.

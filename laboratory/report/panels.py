@@ -1,25 +1,106 @@
-"""The kinds of pictures that a study may ask for, each with its spread over the seeds."""
+"""The kinds of pictures that a study may ask for: panels with dots for the seeds, intervals, and levels."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+import statistics
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from laboratory.report.axes import TITLE, finish, grid_of, rows_of, scale, unique, words_of
 from laboratory.report.comparison import Compared, Side, where
-from laboratory.report.style import INK, QUIET, Look, logarithmic, looks, plain
+from laboratory.report.digits import signed
+from laboratory.report.style import (
+    INK,
+    QUIET,
+    WIDTH,
+    Look,
+    columns,
+    legend,
+    logarithmic,
+    looks,
+    plain,
+    short,
+)
+from laboratory.study.description import Figure as Asked
 from laboratory.study.description import Picture, Point
 
 ROW = 0.29  # inches of a variant, where each has a row
 PANEL = 2.3  # inches: the height of a panel
-DODGE = 0.035  # of the least gap between two values, from one variant to the next
+TITLE = 0.55  # inches of a panel's title and of its axis
+LEGEND = 0.3  # inches of a row of the legend
+LETTERS = 58  # of a line below a picture
+WIDE = 52  # letters of a line below an axis
+NARROW = 28  # letters of a line beside it
+DODGE = 0.035  # of the smallest gap between two values, from one variant to the next
+BEYOND = 5  # times the median: what is larger would flatten all else
+SOFT = "#f2ecd8"  # the margin within which a difference is too small to matter
+
+
+# --- Kinds ----------------------------------------------------------------------------------------
+
+
+def dots(compared: Compared, picture: Picture) -> Figure:
+    """A row for each variant: each seed a dot, the mean a stroke; a panel for each point."""
+    study, drawn = compared.study, looks(compared.study.variants, compared.study.baseline)
+    figure, panels = _rows(compared, len(drawn))
+    highest = _roof(compared, picture)
+    for plot, point in zip(panels, study.points, strict=True):
+        base = compared.side(picture.y, study.baseline, point).spread
+        if base is not None and not base.diverged:
+            plot.axvline(base.mean, color=QUIET, linewidth=1, linestyle=":")
+        for row, (variant, look) in enumerate(drawn.items()):
+            values = list(compared.values(picture.y, variant, point).values())
+            _dots(plot, values, row, look)
+            spread = compared.side(picture.y, variant, point).spread
+            if spread is None or spread.diverged:
+                continue
+            if spread.mean > highest:
+                _beyond(plot, (highest, row), spread.mean, look, ">")
+                continue
+            plot.plot([spread.low, spread.high], [row, row], color=look.colour, linewidth=1)
+            plot.vlines(spread.mean, row - 0.32, row + 0.32, INK, linewidth=1.6)
+        _named(plot, list(drawn), where(point))
+        _scale(plot, "x", picture, compared)
+    _below(panels[-1], words_of(compared, picture.y))
+    _finish(figure, compared, picture, {})
+    return figure
+
+
+def differences(compared: Compared, picture: Picture) -> Figure:
+    """A row for each variant but the baseline: its difference from the baseline in each seed a dot, the 95%
+    interval of the mean a bar, thick where it is claimed; the margin a band."""
+    study = compared.study
+    drawn = looks(study.variants, study.baseline)
+    del drawn[study.baseline]
+    asked = next(one for one in study.figures if one.name == picture.y)
+    figure, panels = _rows(compared, len(drawn))
+    found = [one for one in compared.sides(picture.y) if one.against and not one.against.diverged]
+    ends = [_reach(side) for side in found if math.isfinite(_reach(side))]
+    widest = BEYOND * statistics.median_low(ends) if ends else math.inf
+    end = 1.1 * max(1.5 * asked.margin, *(one for one in ends if one <= widest), 1e-9)
+    for plot, point in zip(panels, study.points, strict=True):
+        plot.axvspan(-asked.margin, asked.margin, color=SOFT, linewidth=0)
+        plot.axvline(0, color=QUIET, linewidth=1, linestyle=":")
+        for side in found:
+            if side.point == point:
+                row = list(drawn).index(side.variant)
+                _difference(plot, compared, asked, side, row, drawn[side.variant], end)
+        _named(plot, list(drawn), where(point))
+        plot.set_xlim(-end, end)
+        plot.xaxis.set_major_locator(MaxNLocator(6))
+        plain(plot, "x")
+    _below(panels[-1], f"{asked.label}: difference from {study.baseline}")
+    band = f"Band: ±{asked.margin:g}, too small to matter. " if asked.margin else ""
+    _note(figure, [f"{band}Bar: 95% interval, thick where the difference is claimed."])
+    return figure
 
 
 def against(compared: Compared, picture: Picture) -> Figure:
@@ -28,7 +109,7 @@ def against(compared: Compared, picture: Picture) -> Figure:
     study = compared.study
     values = sorted({float(point[picture.x]) for point in study.points})
     rest = unique({k: v for k, v in point.items() if k != picture.x} for point in study.points)
-    figure, panels = grid_of(len(rest), PANEL, rows_of(compared))
+    figure, panels = _grid(len(rest), PANEL, _legend_rows(compared))
     drawn = looks(study.variants, study.baseline)
     for plot, fixed in zip(panels, rest, strict=True):
         for number, (variant, look) in enumerate(drawn.items()):
@@ -43,10 +124,112 @@ def against(compared: Compared, picture: Picture) -> Figure:
             logarithmic(plot, "x", values)
         plot.xaxis.set_major_locator(FixedLocator(values))
         plain(plot, "x")
-        scale(plot, "y", picture, compared)
-    panels[-1].set_xlabel(words_of(compared, picture.x))
-    finish(figure, compared, picture, drawn)
+        _scale(plot, "y", picture, compared)
+    _below(panels[-1], words_of(compared, picture.x))
+    _finish(figure, compared, picture, drawn)
     return figure
+
+
+def curves(compared: Compared, picture: Picture) -> Figure:
+    """Validation loss over the steps: the mean, and a band from the smallest seed to the largest."""
+    study = compared.study
+    beside = 2 if len(study.points) > 2 else 1
+    figure, panels = _grid(len(study.points), PANEL, _legend_rows(compared), beside)
+    drawn = looks(study.variants, study.baseline)
+    for plot, point in zip(panels, study.points, strict=True):
+        for variant, look in drawn.items():
+            steps, losses = _curve(compared, variant, point)
+            if not steps:
+                continue
+            few = look.mark if len(steps) < 12 else ""
+            style: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "marker": few}
+            plot.plot(steps, losses.mean(0), **style, markersize=4)
+            low, high = losses.min(0), losses.max(0)
+            plot.fill_between(steps, low, high, color=look.colour, alpha=0.18, linewidth=0)
+        plot.set_title(where(point))
+        plot.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        plain(plot, "x")
+        if picture.logx:
+            logarithmic(plot, "x")
+        _scale(plot, "y", picture, compared)
+        plot.set_xlabel("step" if plot in panels[-beside:] else "")
+    unit = next((one.unit for one in study.figures if one.name == picture.y), "")
+    _finish(figure, compared, picture, drawn, f"validation loss{f' in {unit}' if unit else ''}")
+    return figure
+
+
+def scatter(compared: Compared, picture: Picture) -> Figure:
+    """Two figures against each other: each seed small, the mean large; a panel for each point."""
+    study = compared.study
+    figure, panels = _grid(len(study.points), PANEL + 0.3, _legend_rows(compared))
+    drawn = looks(study.variants, study.baseline)
+    for plot, point in zip(panels, study.points, strict=True):
+        for variant, look in drawn.items():
+            xs, ys = (compared.values(name, variant, point) for name in (picture.x, picture.y))
+            x, y = np.array(list(xs.values())), np.array(list(ys.values()))
+            plot.plot(x, y, look.mark, color=look.colour, markersize=4, alpha=0.6)
+            if len(x) and np.isfinite(x).all() and np.isfinite(y).all():
+                large: dict[str, Any] = {"color": look.colour, "markersize": 8, "mfc": "none"}
+                plot.plot(x.mean(), y.mean(), look.mark, **large)
+        plot.set_title(where(point))
+        if picture.logx:
+            logarithmic(plot, "x")
+        else:
+            plot.xaxis.set_major_locator(MaxNLocator(6))
+            plain(plot, "x")
+        _scale(plot, "y", picture, compared)
+    _below(panels[-1], words_of(compared, picture.x))
+    _finish(figure, compared, picture, drawn, line=False)
+    return figure
+
+
+KINDS: dict[str, Callable[[Compared, Picture], Figure]] = {
+    "against": against,
+    "dots": dots,
+    "differences": differences,
+    "curves": curves,
+    "scatter": scatter,
+}
+
+
+# --- What is in a panel ---------------------------------------------------------------------------
+
+
+def _dots(plot: Axes, values: Sequence[float], row: int, look: Look) -> None:
+    style: dict[str, Any] = {"color": look.colour, "alpha": 0.75, "markersize": 5.5}
+    plot.plot(values, [row] * len(values), look.mark, **style)
+
+
+def _named(plot: Axes, names: Sequence[str], title: str) -> None:
+    """The rows of a panel, the first at the top."""
+    plot.set_yticks(range(len(names)), list(names))
+    plot.set_ylim(len(names) - 0.4, -0.6)
+    plot.set_title(title)
+    plot.grid(axis="y", visible=False)
+
+
+def _difference(
+    plot: Axes, compared: Compared, asked: Asked, side: Side, row: int, look: Look, end: float
+) -> None:
+    """A variant's differences from the baseline, or an arrow to them where they are beyond the axis."""
+    assert side.against is not None
+    own, base = (
+        compared.values(asked.name, variant, side.point)
+        for variant in (side.variant, compared.study.baseline)
+    )
+    if abs(side.against.mean) > end:
+        edge = math.copysign(end, side.against.mean)
+        _beyond(plot, (edge, row), side.against.mean, look, "<" if edge < 0 else ">", signed)
+        return
+    _dots(plot, [own[seed] - base[seed] for seed in own.keys() & base.keys()], row, look)
+    low, high = max(side.against.low, -end), min(side.against.high, end)
+    thick = 3.2 if side.against.claimed else 1.2
+    plot.plot([low, high], [row, row], color=INK, linewidth=thick, solid_capstyle="butt")
+
+
+def _reach(side: Side) -> float:
+    """How far from 0 the interval of a difference reaches."""
+    return max(abs(side.against.low), abs(side.against.high)) if side.against else math.inf
 
 
 def _line(
@@ -59,15 +242,21 @@ def _line(
     values: list[float],
 ) -> None:
     """A variant's line, a little beside the others' where they have the same value."""
+    highest = _roof(compared, picture)
     known = [side for side in sides if side.spread is not None and not side.spread.diverged]
-    at = [_dodged(float(side.point[picture.x]), steps, values, picture.logx) for side in known]
-    spreads = [side.spread for side in known if side.spread is not None]
+    inside = [side for side in known if side.spread and side.spread.mean <= highest]
+    at = [_dodged(float(side.point[picture.x]), steps, values, picture.logx) for side in inside]
+    spreads = [side.spread for side in inside if side.spread is not None]
     means = [one.mean for one in spreads]
     plot.plot(at, means, color=look.colour, linestyle=look.line, marker=look.mark, markersize=5.5)
     plot.vlines(at, [one.low for one in spreads], [one.high for one in spreads], look.colour, lw=1)
-    for x, side in zip(at, known, strict=True):
+    for x, side in zip(at, inside, strict=True):
         seeds = list(compared.values(picture.y, side.variant, side.point).values())
         plot.plot([x] * len(seeds), seeds, ".", color=look.colour, markersize=3.5, alpha=0.7)
+    for side in known:
+        if side.spread and side.spread.mean > highest:
+            x = _dodged(float(side.point[picture.x]), steps, values, picture.logx)
+            _beyond(plot, (x, highest), side.spread.mean, look, "^")
 
 
 def _dodged(value: float, steps: float, values: list[float], log: bool) -> float:
@@ -77,68 +266,6 @@ def _dodged(value: float, steps: float, values: list[float], log: bool) -> float
         gap = min(math.log(b / a) for a, b in itertools.pairwise(values))
         return value * math.exp(steps * DODGE * gap)
     return value + steps * DODGE * min(b - a for a, b in itertools.pairwise(values))
-
-
-def dots(compared: Compared, picture: Picture) -> Figure:
-    """A row for each variant: each seed a dot, the mean a stroke; a panel for each point."""
-    study = compared.study
-    height = ROW * len(study.variants) + TITLE
-    figure, panels = grid_of(len(study.points), height, 0)
-    drawn = looks(study.variants, study.baseline)
-    for plot, point in zip(panels, study.points, strict=True):
-        base = compared.side(picture.y, study.baseline, point).spread
-        if base is not None and not base.diverged:
-            plot.axvline(base.mean, color=QUIET, linewidth=1, linestyle=":")
-        for row, (variant, look) in enumerate(drawn.items()):
-            values = list(compared.values(picture.y, variant, point).values())
-            plot.plot(
-                values,
-                [row] * len(values),
-                look.mark,
-                color=look.colour,
-                alpha=0.75,
-                markersize=5.5,
-            )
-            spread = compared.side(picture.y, variant, point).spread
-            if spread is not None and not spread.diverged:
-                plot.plot([spread.low, spread.high], [row, row], color=look.colour, linewidth=1)
-                plot.vlines(spread.mean, row - 0.32, row + 0.32, INK, linewidth=1.6)
-        plot.set_yticks(range(len(drawn)), list(drawn))
-        plot.set_ylim(len(drawn) - 0.4, -0.6)
-        plot.set_title(where(point))
-        plot.grid(axis="y", visible=False)
-        scale(plot, "x", picture, compared)
-    panels[-1].set_xlabel(words_of(compared, picture.y))
-    finish(figure, compared, picture, {})
-    return figure
-
-
-def curves(compared: Compared, picture: Picture) -> Figure:
-    """Validation loss over the steps: the mean, and a band from the smallest seed to the largest."""
-    study = compared.study
-    beside = 2 if len(study.points) > 2 else 1
-    figure, panels = grid_of(len(study.points), PANEL, rows_of(compared), beside)
-    drawn = looks(study.variants, study.baseline)
-    for plot, point in zip(panels, study.points, strict=True):
-        for variant, look in drawn.items():
-            steps, losses = _curve(compared, variant, point)
-            if not steps:
-                continue
-            mean = losses.mean(0)
-            few = look.mark if len(steps) < 12 else ""
-            plot.plot(steps, mean, color=look.colour, linestyle=look.line, marker=few, markersize=4)
-            plot.fill_between(
-                steps, losses.min(0), losses.max(0), color=look.colour, alpha=0.18, linewidth=0
-            )
-        plot.set_title(where(point))
-        plot.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        plain(plot, "x")
-        if picture.logx:
-            logarithmic(plot, "x")
-        scale(plot, "y", picture, compared)
-        plot.set_xlabel("step" if plot in panels[-beside:] else "")
-    finish(figure, compared, picture, drawn, "validation loss")
-    return figure
 
 
 def _curve(compared: Compared, variant: str, point: Point) -> tuple[list[int], Any]:
@@ -151,35 +278,169 @@ def _curve(compared: Compared, variant: str, point: Point) -> tuple[list[int], A
     return steps, np.array([[curve[step] for step in steps] for curve in found if curve])
 
 
-def scatter(compared: Compared, picture: Picture) -> Figure:
-    """Two figures against each other: each seed small, the mean large; a panel for each point."""
-    study = compared.study
-    figure, panels = grid_of(len(study.points), PANEL + 0.3, rows_of(compared))
-    drawn = looks(study.variants, study.baseline)
-    for plot, point in zip(panels, study.points, strict=True):
-        for variant, look in drawn.items():
-            xs, ys = (compared.values(name, variant, point) for name in (picture.x, picture.y))
-            x, y = np.array(list(xs.values())), np.array(list(ys.values()))
-            plot.plot(x, y, look.mark, color=look.colour, markersize=4, alpha=0.6)
-            if len(x) and np.isfinite(x).all() and np.isfinite(y).all():
-                plot.plot(
-                    x.mean(), y.mean(), look.mark, color=look.colour, markersize=8, mfc="none"
-                )
-        plot.set_title(where(point))
-        if picture.logx:
-            logarithmic(plot, "x")
+def _beyond(
+    plot: Axes,
+    at: tuple[float, float],
+    value: float,
+    look: Look,
+    mark: str,
+    words: Callable[[float, int], str] | None = None,
+) -> None:
+    """A mark at the edge for a mean that is beyond it, with its value."""
+    plot.plot(*at, mark, color=look.colour, markersize=8, clip_on=False)
+    told = words(value, 2) if words else short(float(f"{value:.2g}"))
+    right, up = {">": (-9, -3), "<": (9, -3), "^": (-8, -3)}[mark]
+    side = "left" if mark == "<" else "right"
+    plot.annotate(told, at, (right, up), textcoords="offset points", ha=side, fontsize=9)
+
+
+# --- Axes -----------------------------------------------------------------------------------------
+
+
+def _grid(count: int, height: float, rows: int, beside: int = 1) -> tuple[Figure, list[Axes]]:
+    """Panels with the same axes, so that they can be compared; `rows` are those of the legend."""
+    below = math.ceil(count / beside)
+    figure, axes = plt.subplots(
+        below,
+        beside,
+        figsize=(WIDTH, below * height + TITLE + rows * LEGEND),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    panels = list(axes.flat)
+    for spare in panels[count:]:
+        spare.remove()
+    return figure, panels[:count]
+
+
+def _rows(compared: Compared, rows: int) -> tuple[Figure, list[Axes]]:
+    """Panels with a row for each variant."""
+    return _grid(len(compared.study.points), ROW * rows + TITLE, 0)
+
+
+def _legend_rows(compared: Compared) -> int:
+    return math.ceil(len(compared.study.variants) / columns(compared.study.variants))
+
+
+def _scale(plot: Axes, axis: str, picture: Picture, compared: Compared) -> None:
+    """The axis of the picture's figure, cut where one variant would flatten all others, with its levels."""
+    (plot.yaxis if axis == "y" else plot.xaxis).set_major_locator(MaxNLocator(6))
+    plain(plot, axis)
+    highest, drawn = _roof(compared, picture), _drawn(compared, picture)
+    if math.isfinite(highest):
+        gap = 0.05 * (highest - min(drawn))
+        _limit(plot, axis, min(drawn) - gap, highest + gap)
+    asked = [one for one in compared.study.figures if one.name == picture.y]
+    if asked and asked[0].unit == "nats per character":
+        levels(plot, axis, compared.results.counted)
+
+
+def levels(plot: Axes, axis: str, counted: dict[str, float]) -> None:
+    """The losses that counting gives: bigrams as a line, and unigrams too where they are not far beyond."""
+    if not counted:
+        return
+    bigram, unigram = counted["bigram"], counted["unigram"]
+    low, high = plot.get_ylim() if axis == "y" else plot.get_xlim()
+    low, high = min(low, bigram - 0.04 * (high - low)), max(high, bigram + 0.08 * (high - low))
+    _limit(plot, axis, low, high)
+    words = {bigram: "bigram", unigram: "unigram"}
+    if unigram > high:
+        arrow = "↑" if axis == "y" else "→"
+        words = {bigram: f"bigram {bigram:.2f} (unigram {unigram:.2f} {arrow})"}
+    for value, told in words.items():
+        (plot.axhline if axis == "y" else plot.axvline)(value, color=INK, lw=0.9, ls=(0, (2, 2)))
+        if axis == "y":
+            place, over = (0.99, value), plot.get_yaxis_transform()
         else:
-            plot.xaxis.set_major_locator(MaxNLocator(6))
-            plain(plot, "x")
-        scale(plot, "y", picture, compared)
-    panels[-1].set_xlabel(words_of(compared, picture.x))
-    finish(figure, compared, picture, drawn, line=False)
-    return figure
+            place, over = (value, 1.01), plot.get_xaxis_transform()
+        plot.text(*place, told, transform=over, fontsize=8.5, color=INK, ha="right", va="bottom")
 
 
-KINDS: dict[str, Callable[[Compared, Picture], Figure]] = {
-    "against": against,
-    "dots": dots,
-    "curves": curves,
-    "scatter": scatter,
-}
+def _below(plot: Axes, words: str) -> None:
+    plot.set_xlabel(textwrap.fill(words, WIDE))
+
+
+def _limit(plot: Axes, axis: str, low: float, high: float) -> None:
+    (plot.set_ylim if axis == "y" else plot.set_xlim)(low, high)
+
+
+def _roof(compared: Compared, picture: Picture) -> float:
+    """The largest value that the axis shows; ∞ where all are near enough to each other."""
+    values = _drawn(compared, picture)
+    most = BEYOND * statistics.median(values) if values else 0.0
+    return math.inf if max(values, default=0.0) <= most else max(v for v in values if v <= most)
+
+
+def _drawn(compared: Compared, picture: Picture) -> list[float]:
+    runs = (
+        compared.values(picture.y, v, p)
+        for v in compared.study.variants
+        for p in compared.study.points
+    )
+    return [value for run in runs for value in run.values() if math.isfinite(value) and value > 0]
+
+
+def _finish(
+    figure: Figure,
+    compared: Compared,
+    picture: Picture,
+    drawn: dict[str, Look],
+    words: str = "",
+    line: bool = True,
+) -> None:
+    """The legend, the name of the vertical axis, and what could not be drawn."""
+    if drawn:
+        legend(figure, drawn, line)
+        told = textwrap.fill(words or words_of(compared, picture.y), NARROW)
+        figure.supylabel(told, fontsize=10.5)
+    lost = list(_not_drawn(compared, picture))
+    highest = _roof(compared, picture)
+    beyond = [
+        f"{side.variant}{f' at {where(side.point)}' if side.point else ''} "
+        f"(up to {short(float(f'{side.spread.high:.2g}'))})"
+        for side in compared.sides(picture.y)
+        if side.spread is not None and side.spread.high > highest
+    ]
+    notes = [f"not drawn: {'; '.join(lost)}"] if lost else []
+    notes += [f"beyond the axis: {'; '.join(beyond)}"] if beyond else []
+    if notes:
+        _note(figure, notes)
+
+
+def _note(figure: Figure, notes: Sequence[str]) -> None:
+    told = "\n".join(textwrap.fill(note, LETTERS) for note in notes)
+    figure.supxlabel(told, x=0.01, ha="left", fontsize=9.5)
+
+
+def _not_drawn(compared: Compared, picture: Picture) -> Iterator[str]:
+    for variant in compared.study.variants:
+        names = (picture.y,) if picture.kind != "scatter" else (picture.x, picture.y)
+        sides = [
+            compared.side(name, variant, point) for point in compared.study.points for name in names
+        ]
+        lost = unique(
+            {"at": where(side.point), "diverged": side.diverged > 0}
+            for side in sides
+            if side.runs and (side.spread is None or side.spread.diverged)
+        )
+        if lost:
+            at = ", ".join(str(one["at"]) for one in lost if one["at"])
+            why = " (diverged)" if all(one["diverged"] for one in lost) else ""
+            yield f"{variant}{f' at {at}' if at else ''}{why}"
+
+
+def words_of(compared: Compared, name: str) -> str:
+    """What a figure, or a part of the point, is called."""
+    found = {figure.name: figure.label for figure in compared.study.figures}
+    return found.get(name, name.replace("_", " "))
+
+
+def unique(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each once, in their order."""
+    rows: list[dict[str, Any]] = []
+    for one in found:
+        if one not in rows:
+            rows.append(one)
+    return rows

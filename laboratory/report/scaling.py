@@ -1,4 +1,4 @@
-"""What a study of sizes and budgets says: the laws that fit, and where compute is best spent."""
+"""The report of a study of sizes and budgets: the fitted laws, and where compute is best spent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def answer(study: Study, results: Results) -> str:
 
 
 def paragraphs(study: Study, results: Results) -> Iterator[str]:
-    """What the answer stands on, and where compute is best spent.
+    """The evidence for the answer, and where compute is best spent.
 
     Args:
         study: its sizes and budgets.

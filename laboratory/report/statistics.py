@@ -1,14 +1,15 @@
-"""What a few seeds allow to say: mean, spread, a paired comparison with its interval, and what is claimed.
+"""Mean and spread over the seeds, paired comparisons with their intervals, and which differences are claimed.
 
-Two variants with the same seed read the same batches, so their difference is taken seed by seed: what the
-seed does to both of them drops out (Student's t test for pairs).
+Two variants with the same seed read the same batches, so their difference is paired by seed: what the seed
+does to both drops out (Student's t test for pairs). Dunnett's test, the usual one for several comparisons
+with one baseline, takes samples that are not paired, so we correct the paired tests by Holm's method.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -25,7 +26,7 @@ class Spread:
     diverged: int
     """Of the seeds, those in which it is no number."""
     mean: float
-    """NaN where it is no number in any seed: a mean of what is left would tell of the lucky ones."""
+    """NaN if a seed has no number: a mean of the others would be biased."""
     deviation: float
     """The standard deviation over the seeds (n − 1); NaN for a single one."""
     low: float
@@ -56,50 +57,47 @@ def spread(values: Sequence[float]) -> Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A variant against the baseline, seed by seed: variant − baseline."""
+    """A variant against the baseline, paired by seed: variant − baseline."""
 
     pairs: int
     mean: float
     low: float
-    """Where the 95% t interval of the mean begins; −∞ where there are too few pairs for one."""
+    """The lower end of the mean's 95% t interval; −∞ with too few pairs."""
     high: float
-    one_sign: bool
-    """Whether all differences are above 0, or all below."""
-    diverged: bool
-    """Whether one of the runs did: then there is nothing to subtract."""
+    p: float
+    """Of the two-sided paired t test; NaN where chance has no part: too few seeds, a run that diverged, or
+    the same difference in every seed."""
+    diverged: bool = False
+    """Whether a run did: then nothing is subtracted."""
+    claimed: bool = False
+    """Whether the two differ, by Holm's method over all comparisons of a figure."""
 
-    @property
-    def claimed(self) -> bool:
-        """Whether it may be said that the two differ: at least three seeds, all of one sign, and an
-        interval without 0."""
-        apart = self.low > 0 or self.high < 0
-        return self.pairs >= LEAST_SEEDS and self.one_sign and apart and not self.diverged
-
-    @property
-    def by_chance(self) -> bool:
-        """Whether it could have looked different by chance: enough seeds, which differ."""
-        return self.pairs >= LEAST_SEEDS and not self.diverged and self.low < self.high
+    def within(self, margin: float) -> bool:
+        """Whether the entire interval is inside ±margin."""
+        return self.pairs >= LEAST_SEEDS and -margin <= self.low and self.high <= margin
 
 
 def compare(variant: Mapping[int, float], baseline: Mapping[int, float]) -> Comparison | None:
-    """A figure of a variant against the baseline's, by seed; None where they share no seed.
+    """Compare a figure of a variant with the baseline's, by seed; None where they share no seed.
 
-    With a run among them that diverged nothing is compared: the pairs that are left would be those in
-    which both were lucky.
+    If one of the runs diverged, nothing is compared: the pairs that are left would be those in which both
+    were lucky.
     """
     seeds = sorted(variant.keys() & baseline.keys())
     if not seeds:
         return None
     differences = np.array([variant[seed] - baseline[seed] for seed in seeds])
     if not np.isfinite(differences).all():
-        return Comparison(len(seeds), math.nan, -math.inf, math.inf, False, True)
+        return Comparison(len(seeds), math.nan, -math.inf, math.inf, math.nan, diverged=True)
     mean, low, high = mean_interval(differences)
-    one_sign = bool((differences > 0).all() or (differences < 0).all())
-    return Comparison(len(seeds), mean, low, high, one_sign, False)
+    enough = len(seeds) >= LEAST_SEEDS
+    noisy = enough and low < high
+    p = float(stats.ttest_1samp(differences, 0).pvalue) if noisy else math.nan
+    return Comparison(len(seeds), mean, low, high, p, claimed=enough and low == high != 0)
 
 
 def mean_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
-    """The mean, and where its 95% t interval begins and ends: mean ± t(0.975, n − 1) · s / √n."""
+    """The mean, and the ends of its 95% t interval: mean ± t(0.975, n − 1) · s / √n."""
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return mean, -math.inf, math.inf
@@ -110,8 +108,18 @@ def mean_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float, f
     return mean, mean - half, mean + half
 
 
-def chance(comparisons: Iterable[Comparison]) -> tuple[int, float]:
-    """How many comparisons there were that depend on the seeds, and how many of them would look
-    different by chance alone if no variant differed: at most 5%."""
-    count = sum(one.by_chance for one in comparisons)
-    return count, (1 - CONFIDENCE) * count
+def holm(comparisons: Sequence[Comparison | None]) -> list[Comparison | None]:
+    """Mark the differences that are claimed, so that the probability of even one false claim is at most 5%.
+
+    The i-th smallest of m p-values, counted from 0, has to be at most 0.05 / (m − i), as have all that are
+    smaller (Holm 1979, *A Simple Sequentially Rejective Multiple Test Procedure*).
+    """
+    tested = sorted((one.p, i) for i, one in enumerate(comparisons) if one and one.p == one.p)
+    found = list(comparisons)
+    for rank, (p, i) in enumerate(tested):
+        if p > (1 - CONFIDENCE) / (len(tested) - rank):
+            break
+        one = found[i]
+        assert one is not None
+        found[i] = replace(one, claimed=True)
+    return found

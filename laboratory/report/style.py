@@ -39,7 +39,8 @@ STYLE: Any = {  # of matplotlib
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
-# Okabe & Ito's colours, which are told apart by all eyes, without the yellow, which is hardly seen on white.
+# Okabe & Ito's colours, which are distinguishable for all readers, without the yellow, which is too light
+# on white.
 COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4a21"
 MARKS = "s", "^", "D", "v", "P", "X", "p"
 LINES = "--", "-.", ":", (0, (6, 1.5)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 1, 2))
@@ -81,7 +82,7 @@ def legend(figure: Figure, shown: dict[str, Look], line: bool = True) -> None:
 
 
 def columns(names: tuple[str, ...]) -> int:
-    """How many names of a legend stand beside each other."""
+    """The number of columns in a legend."""
     return max(1, min(len(names), LETTERS // (max(map(len, names)) + 6)))
 
 
@@ -121,7 +122,7 @@ class Plain(ScalarFormatter):
         return short(x) if self.large else super().__call__(x, pos)
 
     def get_offset(self) -> str:
-        """The power of ten that stands at the axis' end: none where labels tell it."""
+        """The power of ten at the end of the axis: none if the labels have it."""
         return "" if self.large else super().get_offset()
 
 

@@ -1,4 +1,4 @@
-"""A report's tables: what was seen of each variant at each point."""
+"""A report's tables: each variant at each point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laboratory.study.description import Figure, Study
 def noisy(compared: Compared, figure: Figure) -> Iterator[str]:
     """A figure that seeds change: mean ± standard deviation, range, and difference from the baseline."""
     baseline = compared.study.baseline
-    heads = [f"{figure.words}", "smallest to largest"]
+    heads = [figure.label, "smallest to largest"]
     if compared.compares and figure.better:
         heads.append(f"against `{baseline}` (95% interval)")
     rows = []
@@ -45,7 +45,7 @@ def _side_by_side(
         (row[0], [tell(figure, side) for figure, side in zip(figures, row, strict=True)])
         for row in zip(*columns, strict=True)
     ]
-    yield from _table(compared.study, [figure.words for figure in figures], rows)
+    yield from _table(compared.study, [figure.label for figure in figures], rows)
 
 
 def _table(study: Study, heads: list[str], rows: list[tuple[Side, list[str]]]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _alike(figure: Figure, side: Side) -> str:
 
 
 def _without(side: Side) -> str:
-    """What is told in place of a number."""
+    """The words in place of a number."""
     if not side.runs:
         return "not run"
     if side.diverged:

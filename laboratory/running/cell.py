@@ -1,4 +1,4 @@
-"""One cell of a study: a model of its recipe, trained by the trainer that is there, and then measured."""
+"""One cell of a study: a model of its recipe, trained by the course's trainer, and then measured."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from laboratory.study.description import REPEATS, Cell
 from laboratory.study.measures import MEASURES, TIMED
 from laboratory.study.model import build
 from laboratory.study.results import CellResult
+from laboratory.study.selection import Selection
 from training import devices
 from training.checkpoints import write_whole
 from training.data import tasks
@@ -93,11 +94,15 @@ def load(cell: Cell) -> Task:
     """
     if cell.task == REPEATS:
         return induction.Repeats(cell.settings)
-    return tasks.load(cell.settings, SILENT)
+    task = tasks.load(cell.settings, SILENT)
+    if cell.rate is None:
+        return task
+    assert isinstance(task, tasks.Text)  # learning_rates are for texts alone
+    return Selection(cell.settings, task)
 
 
 def perform(cell: Cell, folder: Path, device: str) -> CellResult:
-    """Train and measure a cell, or go on where it was interrupted.
+    """Train and measure a cell, or resume it where it was interrupted.
 
     Args:
         cell: which.
@@ -143,17 +148,19 @@ def _measured(experiment: Experiment) -> tuple[dict[str, float], dict[str, float
 def _seen(experiment: Experiment, figures: dict[str, float], timed: dict[str, float]) -> CellResult:
     rows = read_metrics(experiment.run)
     paces = [row["tokens_per_second"] or 0.0 for row in rows]
+    curve = [
+        (int(row["step"] or 0), row["validation_loss"])
+        for row in rows
+        if row["validation_loss"] is not None
+    ]
+    lowest = min((loss for _, loss in curve), default=math.nan)
     clock = {"seconds": experiment.progress.seconds, "tokens_per_second": median(paces or [0.0])}
     return CellResult(
         variant=experiment.cell.variant,
         point=dict(experiment.cell.point),
         seed=experiment.cell.seed,
-        figures={"parameters": float(experiment.size), **figures},
+        figures={"parameters": float(experiment.size), "lowest_loss": lowest, **figures},
         timed={**clock, **timed},
-        curve=[
-            (int(row["step"] or 0), row["validation_loss"])
-            for row in rows
-            if row["validation_loss"] is not None
-        ],
+        curve=curve,
         extra={"looks": experiment.looks} if experiment.looks else {},
     )

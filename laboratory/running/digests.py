@@ -43,6 +43,7 @@ def digest_of(cell: Cell, data: str, device: torch.device, machine: str) -> str:
         "settings": settings,
         "recipe": asdict(cell.recipe),
         "measures": cell.measures,
+        "selection": cell.rate is not None,
         "data": data,
         "device": device.type,
         "machine": machine,
@@ -84,7 +85,7 @@ def _dumped(node: object) -> str:
 
 
 def _needed(start: Path) -> dict[Path, ast.Module]:
-    """A file of ours, and all that it imports by whatever detour, but what computes nothing."""
+    """Find a file and the files of ours that it imports, directly or not, without COMPUTES_NOTHING."""
     found: dict[Path, ast.Module] = {}
     passed_over = {ROOT / name for name in COMPUTES_NOTHING}
     left = [start]

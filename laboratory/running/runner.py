@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +21,7 @@ from laboratory.running.cost import weight, yardstick
 from laboratory.running.digests import ROOT, digest_of
 from laboratory.running.machine import kind_of
 from laboratory.running.workers import Job, JobResult, perform_all
+from laboratory.study.counting import counted
 from laboratory.study.description import Cell, Study
 from laboratory.study.results import CellResult, Results
 from training import devices
@@ -27,7 +29,7 @@ from training.cores import cores
 from training.errors import Refused
 
 RUNS = Path("runs") / "studies"
-THREADS = 1  # of a cell: with more, sums come in another order on another machine
+THREADS = 1  # of a cell: with more, the order of sums would depend on the machine
 PLAIN_EVERY = 15.0  # seconds between two lines where there is no terminal
 
 
@@ -38,8 +40,9 @@ def run(
     data_dir: Path | None,
     console: Console,
     runs: Path = RUNS,
+    known: Results | None = None,
 ) -> Results:
-    """Run what is not finished yet.
+    """Run what is not finished yet: first what chooses the learning rates, where the study asks for that.
 
     Args:
         study: which.
@@ -48,23 +51,70 @@ def run(
         data_dir: where the data's files lie.
         console: where it is shown.
         runs: where the cells are kept.
+        known: results that are extended, wherever they were made: their cells are not run again.
 
     Raises:
-        Refused: data that cannot be had, a folder that cannot be written or is in use, or cells that failed.
+        Refused: results of different settings, data that cannot be had,
+            a folder that cannot be written or is in use, or cells that failed.
     """
     begun = commit(study.name)  # now: until the last cell has ended much may be committed
+    if known is not None and known.made.get("asked") != study.asked:
+        raise Refused(
+            f"The results of {study.name} were made with different settings: run it without --seeds"
+        )
     places = places_of(device, jobs)
     folder = runs / study.name
+    old = known.cells if known else []
     with _alone(folder, study.name):
         step = yardstick()
-        planned, fingerprint = _planned(study, places[0], data_dir, folder)
-        seen = _performed(planned, places, console)
-    return Results(study.name, study.full, _made(places[0], begun, fingerprint, step), seen)
+        rates = known.rates if known else _chosen(study, places, data_dir, folder, console)
+        there = {_which(one.variant, one.point, one.seed) for one in old}
+        cells = [
+            cell
+            for cell in study.at(rates).cells
+            if _which(cell.variant, dict(cell.point), cell.seed) not in there
+        ]
+        planned, fingerprint = _planned(cells, places[0], data_dir, folder)
+        seen = [*old, *_performed(planned, places, console)]
+        levels = known.counted if known else counted(load(_located(cells[0], data_dir)))
+    made = _made(places[0], begun, fingerprint, step) | {"asked": study.asked}
+    if known:
+        made = _extended(known.made, made, sorted({cell.seed for cell in cells}))
+    return Results(study.name, study.full, made, seen, levels, rates)
+
+
+def _which(variant: str, point: Mapping[str, object], seed: int) -> str:
+    return f"{variant} {sorted(point.items())} {seed}"
+
+
+def _chosen(
+    study: Study, places: Sequence[str], data_dir: Path | None, folder: Path, console: Console
+) -> dict[str, float]:
+    """The factor of the learning rate with the lowest mean loss on the selection split, by place."""
+    planned = _planned(study.trials, places[0], data_dir, folder)[0]
+    losses: dict[str, dict[float, list[float]]] = {}
+    found = _performed(planned, places, console) if planned else []
+    for job, seen in zip(sorted(planned, key=lambda one: one.cell.name), found, strict=True):
+        assert job.cell.rate is not None
+        loss = math.inf if seen.diverged else seen.figures["loss"]
+        losses.setdefault(job.cell.place, {}).setdefault(job.cell.rate, []).append(loss)
+    return {place: min(by, key=lambda rate: sum(by[rate])) for place, by in losses.items()}
+
+
+def _extended(
+    old: Mapping[str, str | int | float], new: Mapping[str, str | int | float], seeds: list[int]
+) -> dict[str, str | int | float]:
+    """Where results come from to which seeds were added, perhaps on a different machine."""
+    if not seeds:
+        return dict(old)
+    told = ", ".join(f"{key} {new[key]}" for key in ("commit", "machine", "torch"))
+    added = f"seeds {', '.join(map(str, seeds))} with {told}"
+    return {**old, "extended": "; ".join(filter(None, [str(old.get("extended", "")), added]))}
 
 
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
-    """Within it nobody else writes into the folder."""
+    """Hold the folder's lock, so that no other process writes into it."""
     lock = FileLock(
         folder / ".lock", timeout=0
     )  # the system takes it back, however its holder ends
@@ -90,21 +140,24 @@ def places_of(device: str, jobs: int | None) -> list[str]:
     return [f"cuda:{number % count}" for number in range(jobs or count)]
 
 
+def _located(cell: Cell, data_dir: Path | None) -> Cell:
+    if data_dir is None:
+        return cell
+    return replace(cell, settings=cell.settings.but({"data_dir": str(data_dir.resolve())}))
+
+
 def _planned(
-    study: Study, place: str, data_dir: Path | None, folder: Path
+    cells: Iterable[Cell], place: str, data_dir: Path | None, folder: Path
 ) -> tuple[list[Job], str]:
-    """Each cell with its folder, the dearest of a seed first, so that none is left over at the end."""
-    cells: Iterable[Cell] = study.cells
-    if data_dir is not None:
-        changes = {"data_dir": str(data_dir.resolve())}
-        cells = [replace(cell, settings=cell.settings.but(changes)) for cell in cells]
-    order = sorted(cells, key=lambda cell: (study.seeds.index(cell.seed), -weight(cell)))
+    """Each cell with its folder, the most expensive of a seed first, so that none is left over at the end."""
+    located = [_located(cell, data_dir) for cell in cells]
+    order = sorted(located, key=lambda cell: (cell.seed, -weight(cell)))
     device = torch.device(place)
     machine = kind_of(device)
-    fingerprints: dict[tuple[str, str], str] = {}
+    fingerprints: dict[tuple[str, str, bool], str] = {}
     jobs = []
     for cell in order:
-        data = (cell.task, cell.settings.data)
+        data = (cell.task, cell.settings.data, cell.rate is None)
         if data not in fingerprints:
             fingerprints[data] = load(cell).fingerprint
         digest = digest_of(cell, fingerprints[data], device, machine)
@@ -135,10 +188,10 @@ def _performed(planned: list[Job], places: Sequence[str], console: Console) -> l
 
 
 class StudyProgress:
-    """How far a study is, and how long it will take.
+    """Show the progress of a study, and the time that is left.
 
     Args:
-        cells: that are to be run.
+        cells: the ones to run.
         processes: side by side.
         console: where it is shown: a bar in a terminal, else a line now and then.
     """

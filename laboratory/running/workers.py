@@ -1,7 +1,6 @@
 """Cells in processes side by side, each of which takes one cell after the other.
 
-A process ends with the one that started it, however that ends: its pipe closes, and nobody trains on
-for a study that is gone.
+A worker process ends with its parent, however that ends, so that none trains for a study that is gone.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ SPAWN = multiprocessing.get_context("spawn")  # no fork after torch has run
 
 @dataclass(frozen=True)
 class Job:
-    """A cell that is to be run, and where it is kept."""
+    """A cell to run, and its folder."""
 
     cell: Cell
     folder: Path
 
     @property
     def finished(self) -> bool:
-        """Whether it was run before, to its end."""
+        """Whether the cell was run to its end."""
         return (self.folder / SEEN).exists()
 
     def read(self) -> CellResult:
-        """What was seen then."""
+        """Read the result of a finished cell."""
         found = json.loads((self.folder / SEEN).read_text(encoding="utf-8"))
         return CellResult(**{**found, "curve": [(step, loss) for step, loss in found["curve"]]})
 
     def keep(self, seen: CellResult) -> None:
-        """Write down what was seen. What only going on needs goes: it is most of a run's bytes."""
+        """Write the result, and delete what only resuming needs: it is most of a run's bytes."""
         write_whole(self.folder / SEEN, json.dumps(vars(seen)).encode())
         run = Run(self.folder)
         for path in (run.state, previous(run.state), run.best):
@@ -55,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended: what was seen, or why nothing was."""
+    """How a job ended: its result, or the reason that it has none."""
 
     job: Job
     seen: CellResult | None
@@ -95,7 +94,7 @@ def _keep_busy(
             return
         try:
             done = worker.perform(job)
-        except Exception as error:  # whatever it is: somebody waits for every job
+        except Exception as error:  # whatever it is, as the parent waits for every job
             done = JobResult(job, None, f"{type(error).__name__}: {error}")
         ended.put(done)
 
@@ -142,15 +141,15 @@ class _Worker:
         return process, ours
 
     def end(self) -> None:
-        """Whatever it is doing. A cell goes on later from its last checkpoint."""
+        """Kill the process, whatever it is doing; a cell resumes from its last checkpoint."""
         self.ended = True
         if self._process is not None:
             self._process.kill()
 
 
 def _serve(pipe: Connection, device: str, threads: int) -> None:
-    """Take one cell after the other until nobody asks for any."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is told to the one who started this
+    """Perform one cell after the other until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch  # here: the process that starts others needs none
 
@@ -168,7 +167,7 @@ def _serve(pipe: Connection, device: str, threads: int) -> None:
             done = JobResult(job, seen)
         except Refused as error:
             done = JobResult(job, None, str(error))
-        except Exception as error:  # of a recipe, or of a machine: the other cells go on
+        except Exception as error:  # of a recipe or of the machine: the other cells are performed
             done = JobResult(job, None, f"{type(error).__name__}: {error}")
         pipe.send(done)
 

@@ -13,8 +13,10 @@ leave_out: [{variant: post, layers: 6}]             # but for these
 seeds: [0, 1, 2]
 equal: parameters                                   # what is held equal, and in a sentence how
 held: Every model reads the same 400 batches.
+caveat: Every model ends at the bigram level.       # the answer is never given without it
+learning_rates: [0.5, 1, 2]                         # factors; each variant runs at the best of them
 measures: [loss]
-figures: {loss: {words: loss per character, better: lower, digits: 3}}
+figures: {loss: {words: loss, unit: nats per character, better: lower, digits: 3, margin: 0.01}}
 pictures: [{kind: against, x: layers, y: loss}]
 why: {loss_4x: Learned positions end at the trained length.}
 full: {settings: {d_model: 512}, seeds: [0, 1, 2]}  # what `--full` has in their place
@@ -24,9 +26,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +39,12 @@ import yaml
 from laboratory.study.measures import MEASURES, TIMED
 from laboratory.study.model import Recipe
 from training.errors import Refused
-from training.settings import TASKS, Settings, from_yaml
+from training.settings import OF_LANGUAGE, TASKS, Settings, from_yaml
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 REPEATS = "repeats"
 EQUAL = ("parameters", "tokens", "compute", "time")
-KINDS = ("against", "dots", "curves", "scatter")
+KINDS = ("against", "dots", "differences", "curves", "scatter")
 ANALYSES = ("", "scaling", "induction")
 BETTER = ("lower", "higher", "")
 LEAST_SEEDS = 3  # fewer cannot separate anything
@@ -56,8 +60,13 @@ KEYS = {
         "leave_out",
         "seeds",
     ),
-    *("equal", "held", "measures", "figures", "pictures", "analysis", "why", "full"),
+    *("equal", "held", "caveat", "learning_rates", "measures", "figures", "pictures"),
+    *("analysis", "why", "full"),
 }
+COMPUTES = (
+    *("task", "settings", "recipe", "variants", "grid", "leave_out", "measures", "learning_rates"),
+)
+TRIAL_SEEDS = 1001, 1002  # on which learning rates are chosen; no study reports them
 
 Value = int | float | str | bool
 Point = dict[str, Value]
@@ -65,14 +74,22 @@ Point = dict[str, Value]
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that is looked at, and how it is told."""
+    """A figure of a run, and how reports show it."""
 
     name: str
     words: str
     better: str = "lower"
     digits: int = 3
     timed: bool = False
-    """Whether it is measured by the clock, and so another one each time."""
+    """Whether it is measured by the clock, and so different each time."""
+    unit: str = ""
+    margin: float = 0.0
+    """Differences within ±margin are too small to matter; 0 where none is stated."""
+
+    @property
+    def label(self) -> str:
+        """The words with the unit: "loss in nats per character"."""
+        return f"{self.words} in {self.unit}" if self.unit else self.words
 
 
 @dataclass(frozen=True)
@@ -83,7 +100,6 @@ class Picture:
     y: str
     x: str = ""
     logx: bool = False
-    logy: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,12 +113,19 @@ class Cell:
     settings: Settings
     recipe: Recipe
     measures: tuple[str, ...]
+    rate: float | None = None
+    """The factor of the learning rate that the run tries out; None for a run that is reported."""
+
+    @property
+    def place(self) -> str:
+        """The variant and the point."""
+        return ",".join([self.variant, *(f"{key}={value}" for key, value in self.point)])
 
     @property
     def name(self) -> str:
         """For people, and for a folder."""
-        where = [f"{key}={value}" for key, value in self.point]
-        return ",".join([self.variant, *where, f"seed={self.seed}"])
+        tried = "" if self.rate is None else f",rate={self.rate:g}"
+        return f"{self.place},seed={self.seed}{tried}"
 
 
 @dataclass(frozen=True)
@@ -121,9 +144,40 @@ class Study:
     figures: tuple[Figure, ...]
     pictures: tuple[Picture, ...]
     analysis: str
+    caveat: str
+    """What the answer must not be read without, in a sentence; may be empty."""
+    learning_rates: tuple[float, ...]
+    """Factors of the learning rate that each variant tries; empty where all have one rate."""
     why: dict[str, str]
     """Why some variant lacks a figure, by the figure's name."""
+    asked: str
+    """A digest of the keys of study.yaml that runs depend on, but for the seeds."""
     cells: tuple[Cell, ...]
+
+    @property
+    def trials(self) -> tuple[Cell, ...]:
+        """The runs on which each variant's learning rate is chosen, with seeds of their own."""
+        first = {cell.place: cell for cell in reversed(self.cells)}
+        return tuple(
+            replace(
+                cell,
+                seed=seed,
+                settings=_faster(cell.settings.but({"seed": seed}), rate),
+                measures=(),
+                rate=rate,
+            )
+            for cell in reversed(first.values())
+            for rate in self.learning_rates
+            for seed in TRIAL_SEEDS
+        )
+
+    def at(self, rates: Mapping[str, float]) -> Study:
+        """The same study with each cell at the factor of its learning rate that was chosen, by its place."""
+        cells = (
+            replace(cell, settings=_faster(cell.settings, rates.get(cell.place, 1.0)))
+            for cell in self.cells
+        )
+        return replace(self, cells=tuple(cells))
 
     @property
     def folder(self) -> Path:
@@ -131,17 +185,22 @@ class Study:
         return STUDIES / self.name / "full" if self.full else STUDIES / self.name
 
 
+def _faster(settings: Settings, rate: float) -> Settings:
+    return settings.but({"factor": rate * settings.factor})
+
+
 def names() -> list[str]:
-    """The studies that there are."""
+    """The names of all studies."""
     return sorted(path.parent.name for path in STUDIES.glob("*/study.yaml"))
 
 
-def read(name: str, full: bool = False) -> Study:
+def read(name: str, full: bool = False, seeds: int = 0) -> Study:
     """A study by its name.
 
     Args:
         name: of its folder in `studies/`.
         full: the size for a GPU.
+        seeds: how many it is extended to, if it has fewer.
 
     Raises:
         Refused: no such study, or something in it that is not allowed.
@@ -155,10 +214,10 @@ def read(name: str, full: bool = False) -> Study:
         found = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError) as error:
         raise Refused(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    return of(found, name, path, full)
+    return of(found, name, path, full, seeds)
 
 
-def of(found: Any, name: str, path: Path, full: bool = False) -> Study:
+def of(found: Any, name: str, path: Path, full: bool = False, seeds: int = 0) -> Study:
     """A study from what its file holds.
 
     Args:
@@ -166,17 +225,18 @@ def of(found: Any, name: str, path: Path, full: bool = False) -> Study:
         name: the study's.
         path: of the file, which is named where something is wrong.
         full: the size for a GPU.
+        seeds: how many it is extended to, if it has fewer.
 
     Raises:
         Refused: something that is not allowed.
     """
     try:
-        return _of(found, name, full)
+        return _of(found, name, full, seeds)
     except Refused as error:
         raise Refused(f"{path}: {error}") from error
 
 
-def _of(found: Any, name: str, full: bool) -> Study:
+def _of(found: Any, name: str, full: bool, least: int) -> Study:
     _mapping(found, "A study", KEYS)
     if full:
         bigger = _mapping(found.get("full", {}), "full", KEYS)
@@ -192,6 +252,7 @@ def _of(found: Any, name: str, full: bool) -> Study:
     _among(found["task"], "task", (*TASKS, REPEATS))
     figures = tuple(_figures(found.get("figures", {})))
     seeds = _seeds(found["seeds"])
+    seeds += tuple(range(max(seeds) + 1, max(seeds) + 1 + least - len(seeds)))
     points = list(_points(_mapping(found.get("grid", {}), "grid")))
     cells = tuple(_cells(found, variants, points, seeds))
     return Study(
@@ -207,9 +268,16 @@ def _of(found: Any, name: str, full: bool) -> Study:
         figures=figures,
         pictures=tuple(_pictures(found.get("pictures", []))),
         analysis=str(found.get("analysis", "")),
+        caveat=str(found.get("caveat", "")),
+        learning_rates=_rates(found.get("learning_rates", []), found["task"]),
         why=dict(found.get("why", {})),
+        asked=_digest({key: found.get(key) for key in COMPUTES}),
         cells=cells,
     )
+
+
+def _digest(asked: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
 
 # --- Cells ----------------------------------------------------------------------------------------
@@ -226,7 +294,7 @@ def _points(grid: Mapping[str, list[Value]]) -> Iterator[Point]:
 def _cells(
     found: Mapping[str, Any], variants: Mapping[str, Any], points: list[Point], seeds: Iterable[int]
 ) -> Iterator[Cell]:
-    """All runs, seed by seed: what is there after a while can be compared already."""
+    """All runs, ordered by seed, so that a part of them can be compared already."""
     shared = {**found.get("settings", {}), **found.get("recipe", {})}
     left_out = found.get("leave_out", [])
     for seed, point, (variant, changes) in itertools.product(seeds, points, variants.items()):
@@ -298,6 +366,18 @@ def _seeds(found: Any) -> tuple[int, ...]:
     if len(set(found)) != len(found) or len(found) < LEAST_SEEDS:
         raise Refused(f"seeds must be at least {LEAST_SEEDS} different ones, not {found!r}")
     return tuple(found)
+
+
+def _rates(found: Any, task: str) -> tuple[float, ...]:
+    if not isinstance(found, list) or not all(
+        type(one) in (int, float) and one > 0 for one in found
+    ):
+        raise Refused(f"learning_rates must be a list of factors above 0, not {found!r}")
+    if found and task not in OF_LANGUAGE:
+        raise Refused(
+            f"learning_rates are chosen on a part of a training text, which the task {task} lacks"
+        )
+    return tuple(map(float, found))
 
 
 def _measures(found: Any) -> Iterator[str]:

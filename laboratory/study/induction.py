@@ -75,8 +75,8 @@ def _weights(layer: PositionedAttention, x: Tensor) -> Tensor:
 def prefix_matching(weights: Tensor, rows: Repeated) -> Tensor:
     """The weight that each head gives, from a symbol that is said again, to the one after its first place.
 
-    A mean over the repeated symbols whose next one is repeated too, and that stand nowhere else before: of
-    two places of a symbol, nobody could say which was meant. Always there, it is 1; for T equal weights, 1/T.
+    A mean over the repeated symbols whose next one is repeated too, and that stand nowhere else before: a
+    symbol with two places would be ambiguous. Always there, it is 1; for T equal weights, 1/T.
 
     Args:
         weights: `(B, h, T, T)`.
@@ -233,7 +233,7 @@ def figures(
 
 
 def _when(looks: Sequence[Look]) -> dict[str, float]:
-    """When a head formed, and when the loss of what is said again fell, if they ever did."""
+    """The steps at which a head formed and at which the loss on repeated symbols fell, if they did."""
     chance = math.log(SYMBOLS)
     formed = [one["step"] for one in looks if max(map(max, one["prefix"])) >= FORMED]
     fell = [one["step"] for one in looks if one["again"] <= chance / 2]

@@ -22,6 +22,7 @@ from variants.depths import MixtureOfDepths
 from variants.flash import flash_attention
 from variants.grouped_query import GroupedQueryAttention
 from variants.linear import linear_attention
+from variants.moe import TopKRouter
 from variants.rope import apply_rope, rope_angles
 from variants.sliding_window import sliding_window_attention
 from variants.t5 import T5Config, relative_position_bucket
@@ -78,7 +79,7 @@ class Rotary(nn.Module):
 
 
 class AlibiBias(nn.Module):
-    """What ALiBi adds to the scores (day 30): a table for the trained length, made anew beyond it."""
+    """What ALiBi adds to the scores (day 30): a matrix for the trained length, computed again beyond it."""
 
     bias: Tensor
 
@@ -205,8 +206,18 @@ class FeedForward(PositionwiseFeedForward):
         return narrowed
 
 
+class UnnormalizedRouter(TopKRouter):
+    """Day 35's router with the probabilities themselves as weights, so that a single expert's weight has a
+    gradient (Fedus, Zoph & Shazeer 2021, *Switch Transformers*, §2.1, eq. 2)."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """From `(…, d_model)` to weights and experts `(…, k)`, and probabilities `(…, n_experts)`."""
+        _, experts, probs = super().forward(x)
+        return probs.gather(-1, experts), experts, probs
+
+
 class Depths(MixtureOfDepths):
-    """The mixture of depths of day 36, and who passes by where nobody may look ahead.
+    """The mixture of depths of day 36, with a predictor that routes without looking ahead.
 
     The largest scores of a sequence can be known only at its end. In training they choose; when the model
     is evaluated, a predictor says of each token alone whether it would have been among them.
@@ -216,8 +227,8 @@ class Depths(MixtureOfDepths):
             which reaches nothing else.
         miss: its cross-entropy at the last call in training.
 
-    Source: Raposo et al. 2024, §3.5, the second method. There the predictor is a small network; the
-    router being linear, a linear one can do.
+    Source: Raposo et al. 2024, §3.5, the second method. There the predictor is a small MLP; ours is linear,
+    as the router is.
     """
 
     def __init__(self, block: nn.Module, d_model: int, capacity: float):

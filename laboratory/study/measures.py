@@ -1,8 +1,8 @@
-"""What is measured of a trained model: a small function for each figure, or for a few that go together.
+"""Measures of a trained model: a small function for each figure, or for a few that go together.
 
 Those of `MEASURES` give the same numbers on every run on the same kind of CPU; those of `TIMED` depend on the
 clock or on the device. Each is called as `measure(model, task, settings, device)`, and gives figures by their
-names. A figure that a model does not have, as routing where nobody is routed, is left out.
+names. A figure that a model does not have, such as routing without experts, is left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BINS = 15  # of confidence, as Guo et al. 2017 have them
 def predictions(
     model: Model, batches: list[Rows], device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Log-probabilities `(N, V)` and what was wanted `(N,)`, batch by batch, padding left out.
+    """Log-probabilities `(N, V)` and targets `(N,)`, batch by batch, without padding.
 
     They are computed in float32, whatever precision the model was trained in.
     """
@@ -74,7 +74,7 @@ def beyond(model: Model, task: Task, settings: Settings, device: torch.device) -
     """The loss where 1, 2 and 4 times the trained context is read at once: `loss_1x`, `loss_2x`, `loss_4x`.
 
     Windows do not overlap, as in Press et al. 2021, *Train Short, Test Long*, §2.2. All three are of the same
-    tokens. A model that cannot read so many has no such figure.
+    tokens. A model that cannot read that many tokens lacks the figure.
     """
     text = _joined(task.held_out("validation"))
     most = settings.context * max(BEYOND)
@@ -122,7 +122,7 @@ def routing(model: Model, task: Task, settings: Settings, device: torch.device) 
     """How evenly the held-out tokens are spread over the experts, a mean over the layers.
 
     `largest_share` is the share of all choices that fall on the favourite: 1/N where all are equally busy.
-    `routing_entropy` is −Σ f log f over log N: 1 where all are equally busy, 0 where one does everything.
+    `routing_entropy` is −Σ f log f over log N: 1 if all are equally busy, 0 if one expert has every token.
     """
     mixtures = [module for module in model.modules() if isinstance(module, MixtureOfExperts)]
     if not mixtures:
@@ -149,7 +149,7 @@ def cache(model: Model, task: Task, settings: Settings, device: torch.device) ->
     """Bytes that one sequence of T tokens leaves behind, for the next one to read: `cache_256`, and so on.
 
     By the shapes of the references, in the weights' dtype. Keys and values: 2 · G · d_k for each token and
-    layer, of the last `window` tokens where nobody looks further back; a layer that tokens pass by keeps its
+    layer, of the last `window` tokens in a window; a layer that tokens pass by keeps its
     share. Linear attention keeps its sums S and Z, h · d_k · (d_k + 1); Mamba its state and what its
     convolution saw last, D · (N + d_conv − 1).
     """
@@ -161,7 +161,7 @@ def cache(model: Model, task: Task, settings: Settings, device: torch.device) ->
 
 
 def _kept(block: nn.Module, tokens: int) -> int:
-    """Numbers that a layer keeps of so many tokens."""
+    """The activations that a layer caches for a number of tokens."""
     if isinstance(block, Depths):
         return _kept(block.block, max(1, math.floor(block.capacity * tokens)))
     for module in block.modules():

@@ -22,6 +22,7 @@ from laboratory.study.layers import (
     PositionedAttention,
     Rotary,
     T5Bias,
+    UnnormalizedRouter,
     Windowed,
 )
 from laboratory.study.recipe import GROUPS, Recipe
@@ -185,7 +186,10 @@ def _feed_forward(recipe: Recipe, settings: Settings) -> nn.Module:
     d_model, d_ff = settings.d_model, settings.d_ff
     if recipe.experts:
         width = gated_width(recipe, d_ff)
-        return MixtureOfExperts(d_model, width, recipe.experts, recipe.top_k)
+        mixture = MixtureOfExperts(d_model, width, recipe.experts, recipe.top_k)
+        if not recipe.renormalized:
+            mixture.router = UnnormalizedRouter(d_model, recipe.experts, recipe.top_k)
+        return mixture
     if recipe.activation == "swiglu":
         return SwiGLU(d_model, gated_width(recipe, d_ff))
     return FeedForward(d_model, d_ff, settings.dropout, recipe.activation)

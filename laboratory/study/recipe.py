@@ -17,7 +17,7 @@ IN_SCORES = ("t5", "rope", "alibi")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What stands where in a model. What is left out is the paper's decoder without a source.
+    """What stands where in a model. The defaults are the paper's decoder without a source.
 
     Sizes, and whether norms come before or after a sublayer, are the trainer's: `training.settings`.
 
@@ -31,10 +31,13 @@ class Recipe:
     attention: str = among(
         "full", "grouped", "multi_query", "window", "linear", "mamba", "flash", default="full"
     )
-    groups: int = within(1, None, 2)  # grouped: heads that answer
+    groups: int = within(1, None, 2)  # grouped: key/value heads
     window: int = within(2, None, 32)  # window: earlier tokens that a token sees; even
     experts: int = within(0, None, 0)  # in place of each feed-forward network; 0 is the one network
     top_k: int = within(1, None, 1)  # experts of each token
+    renormalized: bool = (
+        True  # the weights of a token's experts sum to 1; Switch has the router's p
+    )
     balance: float = within(0, None, 0.01)  # the weight of the experts' balance in the loss
     arrangement: str = among("serial", "parallel", "mixture_of_depths", default="serial")
     capacity: float = within(0.01, 1, 0.5)  # mixture_of_depths: the share that does not pass by
@@ -55,7 +58,7 @@ class Recipe:
                 "sinusoid, learned or none"
             )
         if self.attention == "window" and self.window % 2:
-            raise Refused(f"window must be even, and is {self.window}")
+            raise Refused(f"window must be even, got {self.window}")
         if self.experts:
             self._check_experts()
         if self.arrangement == "mixture_of_depths" and self.positions in IN_SCORES:
@@ -80,7 +83,7 @@ class Recipe:
         if self.activation != "swiglu":
             raise Refused(f"experts are of activation=swiglu, not {self.activation}")
         if self.top_k > self.experts:
-            raise Refused(f"top_k must be at most experts, and is {self.top_k} of {self.experts}")
+            raise Refused(f"top_k must be at most experts={self.experts}, got {self.top_k}")
 
     def check(self, settings: Settings) -> None:
         """Whether a model of these sizes can be made of it.
@@ -99,7 +102,7 @@ class Recipe:
             )
         if self.positions == "rope" and settings.d_model // settings.heads % 2:
             raise Refused(
-                "positions=rope turns features in pairs: d_model / heads must be even, and is "
+                "positions=rope rotates features in pairs: d_model / heads must be even, got "
                 f"{settings.d_model // settings.heads}"
             )
         if self.attention == "grouped" and settings.heads % self.groups:

@@ -1,4 +1,4 @@
-"""Random symbols of which a segment comes twice: where it does, what stands before says what is next.
+"""Random symbols in which a segment occurs twice, so that the first occurrence predicts the second.
 
 By sequences like these Olsson et al. 2022, *In-context Learning and Induction Heads*, tell which heads of a
 language model are induction heads. Here they are learnt as well.
@@ -68,7 +68,7 @@ def repeated(rows: int, width: int, symbols: int, source: torch.Generator) -> Re
 
 
 class Repeats:
-    """Repeated segments without end, of which nothing but what stands before them tells.
+    """Endless rows with repeated segments, which only the context predicts.
 
     Args:
         settings: of the run: seed, batch and context.
@@ -104,8 +104,8 @@ class Repeats:
         return Rows(None, self._drawn(settings.batch, source).tokens)
 
     def held_out(self, split: str) -> list[Rows]:
-        """Rows that are the same for every seed. None of them is learnt from: two rows of so many random
-        symbols are never the same."""
+        """Rows that are the same for every seed. None of them is trained on: two rows of random symbols
+        this long are practically never equal."""
         return [Rows(None, self.repeated(split).tokens)]
 
     def repeated(self, split: str) -> Repeated:

@@ -1,6 +1,6 @@
-"""What was seen of a study's cells, as `studies/NAME/results.json`: one cell a line, sorted.
+"""The results of a study's cells, as `studies/NAME/results.json`: one cell per line, sorted.
 
-What the clock says stands in a list of its own, so that another run of the same study changes only that.
+Timings are in a list of their own, so that a second run of the same study changes only that list.
 """
 
 from __future__ import annotations
@@ -56,19 +56,23 @@ class Results:
     study: str
     full: bool
     made: dict[str, str | int | float]
-    """torch, machine, threads, device, commit, data, yardstick."""
+    """torch, machine, threads, device, commit, data, yardstick; `asked`, a digest of the settings."""
     cells: list[CellResult]
+    counted: dict[str, float] = field(default_factory=dict)
+    """Of a text: the losses that counting gives, by `laboratory.study.counting`."""
+    rates: dict[str, float] = field(default_factory=dict)
+    """The chosen factor of the learning rate, by variant and point; empty where none was chosen."""
 
 
 def write(results: Results, folder: Path) -> None:
     """Write `results.json`, with the cells sorted. What is not finite becomes null.
 
     Args:
-        results: what was seen.
+        results: of its finished cells.
         folder: the study's.
 
     Raises:
-        OSError: it could not be written; what was there before is untouched.
+        OSError: the file could not be written; an older one is untouched.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / FILE, "".join(f"{line}\n" for line in _lines(results)).encode())
@@ -106,6 +110,9 @@ def _lines(results: Results) -> Iterator[str]:
     cells = sorted(results.cells, key=lambda one: (one.variant, *_sortable(one.point), one.seed))
     yield f'{{"study": {_line(results.study)}, "full": {_line(results.full)},'
     yield f'"made": {json.dumps(results.made, indent=1, sort_keys=True, ensure_ascii=False)},'
+    for name, found in (("counted", results.counted), ("rates", results.rates)):
+        if found:
+            yield f'"{name}": {_line(found)},'
     yield '"cells": ['
     yield from _listed(
         {
@@ -161,7 +168,14 @@ def _results(found: dict[str, Any]) -> Results:
     keys = [one.key for one in cells]
     if twice := {key for key in keys if keys.count(key) > 1}:
         raise ValueError(f"the cell {min(twice)} is there twice")
-    return Results(found["study"], found["full"], dict(found["made"].items()), cells)
+    return Results(
+        found["study"],
+        found["full"],
+        dict(found["made"].items()),
+        cells,
+        _numbers(found.get("counted", {})),
+        _numbers(found.get("rates", {})),
+    )
 
 
 def _seen(found: dict[str, Any], timed: dict[str, float | None]) -> CellResult:

@@ -128,8 +128,8 @@ class AllocatedBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all tensors that operations return within it, for as long as anybody holds them.
 
     Attributes:
-        now: bytes that are held.
-        most: the most that there were.
+        now: bytes in use.
+        most: their peak.
     """
 
     def __init__(self) -> None:

@@ -50,6 +50,7 @@ RECIPES = {
     "flash, turned": {"attention": "flash", "positions": "rope"},
     "mamba": {"attention": "mamba", **LATE},
     "experts": {**SWIGLU, "experts": 4},
+    "switch": {**SWIGLU, "experts": 4, "renormalized": False},
     "two experts each": {**SWIGLU, "experts": 4, "top_k": 2},
     "parallel": {"arrangement": "parallel"},
     "parallel experts": {"arrangement": "parallel", **SWIGLU, "experts": 2},
@@ -254,6 +255,20 @@ def test_a_gated_network_has_as_many_parameters():
     assert swiglu.blocks[0].feed_forward.w_up.out_features == 171  # ⅔ of 256
 
 
+def test_switch_s_single_expert_counts_by_its_probability_and_so_teaches_the_router():
+    recipe = {**SWIGLU, "experts": 4, "top_k": 1, "balance": 0.0}
+    slopes = []
+    for renormalized in (True, False):
+        model = made({**recipe, "renormalized": renormalized})
+        model(tokens()).square().sum().backward()
+        router = model.blocks[0].feed_forward.router
+        weights, experts, probs = router(torch.randn(3, 16))
+        expected = torch.ones(3, 1) if renormalized else probs.gather(-1, experts)
+        torch.testing.assert_close(weights, expected)
+        slopes.append(router.w_r.weight.grad.abs().max())
+    assert slopes[0] < 1e-3 * slopes[1]
+
+
 @pytest.mark.parametrize(("experts", "top_k"), [(4, 1), (4, 2), (8, 1), (8, 2)])
 def test_a_token_s_experts_multiply_as_often_as_the_one_network(experts, top_k):
     recipe = Recipe(**SWIGLU, experts=experts, top_k=top_k)
@@ -387,9 +402,9 @@ def test_the_predictor_finds_the_router_s_border():
         ({"attention": "linear", "positions": "t5"}, "attention=full alone shows"),
         ({"attention": "flash", "positions": "alibi"}, "attention=full alone shows"),
         ({"attention": "linear", "positions": "rope"}, "needs positive features"),
-        ({"attention": "window", "window": 5}, "window must be even, and is 5"),
+        ({"attention": "window", "window": 5}, "window must be even, got 5"),
         ({"experts": 2}, "experts are of activation=swiglu, not relu"),
-        ({**SWIGLU, "experts": 2, "top_k": 3}, "top_k must be at most experts, and is 3 of 2"),
+        ({**SWIGLU, "experts": 2, "top_k": 3}, "top_k must be at most experts=2, got 3"),
         ({"arrangement": "mixture_of_depths", "positions": "rope"}, "sinusoid, learned or none"),
     ],
 )
@@ -404,7 +419,7 @@ def test_recipes_that_are_none(recipe, words):
         ({}, {"model": "gpt"}, "model must be paper, not gpt"),
         ({"attention": "mamba", **LATE}, {"norm": "post"}, "norm must be pre"),
         ({"arrangement": "parallel"}, {"norm": "post"}, "norm must be pre"),
-        ({"positions": "rope"}, {"d_model": 12}, "must be even, and is 3"),
+        ({"positions": "rope"}, {"d_model": 12}, "must be even, got 3"),
         ({"attention": "grouped", "groups": 3}, {}, "3 does not divide 4"),
         ({"normalised_by": "group"}, {"d_model": 18, "heads": 2}, "must divide d_model = 18"),
         ({"arrangement": "mixture_of_depths"}, {"layers": 1}, "layers must be at least 2"),

@@ -37,7 +37,10 @@ ASKED: dict[str, Any] = {
     "equal": "tokens",
     "held": "All read the same batches.",
     "figures": {
-        "loss": {"words": "loss per character", "better": "lower", "digits": 3},
+        "loss": {
+            **{"words": "loss", "unit": "nats per character", "better": "lower"},
+            **{"digits": 3, "margin": 0.01},
+        },
         "accuracy": {"words": "accuracy", "better": "higher", "digits": 3},
         "cache": {"words": "bytes kept", "better": "lower", "digits": 0},
         "pace": {"words": "tokens a second", "better": "higher", "digits": 0, "timed": True},
@@ -45,6 +48,7 @@ ASKED: dict[str, Any] = {
     "pictures": [
         {"kind": "against", "x": "warmup", "y": "loss", "logx": True},
         {"kind": "dots", "y": "accuracy"},
+        {"kind": "differences", "y": "loss"},
         {"kind": "curves", "y": "loss"},
         {"kind": "scatter", "x": "loss", "y": "accuracy"},
     ],
@@ -111,25 +115,71 @@ def test_higher_is_better_where_it_is_said_to_be() -> None:
     assert "- `wide`: better by 0.025 " in paragraph
 
 
-def test_no_difference_seen_is_said_with_its_interval() -> None:
+def test_what_three_seeds_do_not_decide_is_open() -> None:
     one = simple()
     told = document.report(one, results(one))
-    assert "no difference seen: `deep`" in told
-    assert "- `deep`: no difference seen: 0.00 (−0.05 to +0.05)." in told
+    assert "Open: `deep`." in told
+    assert "- `deep`: open: 0.00 (−0.05 to +0.05)." in told
     row = next(line for line in told.splitlines() if line.startswith("| `deep` | 2.00"))
     assert "**" not in row
 
 
-def test_what_is_the_same_to_the_last_digit_is_more_than_no_difference_seen() -> None:
+def test_a_small_interval_is_bounded_by_the_margin() -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        if variant == "deep":
+            figures["loss"] = 2 + SHARED[seed] + (0.001, -0.002, 0.0015)[seed]
+
+    one = simple()
+    told = document.report(one, results(one, change))
+    assert "Bounded (the same to within 0.01 nats per character): `deep`." in told
+    assert "- `deep`: the same to within 0.01 nats per character: " in told
+    assert "1 bounded" in told
+    without = simple(figures={"loss": {"words": "loss"}})
+    assert "Open: `deep`." in document.report(without, results(without, change))
+
+
+def test_a_claimed_difference_within_the_margin_says_so() -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        if variant == "deep":
+            figures["loss"] = 2 + SHARED[seed] + 0.001 + 0.0001 * seed
+
+    one = simple()
+    assert "`deep` by 0.0011 (0.0009 to 0.0013, within the margin)" in document.report(
+        one, results(one, change)
+    )
+
+
+def test_the_headline_carries_units_rates_seeds_and_the_caveat() -> None:
+    one = simple(caveat="All end at the bigram level.")
+    told = document.answer(one, results(one))
+    assert told.startswith("Loss in nats per character. Claimed: better than `narrow`: `wide` by ")
+    assert told.endswith("All at one learning rate, 3 seeds. All end at the bigram level.")
+    assert "| variant | loss in nats per character |" in document.report(one, results(one))
+    tuned = simple(learning_rates=[0.5, 1, 2])
+    told = document.answer(tuned, results(tuned))
+    assert "Each variant at the best of 3 learning rates, 3 seeds." in told
+
+
+def test_chosen_learning_rates_are_listed() -> None:
+    language = {**ASKED["settings"], "data": "text.txt"}
+    one = simple(task="text", settings=language, learning_rates=[0.5, 1, 2])
+    seen = dataclasses.replace(results(one), rates={"narrow": 1.0, "wide": 2.0, "deep": 0.5})
+    told = document.report(one, seen)
+    assert "Learning rates: the best of the factors 0.5, 1, 2 for each variant" in told
+    assert "`narrow` 1, `wide` 2 (the largest tried), `deep` 0.5 (the smallest tried)." in told
+    assert "Learning rates" not in document.report(one, results(one))
+
+
+def test_what_is_the_same_to_the_last_digit_is_more_than_bounded() -> None:
     def change(variant: str, seed: int, figures: dict[str, float]) -> None:
         if variant == "deep":
             figures["loss"] = 2 + SHARED[seed]
 
     one = simple()
     told = document.report(one, results(one, change))
-    assert "`wide` by 0.100 (0.098 to 0.102); the same in every seed: `deep`." in told
+    assert "Identical to `narrow` in every seed: `deep`." in told
     assert "- `deep`: the same in every seed." in told
-    assert "no difference seen: `deep`" not in told
+    assert "Bounded" not in told
 
 
 def test_an_interval_that_is_claimed_does_not_seem_to_hold_0() -> None:
@@ -139,16 +189,30 @@ def test_an_interval_that_is_claimed_does_not_seem_to_hold_0() -> None:
 
     one = simple()
     told = document.report(one, results(one, change))
-    assert "- `wide`: worse by 0.0013 (0.0006 to 0.0020)." in told
+    assert "- `wide`: worse by 0.0013 (0.0006 to 0.0020, within the margin)." in told
     assert "**+0.0013 (+0.0006 to +0.0020)**" in told
 
 
-def test_chance_is_counted() -> None:
+def test_comparisons_are_counted_by_what_is_said_of_them() -> None:
     one = simple()
     told = document.report(one, results(one))
     # Two variants and two figures that seeds change; the bytes kept are no matter of chance.
-    assert "Comparisons that depend on the seeds: 4. Claimed among them: 2." in told
-    assert "at most 5% look different: 0.2." in told
+    assert "4 comparisons depend on the seeds: 2 claimed, 0 bounded, 2 open." in told
+
+
+def test_claims_are_corrected_for_the_comparisons_of_a_figure() -> None:
+    """The same difference is claimed among two and open among many."""
+
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        figures["loss"] = 2 + SHARED[seed] + OWN[variant][seed]
+        if variant == "wide":
+            figures["loss"] = 2 + SHARED[seed] + (0.08, 0.1, 0.13)[seed]
+
+    alone = simple(variants={"narrow": {}, "wide": {}})
+    assert "`wide` by " in document.answer(alone, results(alone, change))
+    many = asked(grid={"warmup": [10, 50, 90, 130, 170, 210]})
+    told = document.answer(many, results(many, change))
+    assert "Claimed: nothing. Open: `wide` and `deep`." in told
 
 
 def test_points_are_told_apart() -> None:
@@ -158,9 +222,13 @@ def test_points_are_told_apart() -> None:
         if seen.variant == "wide" and seen.point["warmup"] == 50:
             seen.figures["loss"] += 0.1  # then there is nothing between the two
     told = document.report(one, mixed)
-    assert "`wide` (at 1 of 2 points)" in headline(Compared(one, mixed))
+    told_of = headline(Compared(one, mixed))
+    assert "better than `narrow`: `wide` at warmup 10 by" in told_of
+    assert (
+        "Bounded (the same to within 0.01 nats per character): `wide` (at 1 of 2 points)" in told_of
+    )
     assert "better at warmup 10 by 0.100" in told
-    assert "no difference seen at warmup 50" in told
+    assert "the same to within 0.01 nats per character at warmup 50" in told
 
 
 def test_what_no_seed_changes_is_told_as_a_multiple() -> None:
@@ -209,7 +277,7 @@ def test_what_diverged_is_told_and_not_averaged_away(seeds: int) -> None:
     told = document.report(one, results(one, diverge("wide", seeds)))
     assert f"- `wide`: diverged in {seeds} of 3 seeds." in told
     assert f"| `wide` | diverged in {seeds} of 3 |" in told
-    assert "diverged in some runs: `wide`" in told
+    assert "Diverged in some runs: `wide`" in told
     assert "nan" not in told
     assert "better" not in headline(Compared(one, results(one, diverge("wide", seeds))))
 
@@ -218,7 +286,7 @@ def test_with_a_baseline_that_diverged_nothing_is_compared() -> None:
     one = simple()
     told = document.report(one, results(one, diverge("narrow", 1)))
     assert "- `narrow`: diverged in 1 of 3 seeds." in told
-    assert "Claimed" not in told and "better by" not in told
+    assert "Claimed: nothing" in told and "better by" not in told
 
 
 def test_a_figure_that_a_variant_lacks_is_a_dash_with_its_reason() -> None:
@@ -248,7 +316,7 @@ def test_nothing_is_claimed_of_two_seeds() -> None:
     told = document.report(
         one, dataclasses.replace(whole, cells=[seen for seen in whole.cells if seen.seed < 2])
     )
-    assert "better by" not in told and "Claimed" not in told
+    assert "better by" not in told and "Claimed: nothing" in told
 
 
 def test_a_variant_that_was_not_run_is_said_to_be_missing() -> None:
@@ -298,7 +366,7 @@ def test_pictures_are_text_on_white(tmp_path: Path) -> None:
     one = asked()
     for name, body in drawn(one, results(one), tmp_path).items():
         texts = [node.text for node in ET.fromstring(body).iter("{http://www.w3.org/2000/svg}text")]
-        assert any("wide" in (text or "") for text in texts), name
+        assert any("deep" in (text or "") for text in texts), name
         assert b"fill: #ffffff" in body, name
         assert len(body) < 100_000, name
 
@@ -319,6 +387,26 @@ def test_a_run_that_got_out_of_hand_does_not_press_the_others_together(tmp_path:
     files = drawn(one, results(one, change), tmp_path)
     assert b"beyond the axis: deep" in files["loss_against_warmup.svg"]
     assert b"beyond" not in files["accuracy_dots.svg"]
+
+
+def test_a_mean_beyond_the_axis_is_a_mark_with_its_value(tmp_path: Path) -> None:
+    def change(variant: str, seed: int, figures: dict[str, float]) -> None:
+        figures["loss"] += 100 * (variant == "deep")
+
+    one = asked()
+    files = drawn(one, results(one, change), tmp_path)
+    assert b">100<" in files["loss_against_warmup.svg"].replace(b" ", b"")
+    assert b">+100.00<" in files["loss_differences.svg"].replace(b" ", b"")
+
+
+def test_what_counting_gives_is_in_every_picture_of_a_loss(tmp_path: Path) -> None:
+    one = asked()
+    seen = dataclasses.replace(results(one), counted={"unigram": 3.35, "bigram": 2.2})
+    files = drawn(one, seen, tmp_path)
+    for name, body in files.items():
+        y = name.partition("_")[0]
+        assert (b"bigram" in body) == (y == "loss" and "differences" not in name), name
+    assert not any(b"bigram" in body for body in drawn(one, results(one), tmp_path / "b").values())
 
 
 def test_a_part_of_the_study_can_be_drawn(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ def test_floats_come_back_exactly(tmp_path: Path) -> None:
     assert read(tmp_path) == results
 
 
+def test_what_was_counted_and_chosen_comes_back(tmp_path: Path) -> None:
+    results = replace(several(), counted={"unigram": 3.3, "bigram": 2.5}, rates={"a": 0.5})
+    write(results, tmp_path)
+    assert read(tmp_path) == results
+
+
 def test_the_order_in_which_cells_end_leaves_no_trace(tmp_path: Path) -> None:
     results = several()
     write(results, tmp_path / "one")

@@ -21,10 +21,11 @@ from rich.console import Console
 
 from course.curriculum import ROOT
 from laboratory.running import digests, runner
-from laboratory.running.cell import perform
+from laboratory.running.cell import load, perform
 from laboratory.study import description
 from laboratory.study.description import Study
 from laboratory.study.results import Results
+from training.data.tasks import Text
 from training.errors import Refused
 from training.loop.run_folder import Run
 
@@ -108,6 +109,52 @@ def test_an_end_in_the_middle_changes_nothing(small: Study, tmp_path: Path, name
     done = len(list(tmp_path.glob("runs/width/*/seen.json")))
     assert done < begun or done < 6
     assert seen(run(small, tmp_path)) == seen(whole)
+
+
+def test_more_seeds_are_run_and_what_is_there_is_not(small: Study, tmp_path: Path) -> None:
+    """Not even where the results come from a different machine, and no run is left of them."""
+    whole = run(small, tmp_path / "here")
+    elsewhere = dataclasses.replace(whole, made={**whole.made, "machine": "elsewhere"})
+    more = description.of(STUDY, "width", tmp_path / "study.yaml", seeds=4)
+    runs = tmp_path / "more"
+    extended = runner.run(more, "cpu", 1, None, SILENT, runs, known=elsewhere)
+    assert [one.name.partition(",seed=")[2][0] for one in runs.glob("width/*=*")] == ["3", "3"]
+    assert {one.key for one in extended.cells} > {one.key for one in whole.cells}
+    assert extended.cells[: len(whole.cells)] == whole.cells
+    assert extended.made["machine"] == "elsewhere"
+    assert str(extended.made["extended"]).startswith("seeds 3 with commit ")
+    again = runner.run(more, "cpu", 1, None, SILENT, tmp_path / "again", known=extended)
+    assert again == extended
+    assert not list((tmp_path / "again").glob("width/*=*"))
+
+
+def test_results_of_different_settings_are_not_extended(small: Study, tmp_path: Path) -> None:
+    settings = {**STUDY["settings"], "steps": 2}
+    other = description.of({**STUDY, "settings": settings}, "width", tmp_path / "study.yaml")
+    assert other.asked != small.asked
+    known = Results("width", False, {"asked": small.asked}, [])
+    with pytest.raises(Refused, match="made with different settings"):
+        runner.run(other, "cpu", 1, None, SILENT, tmp_path, known=known)
+
+
+def test_a_learning_rate_is_chosen_on_a_split_of_its_own(tmp_path: Path) -> None:
+    asked = {**STUDY, "learning_rates": [0.01, 1], "settings": {**STUDY["settings"], "warmup": 1}}
+    tuned = description.of(asked, "width", tmp_path / "study.yaml")
+    assert len(tuned.trials) == 2 * 2 * 2
+    assert not {cell.seed for cell in tuned.trials} & set(tuned.seeds)
+    found = run(tuned, tmp_path)
+    assert set(found.rates) == {"narrow", "wide"}
+    for cell in tuned.at(found.rates).cells:
+        assert cell.settings.factor == found.rates[cell.variant] * tuned.cells[0].settings.factor
+    # A hundredth of the rate learns next to nothing in 40 steps.
+    assert set(found.rates.values()) == {1.0}
+    assert {seen.seed for seen in found.cells} == set(tuned.seeds)
+    trial, reported = load(tuned.trials[0]), load(tuned.cells[0])
+    assert isinstance(trial, Text) and isinstance(reported, Text)
+    assert len(trial.learnt) < len(reported.learnt)
+    held_out = torch.cat([rows.target.flatten() for rows in trial.held_out("validation")])
+    assert held_out[0] == reported.learnt[len(trial.learnt)]
+    assert len(trial.languages.target) == len(reported.languages.target)
 
 
 def _found() -> dict[str, str]:
@@ -226,7 +273,7 @@ def test_what_computes_nothing_is_imported_all_the_same(monkeypatch: pytest.Monk
 def test_where_it_was_made_is_written_down(small: Study, tmp_path: Path) -> None:
     made = run(small, tmp_path).made
     assert set(made) == {
-        *("torch", "machine", "device", "threads", "commit", "data", "yardstick"),
+        *("torch", "machine", "device", "threads", "commit", "data", "yardstick", "asked"),
     }
     assert (made["torch"], made["threads"]) == (torch.__version__, 1)
     json.dumps(made)

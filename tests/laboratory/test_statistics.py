@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from laboratory.report.statistics import chance, compare, mean_interval, spread
+from laboratory.report.statistics import (
+    LEAST_SEEDS,
+    Comparison,
+    compare,
+    holm,
+    mean_interval,
+    spread,
+)
 
 NAN = math.nan
 
@@ -58,10 +65,17 @@ def test_the_interval_is_that_of_the_paired_test(seeds: int) -> None:
     assert (seen.low > 0 or seen.high < 0) == (test.pvalue < 0.05)
 
 
+def alone(variant: dict[int, float], baseline: dict[int, float]) -> Comparison:
+    """A comparison that is the only one of its figure."""
+    (seen,) = holm([compare(variant, baseline)])
+    assert seen is not None
+    return seen
+
+
 def test_a_clear_difference_is_claimed_in_both_directions() -> None:
     above, below = by_seed(1.10, 1.21, 1.32), by_seed(1.0, 1.1, 1.2)
-    up, down = compare(above, below), compare(below, above)
-    assert up and down and up.claimed and down.claimed
+    up, down = alone(above, below), alone(below, above)
+    assert up.claimed and down.claimed
     assert up.mean == -down.mean > 0
 
 
@@ -72,9 +86,9 @@ def test_pairs_are_by_seed_and_not_by_order() -> None:
 
 
 def test_two_seeds_claim_nothing() -> None:
-    seen = compare(by_seed(2.0, 2.0001), by_seed(1.0, 1.0))
-    assert seen is not None and seen.low > 0
-    assert not seen.claimed and not seen.by_chance
+    seen = alone(by_seed(2.0, 2.0001), by_seed(1.0, 1.0))
+    assert seen.low > 0
+    assert not seen.claimed and not seen.within(2.0)
 
 
 def test_one_seed_has_an_endless_interval() -> None:
@@ -84,16 +98,9 @@ def test_one_seed_has_an_endless_interval() -> None:
     assert not seen.claimed
 
 
-def test_an_interval_with_0_in_it_claims_nothing_though_all_have_one_sign() -> None:
-    seen = compare(by_seed(1.0, 1.0, 1.0), by_seed(0.99, 0.9, 0.2))
-    assert seen is not None and seen.one_sign and seen.low < 0
-    assert not seen.claimed
-
-
-def test_signs_that_differ_claim_nothing_though_the_interval_is_without_0() -> None:
-    seen = compare(by_seed(*[1.0] * 9, -0.01), by_seed(*[0.0] * 10))
-    assert seen is not None and seen.low > 0
-    assert not seen.one_sign and not seen.claimed
+def test_an_interval_with_0_in_it_claims_nothing() -> None:
+    seen = alone(by_seed(1.0, 1.0, 1.0), by_seed(0.99, 0.9, 0.2))
+    assert seen.low < 0 and not seen.claimed
 
 
 def test_equal_values_are_no_difference() -> None:
@@ -102,18 +109,26 @@ def test_equal_values_are_no_difference() -> None:
     assert (seen.mean, seen.low, seen.high, seen.claimed) == (0, 0, 0, False)
 
 
-def test_a_difference_without_noise_is_claimed_and_chance_has_no_part_in_it() -> None:
-    seen = compare(by_seed(8.0, 8.0, 8.0), by_seed(6.0, 6.0, 6.0))
-    assert seen is not None and seen.claimed
-    assert (seen.low, seen.high, seen.by_chance) == (2.0, 2.0, False)
+def test_a_difference_without_noise_is_claimed_and_is_no_part_of_the_correction() -> None:
+    exact = compare(by_seed(8.0, 8.0, 8.0), by_seed(6.0, 6.0, 6.0))
+    assert exact is not None and exact.claimed
+    assert (exact.low, exact.high) == (2.0, 2.0)
+    assert math.isnan(exact.p)
 
 
 @pytest.mark.parametrize("bad", [NAN, math.inf])
 def test_with_a_run_that_diverged_nothing_is_compared(bad: float) -> None:
     for left, right in ((bad, 0.0), (0.0, bad), (bad, bad)):
-        seen = compare(by_seed(2.0, 2.1, 2.2, left), by_seed(1.0, 1.1, 1.2, right))
-        assert seen is not None and seen.diverged
-        assert not seen.claimed and not seen.by_chance
+        seen = alone(by_seed(2.0, 2.1, 2.2, left), by_seed(1.0, 1.1, 1.2, right))
+        assert seen.diverged
+        assert not seen.claimed and not seen.within(1e9)
+
+
+def test_a_difference_is_bounded_by_its_interval_and_not_by_its_mean() -> None:
+    seen = alone(by_seed(1.0, 1.1, 1.2, 1.3), by_seed(1.05, 1.05, 1.15, 1.35))
+    end = max(-seen.low, seen.high)
+    assert abs(seen.mean) < end
+    assert seen.within(end) and not seen.within(0.99 * end)
 
 
 def test_without_a_shared_seed_there_is_no_comparison() -> None:
@@ -126,22 +141,48 @@ def test_the_interval_of_a_mean_is_scipys() -> None:
     assert mean_interval(values)[1:] == pytest.approx((expected.low, expected.high))
 
 
-# --- Chance ---------------------------------------------------------------------------------------
+# --- Several comparisons --------------------------------------------------------------------------
+
+
+def with_p(p: float) -> Comparison:
+    return Comparison(LEAST_SEEDS, 1.0, 0.5, 1.5, p)
+
+
+@pytest.mark.parametrize(
+    ("ps", "claimed"),
+    [
+        ([0.04], [True]),
+        ([0.04, 0.04], [False, False]),
+        ([0.01, 0.04], [True, True]),  # the second has to be at most 0.05 alone
+        ([0.03, 0.001, 0.02], [True, True, True]),
+        ([0.03, 0.001, 0.026], [False, True, False]),  # 0.026 is above 0.05 / 2
+        ([0.04, NAN, 0.01], [True, False, True]),  # where chance has no part there is no test
+    ],
+)
+def test_claims_are_holms(ps: list[float], claimed: list[bool]) -> None:
+    assert [one.claimed for one in holm([with_p(p) for p in ps]) if one] == claimed
+
+
+def test_what_cannot_be_compared_stays_where_it_is() -> None:
+    assert holm([None, with_p(0.01), None])[::2] == [None, None]
+    assert holm([]) == []
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
-def test_where_nothing_differs_at_most_one_in_twenty_is_claimed(seeds: int) -> None:
+@pytest.mark.parametrize("variants", [1, 6])
+def test_where_nothing_differs_one_study_in_twenty_claims_something(
+    seeds: int, variants: int
+) -> None:
     draw = np.random.default_rng(0)
-    trials = 2000
-    claims = 0
+    trials = 600
+    wrong = 0
     for _ in range(trials):
-        shared = draw.normal(0, 1.0, seeds)  # what the seed does to both
-        variant, baseline = shared + draw.normal(0, 0.1, (2, seeds))
-        seen = compare(by_seed(*variant), by_seed(*baseline))
-        assert seen is not None
-        claims += seen.claimed
+        shared = draw.normal(0, 1.0, seeds)  # what the seed does to all
+        baseline, *others = shared + draw.normal(0, 0.1, (variants + 1, seeds))
+        seen = holm([compare(by_seed(*one), by_seed(*baseline)) for one in others])
+        wrong += any(one is not None and one.claimed for one in seen)
     sampling = 3 * math.sqrt(0.05 * 0.95 / trials)
-    assert 0 < claims / trials <= 0.05 + sampling
+    assert 0 < wrong / trials <= 0.05 + sampling
 
 
 def test_a_difference_of_five_deviations_is_nearly_always_found_with_five_seeds() -> None:
@@ -149,16 +190,5 @@ def test_a_difference_of_five_deviations_is_nearly_always_found_with_five_seeds(
     found = 0
     for _ in range(300):
         variant, baseline = draw.normal(0, 0.1, (2, 5))
-        seen = compare(by_seed(*(variant + 0.5)), by_seed(*baseline))
-        found += seen is not None and seen.claimed
+        found += alone(by_seed(*(variant + 0.5)), by_seed(*baseline)).claimed
     assert found > 280
-
-
-def test_how_many_chance_alone_would_make_look_different() -> None:
-    noisy = compare(by_seed(1.0, 2.0, 3.5), by_seed(0.0, 0.0, 0.0))
-    exact = compare(by_seed(1.0, 1.0, 1.0), by_seed(0.0, 0.0, 0.0))
-    few = compare(by_seed(1.0, 2.0), by_seed(0.0, 0.0))
-    assert noisy and exact and few
-    count, expected = chance([noisy] * 40 + [exact] * 10 + [few] * 10)
-    assert count == 40
-    assert expected == pytest.approx(2.0)

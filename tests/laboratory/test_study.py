@@ -78,6 +78,8 @@ def test_what_is_left_out() -> None:
         (changed(figures={"loss": {"word": "loss"}}), "figures: loss has no 'word'"),
         (changed(figures={"loss": {"words": "x", "better": "more"}}), "better must be one of"),
         (changed(pictures=[{"kind": "pie", "y": "loss"}]), "kind must be one of"),
+        (changed(learning_rates=[1, 0]), "list of factors above 0"),
+        (changed(task="copy", learning_rates=[1, 2]), "the task copy lacks"),
         (changed(measures=["charm"]), "no measure 'charm'"),
         (changed(recipe={"positions": 3}), "positions must be of type str"),
         (changed(recipe={"positions": "left"}), "positions must be one of"),

@@ -274,6 +274,11 @@ class Text:
         self.per_epoch = max(1, len(self._train) // (settings.batch * settings.context))
         self._settings = settings
 
+    @property
+    def learnt(self) -> Tensor:
+        """The tokens of the training split."""
+        return self._train
+
     def batch(self, number: int) -> Rows:
         """Return random windows of context + 1 tokens."""
         size, length = self._settings.batch, self._settings.context + 1
