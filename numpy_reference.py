@@ -245,11 +245,11 @@ def layer_norm(
     in the paper. https://arxiv.org/abs/1607.06450.
     """
     # 1. Subtract each vector's own mean.
-    centred = x - x.mean(axis=-1, keepdims=True)
+    centered = x - x.mean(axis=-1, keepdims=True)
     # 2. Compute its variance, from the centered vector: mean(x²) − μ² would cancel digits.
-    variance = (centred**2).mean(axis=-1, keepdims=True)
+    variance = (centered**2).mean(axis=-1, keepdims=True)
     # 3. Divide by the standard deviation, then scale and shift.
-    return gain * centred / np.sqrt(variance + eps) + bias
+    return gain * centered / np.sqrt(variance + eps) + bias
 
 
 def feed_forward(

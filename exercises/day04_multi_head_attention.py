@@ -68,7 +68,8 @@ def multi_head_attention(
     - A projection is `x @ w + b`. Head i, counted from 0, owns columns i·d_k to (i+1)·d_k − 1 of `w_q`,
       `w_k` and `w_v`.
     - `h`, the number of heads, divides d_model.
-    - `mask` is True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
+    - `mask` is True where a query may attend to a key, `(1|B, 1|T_q, T_k)`; it is the same for
+      every head.
     - Return `(B, T_q, d_model)` in the inputs' dtype. Where a query may attend to
       nothing, the heads return 0, so the output is `b_o`.
 
