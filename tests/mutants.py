@@ -157,15 +157,15 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
             ("best[:, 0]", "best[:, -1]"),
         ],
         "it stops later or not at all, and finds nothing better": [
-            ("(hope <= best_value).all()", "False"),
-            ("hope <= best_value", "hope < best_value"),
+            ("(bound <= best_score).all()", "False"),
+            ("bound <= best_score", "bound < best_score"),
             ("(4 + max_len) / 6", "(4 + max_len) * 6"),
             ("(4 + max_len) / 6", "(4 + max_len) / 5"),
             ("4 + max_len", "5 + max_len"),
         ],
         "a factor that all values have, and it stops later": [("(5 + n) / 6", "(5 + n) / 7")],
         "which of two equal hypotheses wins is not settled": [
-            ("value > best_value", "value >= best_value")
+            ("value > best_score", "value >= best_score")
         ],
         "only an empty batch differs, of which no answer is asked": [
             ("default=1", ""),
