@@ -434,7 +434,8 @@ def mutants(day: Day) -> Iterator[Mutant]:
 
 
 def _out_of_scope(tree: ast.AST) -> set[int]:
-    """Types, docstrings, and what no answer is asked for: refusing bad arguments, private methods."""
+    """Types, docstrings, and what no answer is asked for: refusing bad arguments, private methods, the
+    fused kernel."""
     out: set[int] = set()
     for node in ast.walk(tree):
         hidden: list[ast.AST | None] = []
@@ -446,7 +447,8 @@ def _out_of_scope(tree: ast.AST) -> set[int]:
         elif isinstance(node, ast.AnnAssign):
             hidden = [node.annotation]
         elif isinstance(node, ast.If):
-            hidden = [node] if isinstance(node.body[-1], ast.Raise) else []
+            fused = node.orelse if ast.unparse(node.test) == "self.keep_weights" else []
+            hidden = [node] if isinstance(node.body[-1], ast.Raise) else [*fused]
         elif isinstance(node, ast.Expr):
             hidden = [node] if _only_refuses(node.value) else []
         for root in hidden:
