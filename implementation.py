@@ -1,16 +1,16 @@
-"""The Transformer of *Attention Is All You Need*, whole, in one file: model, training, decoding, text.
+"""The complete Transformer of *Attention Is All You Need* in one file: model, training, decoding, text.
 
-Paper: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; § and eq. below are its own. The file
-goes from the inside out: attention, the parts of a layer, the two stacks, the model (§3); then what
-it takes to train it (§5), to let it speak (§6.1), and to feed it text and grade what it says. Every
-public definition is an exercise of days 8 to 22; its numbered comments are the steps of the exercise.
+Paper: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; § and eq. in headings refer to it. The file
+builds up from attention to the parts of a layer, the two stacks and the model (§3). Training (§5),
+decoding (§6.1), tokenization and BLEU follow. Every public definition is an exercise of days 8 to 22;
+its numbered comments are the steps of the exercise.
 
 From symbols to names
-    B               batch: sequences worked on side by side
-    T, S            time: tokens of a target sequence, of a source sequence
-    T_q, T_k        time, where attention is meant: of the queries, of the keys and values
+    B               batch: number of sequences processed together
+    T, S            time: tokens in a target sequence, in a source sequence
+    T_q, T_k        time, in attention: of the queries, of the keys and values
     N               n, layers in a stack
-    d_model         width of a token's vector everywhere between the layers
+    d_model         width of a token's vector between the layers
     h               heads
     d_k, d_v        width of a query or key, of a value, inside one head: d_model / h
     d_ff            width of the hidden layer of the feed-forward network
@@ -45,7 +45,7 @@ def attention(
     mask: Bool[Tensor, "..."] | None = None,
     dropout: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "*batch T_q d_v"], Float[Tensor, "*batch T_q T_k"]]:
-    """Compute scaled dot-product attention: every query takes a weighted mean of the values.
+    """Compute scaled dot-product attention: each query's output is a weighted mean of the values.
 
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
@@ -58,35 +58,35 @@ def attention(
 
     Source: Vaswani et al. 2017, §3.2.1, eq. 1.
     """
-    # 1. Compare every query with every key, and scale by 1/√d_k. Halves are widened first: a sum of
-    #    d_k products overflows float16 at 65504, and bfloat16 has 3 digits.
+    # 1. Take the dot product of every query with every key, and scale by 1/√d_k to variance 1. Upcast
+    #    half precision first: float16 overflows at 65504, and bfloat16 has only 3 digits.
     wide = torch.promote_types(query.dtype, torch.float32)
-    with torch.autocast(query.device.type, enabled=False):  # which would narrow them again
+    with torch.autocast(query.device.type, enabled=False):  # autocast would downcast again
         scores = query.to(wide) @ key.to(wide).transpose(-2, -1)  # (…, T_q, T_k)
     scores = scores / math.sqrt(query.size(-1))
-    # 2. Give each forbidden key the lowest score there is, before the softmax. Not −∞: a row of
-    #    nothing but −∞ is NaN, which spreads through what comes after it, forward and backward.
+    # 2. Give each forbidden key the lowest finite score, before the softmax. Not −∞: a row of only
+    #    −∞ becomes NaN, which spreads through the model and its gradients.
     if mask is not None:
         _check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, torch.finfo(wide).min)
     # 3. Turn each query's scores into weights over the keys.
     weights = scores.softmax(dim=-1)  # (…, T_q, T_k)
-    # 4. Set forbidden weights to exactly 0, which a row with no key at all needs.
+    # 4. Set forbidden weights to exactly 0. This matters only for a query without any allowed key.
     if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)
     weights = weights.to(value.dtype)
-    # 5. Drop some weights, if asked to. Then mix the values by the weights, and return both.
+    # 5. Apply dropout to the weights, if given. Average the values by the weights; return both.
     if dropout is not None:
         weights = dropout(weights)
     return weights @ value, weights  # (…, T_q, d_v)
 
 
 def _check_mask(mask: Tensor, shape: Sequence[int]) -> None:
-    """Refuse a mask that would not hide what its maker meant: one that is wrong still trains, badly."""
+    """Raise for a wrong mask here: a model would train with it without an error, only badly."""
     if mask.dtype != torch.bool:
         raise ValueError(f"mask must be boolean (True = may be attended to), got {mask.dtype}")
-    sizes = list(zip(reversed(mask.shape), reversed(shape), strict=False))
-    if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in sizes):
+    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.dim() > len(shape) or any(size not in (1, full) for size, full in sizes):
         raise ValueError(f"mask must broadcast to {tuple(shape)}, got {tuple(mask.shape)}")
 
 
@@ -99,10 +99,10 @@ class MultiHeadedAttention(nn.Module):
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Where `keep_weights` is False, `weights` stays None and PyTorch's fused kernel computes the same.
+    Where `keep_weights` is False, `weights` is None and PyTorch's fused kernel computes the same output.
 
     Raises:
-        ValueError: h does not divide d_model.
+        ValueError: h does not divide d_model; or a mask that is not boolean or not `(1|B, 1|T_q, T_k)`.
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
@@ -111,8 +111,8 @@ class MultiHeadedAttention(nn.Module):
         super().__init__()
         if h < 1 or d_model % h != 0:
             raise ValueError(f"h must divide d_model, got h={h}, d_model={d_model}")
-        # 1. Keep the number of heads. One projection each for all heads of query, key and value,
-        #    one for the output, and the dropout of the weights.
+        # 1. Make one projection each for query, key, value and output, each for all heads together,
+        #    and the dropout of the weights.
         self.h = h
         self.w_q = nn.Linear(d_model, d_model)
         self.w_k = nn.Linear(d_model, d_model)
@@ -129,12 +129,8 @@ class MultiHeadedAttention(nn.Module):
         value: Float[Tensor, "B T_k d_model"],
         mask: Bool[Tensor, "#B #T_q T_k"] | None = None,
     ) -> Float[Tensor, "B T_q d_model"]:
-        """Attend from `query` to `key` and `value`; the mask applies to every head.
-
-        Raises:
-            ValueError: a mask that is not boolean, or of another shape.
-        """
-        # 1. Give the mask an axis for the heads, after the batch.
+        """Attend from `query` to `key` and `value`; the mask applies to every head."""
+        # 1. Insert an axis for the heads into the mask, after the batch.
         if mask is not None:
             _check_mask(mask, (query.size(0), query.size(1), key.size(1)))
             if mask.dim() != 3 or mask.size(-1) != key.size(1):
@@ -144,19 +140,16 @@ class MultiHeadedAttention(nn.Module):
         q = self.w_q(query).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_q, d_k)
         k = self.w_k(key).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_k, d_k)
         v = self.w_v(value).unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T_k, d_k)
-        # 3. Attend: the heads are one more batch dimension. Keep the weights to look at.
+        # 3. Attend. The heads are one more batch dimension. Store the weights for inspection.
         if self.keep_weights:
             heads, weights = attention(q, k, v, mask, self.dropout)  # (B, h, T_q, d_k)
             self.weights = weights.detach()
         else:
-            heads, self.weights = self._fused(q, k, v, mask), None
-        # 4. Join the heads, and mix them by the output projection.
-        return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T_q, d_model)
-
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """The same as `attention`, in one kernel."""
-        dropped = self.dropout.p if self.training else 0.0
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropped)
+            p = self.dropout.p if self.training else 0.0
+            heads, self.weights = F.scaled_dot_product_attention(q, k, v, mask, p), None
+        # 4. Join the heads, and apply the output projection.
+        joined = heads.transpose(1, 2).flatten(-2)  # (B, T_q, d_model)
+        return self.w_o(joined)
 
 
 # --- Day 10 · Feed-forward, embeddings, positions (§3.3 to §3.5) ----------------------------------
@@ -173,14 +166,14 @@ class PositionwiseFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
-        # 1. Two linear layers, and the dropout between them.
+        # 1. Make two linear layers, and the dropout between them.
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Transform each position on its own; positions do not see each other here."""
-        # 1. Widen, cut off below 0, drop some, and narrow back.
+        """Transform each position separately; positions do not see each other here."""
+        # 1. Project up, apply the ReLU and dropout, and project back down.
         hidden = self.dropout(self.w_1(x).relu())  # (…, d_ff)
         return self.w_2(hidden)  # (…, d_model)
 
@@ -188,42 +181,44 @@ class PositionwiseFeedForward(nn.Module):
 class Embeddings(nn.Module):
     """Look up a vector for each token, and multiply it by √d_model.
 
+    Raises:
+        ValueError: an id outside 0 to vocab − 1 (checked on the CPU only).
+
     Source: Vaswani et al. 2017, §3.4, has the factor; the initialization is tensor2tensor's.
     """
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        # 1. The table, with a standard deviation of 1/√d_model at the start.
+        # 1. Make the embedding matrix, initialized with a standard deviation of 1/√d_model.
         self.d_model = d_model
         self.lut = nn.Embedding(vocab, d_model)
         nn.init.normal_(self.lut.weight, std=d_model**-0.5)
 
     def forward(self, tokens: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T d_model"]:
-        """Return the tokens' vectors.
-
-        Raises:
-            ValueError: an id outside 0 to vocab − 1, on the CPU only: a GPU would have to wait.
-        """
+        """Return the tokens' vectors."""
         _check_tokens("tokens", tokens, self.lut.num_embeddings)
-        # 1. Look up, and scale.
+        # 1. Look up, and scale, so that each feature has variance 1 at initialization.
         return self.lut(tokens) * math.sqrt(self.d_model)  # (…, T, d_model)
 
 
 def _check_tokens(name: str, tokens: Tensor, vocab: int) -> None:
-    """Refuse ids outside the vocabulary where asking costs nothing: a GPU would have to wait for it."""
+    """Raise for ids outside the vocabulary, on the CPU only: a GPU would have to synchronize."""
     if tokens.device.type != "cpu" or tokens.numel() == 0 or torch.compiler.is_compiling():
         return
     lowest, highest = (int(end) for end in tokens.aminmax())
     if lowest < 0 or highest >= vocab:
         wrong = lowest if lowest < 0 else highest
-        raise ValueError(f"{name} must lie in 0 to {vocab - 1}, got {wrong}")
+        raise ValueError(f"{name} must be in 0 to {vocab - 1}, got {wrong}")
 
 
 class PositionalEncoding(nn.Module):
-    """Add sines and cosines of the position, one wavelength for each pair of features.
+    """Add sines and cosines of the position, with one wavelength for each pair of features.
 
         PE(pos, 2i)     = sin(pos / 10000^(2i / d_model))
         PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
+
+    Raises:
+        ValueError: more than `max_len` positions, or a width other than `d_model`.
 
     Source: Vaswani et al. 2017, §3.5; dropout on the sum, §5.4.
     """
@@ -233,29 +228,24 @@ class PositionalEncoding(nn.Module):
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        # 1. One frequency for each pair of columns (2i, 2i + 1). In float64: the sine of position
-        #    4999 is off by position × eps, which is 3 digits in float32.
+        # 1. Compute the angles, in float64: in float32 only 3 digits would be right at position 4999.
         position = torch.arange(max_len, dtype=torch.float64).unsqueeze(1)  # (max_len, 1)
         even = torch.arange(0, d_model, 2, dtype=torch.float64)  # (⌈d_model/2⌉,), the paper's 2i
         angles = position / 10000 ** (even / d_model)  # (max_len, ⌈d_model/2⌉)
-        # 2. Sines in columns 0, 2, 4 …, cosines in columns 1, 3, 5 …
+        # 2. Put sines into columns 0, 2, 4 …, and cosines into columns 1, 3, 5 …
         table = torch.empty(max_len, d_model, dtype=torch.get_default_dtype())
         table[:, 0::2] = angles.sin()
         table[:, 1::2] = angles.cos()[:, : d_model // 2]
-        # 3. A buffer moves with the module, and no optimiser ever sees it.
+        # 3. Register a buffer: it moves with the module, and no optimizer updates it.
         self.register_buffer("pe", table.unsqueeze(0), persistent=False)  # (1, max_len, d_model)
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Add the first T positions, then apply dropout.
-
-        Raises:
-            ValueError: more than `max_len` tokens, or vectors of a width other than `d_model`.
-        """
+        """Add the first T positions, then apply dropout."""
         if x.size(1) > self.pe.size(1):
-            raise ValueError(f"x has {x.size(1)} positions, and max_len is {self.pe.size(1)}")
+            raise ValueError(f"x must fit max_len={self.pe.size(1)}, got {x.size(1)} positions")
         if x.size(2) != self.pe.size(2):
-            raise ValueError(f"x has {x.size(2)} features, and d_model is {self.pe.size(2)}")
-        # 1. Add, and drop some features of the sum.
+            raise ValueError(f"x must have d_model={self.pe.size(2)} features, got {x.size(2)}")
+        # 1. Add the positions, and apply dropout to the sum.
         return self.dropout(x + self.pe[:, : x.size(1)])  # (B, T, d_model)
 
 
@@ -267,34 +257,33 @@ class LayerNorm(nn.Module):
 
         LN(x) = γ · (x − μ) / √(σ² + ε) + β
 
+    Raises:
+        ValueError: a width other than `features`.
+
     Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not in the paper.
     """
 
     def __init__(self, features: int, eps: float = 1e-5):
         super().__init__()
-        # 1. Two parameters, and ε.
+        # 1. Make the two parameters, and store ε.
         self.gain = nn.Parameter(torch.ones(features))
         self.bias = nn.Parameter(torch.zeros(features))
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
-
-        Raises:
-            ValueError: vectors of a width other than `features`.
-        """
+        """Normalize the last axis, with the biased variance σ² (divisor n)."""
         if x.size(-1) != self.gain.numel():
-            raise ValueError(f"x has {x.size(-1)} features, and the norm {self.gain.numel()}")
-        # 1. Centre each vector by its own mean. Halves are widened first, as in attention.
+            raise ValueError(f"x must have {self.gain.numel()} features, got {x.size(-1)}")
+        # 1. Subtract each vector's own mean. Upcast half precision first, as in attention.
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        centred = wide - wide.mean(dim=-1, keepdim=True)
-        # 2. Its variance is the mean of the squares of what is left: its length squared, over n.
-        #    Divide by the deviation.
-        length = torch.linalg.vector_norm(centred, dim=-1, keepdim=True)
+        centered = wide - wide.mean(dim=-1, keepdim=True)
+        # 2. Compute the variance from the centered vector, as its squared length over n (which stores
+        #    no squares), and divide by the standard deviation.
+        length = torch.linalg.vector_norm(centered, dim=-1, keepdim=True)
         variance = length.square() / x.size(-1)
-        normed = (centred * (variance + self.eps).rsqrt()).to(x.dtype)
-        # 3. Scale and shift.
-        return self.gain * normed + self.bias
+        normalized = (centered * (variance + self.eps).rsqrt()).to(x.dtype)
+        # 3. Apply the scale and the shift.
+        return self.gain * normalized + self.bias
 
 
 class SublayerConnection(nn.Module):
@@ -314,7 +303,7 @@ class SublayerConnection(nn.Module):
         super().__init__()
         if norm not in ("post", "pre"):
             raise ValueError(f'norm must be "post" or "pre", got {norm!r}')
-        # 1. The norm, the dropout, and where the norm goes.
+        # 1. Make the norm and the dropout, and store where the norm goes.
         self.norm = LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
         self.pre = norm == "pre"
@@ -323,10 +312,10 @@ class SublayerConnection(nn.Module):
         self, x: Float[Tensor, "B T size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T size"]:
         """Apply `sublayer`, which keeps the shape `(B, T, size)`, inside the residual connection."""
-        # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
+        # 1. Pre-norm: normalize the sublayer's input. The residual connection passes x on unchanged.
         if self.pre:
             return x + self.dropout(sublayer(self.norm(x)))
-        # 2. Post-norm: the sublayer sees x, and the sum is normed.
+        # 2. Post-norm: normalize the sum.
         return self.norm(x + self.dropout(sublayer(x)))
 
 
@@ -335,7 +324,7 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
 
     Source: Vaswani et al. 2017, §3.1: a stack of N layers that are alike and have different weights.
     """
-    # 1. A deep copy each.
+    # 1. Make n deep copies.
     return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
 
 
@@ -357,7 +346,7 @@ class EncoderLayer(nn.Module):
         norm: str = "post",
     ):
         super().__init__()
-        # 1. Keep the parts, and make a connection for each.
+        # 1. Store the parts, and make a residual connection for each.
         self.self_attn = self_attn
         self.feed_forward = feed_forward
         self.sublayer = clones(SublayerConnection(size, dropout, norm), 2)
@@ -367,22 +356,22 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """Return the layer's output, of the same shape."""
-        # 1. Self-attention: queries, keys and values are the same tokens, normed or not.
+        """Return the layer's output."""
+        # 1. Self-attention: queries, keys and values are the same tokens.
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, mask))
         # 2. The feed-forward network.
         return self.sublayer[1](x, self.feed_forward)  # (B, S, d_model)
 
 
 class Encoder(nn.Module):
-    """Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
+    """Apply N encoder layers in turn; in pre-norm, a final LayerNorm normalizes the result.
 
     Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
     """
 
     def __init__(self, layer: EncoderLayer, n: int):
         super().__init__()
-        # 1. n layers with weights of their own, and the final norm where there is one.
+        # 1. Make n layers, each with its own weights, and the final norm of pre-norm.
         self.layers = clones(layer, n)
         self.norm = LayerNorm(layer.size) if layer.norm == "pre" else None
 
@@ -390,7 +379,7 @@ class Encoder(nn.Module):
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
         """Return the encoded source; every layer gets the same `mask`."""
-        # 1. Through the layers in turn, then through the final norm where there is one.
+        # 1. Apply the layers in turn, then the final norm, if there is one.
         for layer in self.layers:
             x = layer(x, mask)
         return x if self.norm is None else self.norm(x)
@@ -404,7 +393,7 @@ def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
 
     Source: Vaswani et al. 2017, §3.1 (Decoder) and §3.2.3.
     """
-    # 1. The lower triangle, diagonal included.
+    # 1. Take the lower triangle, diagonal included.
     return torch.ones(1, size, size, dtype=torch.bool).tril()
 
 
@@ -424,7 +413,7 @@ class DecoderLayer(nn.Module):
         norm: str = "post",
     ):
         super().__init__()
-        # 1. Keep the parts, and make a connection for each.
+        # 1. Store the parts, and make a residual connection for each.
         self.self_attn = self_attn
         self.src_attn = src_attn
         self.feed_forward = feed_forward
@@ -439,10 +428,10 @@ class DecoderLayer(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Return the layer's output; `memory` is the encoder's."""
-        # 1. Self-attention to the own past.
+        """Return the layer's output; `memory` is the encoder's output."""
+        # 1. Masked self-attention: each position attends to itself and to earlier ones.
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, tgt_mask))
-        # 2. Attention to the source: queries from here, keys and values from the encoder.
+        # 2. Cross-attention: queries from the decoder, keys and values from the encoder's output.
         x = self.sublayer[1](x, lambda x: self.src_attn(x, memory, memory, src_mask))
         # 3. The feed-forward network.
         return self.sublayer[2](x, self.feed_forward)  # (B, T, d_model)
@@ -456,7 +445,7 @@ class Decoder(nn.Module):
 
     def __init__(self, layer: DecoderLayer, n: int):
         super().__init__()
-        # 1. n layers with weights of their own, and the final norm where there is one.
+        # 1. Make n layers, each with its own weights, and the final norm of pre-norm.
         self.layers = clones(layer, n)
         self.norm = LayerNorm(layer.size) if layer.norm == "pre" else None
 
@@ -468,7 +457,7 @@ class Decoder(nn.Module):
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
         """Return the decoder's states."""
-        # 1. Through the layers in turn, then through the final norm where there is one.
+        # 1. Apply the layers in turn, then the final norm, if there is one.
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask)
         return x if self.norm is None else self.norm(x)
@@ -485,19 +474,19 @@ class Generator(nn.Module):
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        # 1. The output projection.
+        # 1. Make the output projection.
         self.proj = nn.Linear(d_model, vocab)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """Return log-probabilities, whose exponentials sum to 1."""
-        # 1. Project, and take the logarithm of the softmax in one step.
+        """Return log-probabilities over the vocabulary."""
+        # 1. Project, and compute the log-softmax in one step.
         return self.proj(x).log_softmax(dim=-1)  # (…, vocab)
 
 
 class EncoderDecoder(nn.Module):
     """Encode the source once, then predict each target token from the target tokens before it.
 
-    The caller applies the generator, so that decoding can compute it for the last position only.
+    The caller applies the generator: decoding needs it for the last position only.
 
     Source: Vaswani et al. 2017, §3.1 and figure 1.
     """
@@ -511,7 +500,7 @@ class EncoderDecoder(nn.Module):
         generator: nn.Module,
     ):
         super().__init__()
-        # 1. Keep the five parts.
+        # 1. Store the five parts.
         self.encoder = encoder
         self.decoder = decoder
         self.src_embed = src_embed
@@ -521,8 +510,8 @@ class EncoderDecoder(nn.Module):
     def encode(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "#B #S S"] | None
     ) -> Float[Tensor, "B S d_model"]:
-        """From source tokens `(B, S)` to the memory `(B, S, d_model)`."""
-        # 1. Embed, then through the encoder.
+        """Return the memory, the encoder's output for the source tokens."""
+        # 1. Embed the tokens, and apply the encoder.
         return self.encoder(self.src_embed(src), src_mask)
 
     def decode(
@@ -532,8 +521,8 @@ class EncoderDecoder(nn.Module):
         tgt: Int[Tensor, "B T"],
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From the memory and target tokens `(B, T)` to states `(B, T, d_model)`."""
-        # 1. Embed, then through the decoder.
+        """Return the decoder's states for the target tokens."""
+        # 1. Embed the tokens, and apply the decoder.
         return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
 
     def forward(
@@ -543,7 +532,7 @@ class EncoderDecoder(nn.Module):
         src_mask: Bool[Tensor, "#B #S S"] | None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """The decoder's states `(B, T, d_model)` for both sequences."""
+        """Return the decoder's states for a source and a target."""
         # 1. Encode, then decode.
         return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
 
@@ -567,23 +556,21 @@ def make_model(
     Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); Glorot & Bengio 2010, eq. 16.
     """
     if tie and src_vocab != tgt_vocab:
-        raise ValueError(f"tie must have {src_vocab=} equal to {tgt_vocab=}")
+        raise ValueError(f"tie must have equal vocabularies, got {src_vocab=}, {tgt_vocab=}")
 
-    # 1. The parts of a layer, each made anew wherever it is needed.
-    def self_attention() -> MultiHeadedAttention:
+    # 1. Define the parts. Each call makes new ones, so that no two share a parameter.
+    def mha() -> MultiHeadedAttention:
         return MultiHeadedAttention(h, d_model, dropout)
 
-    def feed_forward() -> PositionwiseFeedForward:
+    def ffn() -> PositionwiseFeedForward:
         return PositionwiseFeedForward(d_model, d_ff, dropout)
 
     def embed(vocab: int) -> nn.Sequential:
         return nn.Sequential(Embeddings(d_model, vocab), PositionalEncoding(d_model, dropout))
 
-    # 2. The layers, the stacks, the whole.
-    encoder_layer = EncoderLayer(d_model, self_attention(), feed_forward(), dropout, norm)
-    decoder_layer = DecoderLayer(
-        d_model, self_attention(), self_attention(), feed_forward(), dropout, norm
-    )
+    # 2. Build the layers, the stacks and the model.
+    encoder_layer = EncoderLayer(d_model, mha(), ffn(), dropout, norm)
+    decoder_layer = DecoderLayer(d_model, mha(), mha(), ffn(), dropout, norm)
     model = EncoderDecoder(
         Encoder(encoder_layer, n),
         Decoder(decoder_layer, n),
@@ -591,15 +578,15 @@ def make_model(
         embed(tgt_vocab),
         Generator(d_model, tgt_vocab),
     )
-    # 3. Start every matrix Xavier uniform, each for itself: the copies of a layer are equal so far.
+    # 3. Initialize every matrix Xavier uniform, each separately: the copies of a layer are still equal.
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-    # 4. Tie, by handing the same Parameter to all three.
+    # 4. Tie, by assigning the same Parameter to all three.
     if tie:
-        table = model.src_embed[0].lut.weight  # (V, d_model)
-        model.tgt_embed[0].lut.weight = table
-        model.generator.proj.weight = table
+        shared = model.src_embed[0].lut.weight  # (V, d_model)
+        model.tgt_embed[0].lut.weight = shared
+        model.generator.proj.weight = shared
     return model
 
 
@@ -611,12 +598,12 @@ class Batch:
 
     Attributes:
         src_mask: `(B, 1, S)`, True at real tokens.
-        tgt, tgt_y: the decoder's input and what it is to predict, both `(B, T − 1)`.
+        tgt, tgt_y: the decoder's input and the tokens it has to predict, both `(B, T − 1)`.
         tgt_mask: `(B, T − 1, T − 1)`, True at real keys that come no later than the query.
         ntokens: the number of real tokens in `tgt_y`.
 
     Raises:
-        ValueError: a target of fewer than two tokens, or with other rows than the source.
+        ValueError: a target of fewer than two tokens, or with more or fewer rows than the source.
 
     Source: Vaswani et al. 2017, §3.1 (outputs shifted right) and §5.1.
     """
@@ -624,7 +611,7 @@ class Batch:
     def __init__(
         self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"] | None = None, pad: int = 0
     ):
-        # 1. The source, and which of its keys are real.
+        # 1. Store the source, and mask its padding.
         self.src = src
         self.src_mask = (src != pad).unsqueeze(1)  # (B, 1, S)
         self.tgt = self.tgt_y = self.tgt_mask = self.ntokens = None
@@ -633,13 +620,13 @@ class Batch:
                 raise ValueError(f"tgt must have at least 2 tokens, got shape {tuple(tgt.shape)}")
             if tgt.size(0) != src.size(0):
                 raise ValueError(f"src and tgt must match in rows, got {len(src)} and {len(tgt)}")
-            # 2. The target twice, shifted against itself by one.
+            # 2. Shift the target by one: inputs without the last token, targets without the first.
             self.tgt = tgt[:, :-1]  # (B, T − 1)
             self.tgt_y = tgt[:, 1:]  # (B, T − 1)
-            # 3. A query sees the real keys up to itself.
-            earlier = subsequent_mask(self.tgt.size(1)).to(tgt.device)  # (1, T − 1, T − 1)
-            self.tgt_mask = (self.tgt != pad).unsqueeze(1) & earlier  # (B, T − 1, T − 1)
-            # 4. Losses are means over the real tokens that are to be predicted.
+            # 3. Combine both masks: real tokens that come no later than the query.
+            causal_mask = subsequent_mask(self.tgt.size(1)).to(tgt.device)  # (1, T − 1, T − 1)
+            self.tgt_mask = (self.tgt != pad).unsqueeze(1) & causal_mask  # (B, T − 1, T − 1)
+            # 4. Count the real tokens in the targets. The loss is a mean over them.
             self.ntokens = (self.tgt_y != pad).sum()
 
 
@@ -653,7 +640,7 @@ class LabelSmoothing(nn.Module):
         q = 1 − ε at the target, ε / (size − 2) elsewhere, 0 at the padding
 
     Raises:
-        ValueError: fewer than 3 classes, an ε outside 0 to 1, or a padding that is not a class.
+        ValueError: fewer than 3 classes, or an argument out of range or of the wrong shape.
 
     Source: Vaswani et al. 2017, §5.4 (ε_ls = 0.1); Szegedy et al. 2016, *Rethinking the Inception
     Architecture*, §7. With q constant the divergence is the cross-entropy less a constant, and its
@@ -663,12 +650,10 @@ class LabelSmoothing(nn.Module):
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
         super().__init__()
         if size < 3 or not 0 <= smoothing <= 1:
-            raise ValueError(
-                f"size must be at least 3, smoothing 0 to 1, got {size} and {smoothing}"
-            )
+            raise ValueError(f"size must be at least 3, smoothing 0 to 1, got {size}, {smoothing}")
         if not 0 <= padding_idx < size:
-            raise ValueError(f"padding_idx must lie in 0 to {size - 1}, got {padding_idx}")
-        # 1. Keep what the target distribution is made from.
+            raise ValueError(f"padding_idx must be in 0 to {size - 1}, got {padding_idx}")
+        # 1. Store what determines the target distribution.
         self.size = size
         self.padding_idx = padding_idx
         self.smoothing = smoothing
@@ -676,26 +661,22 @@ class LabelSmoothing(nn.Module):
     def forward(
         self, log_probs: Float[Tensor, "N size"], target: Int[Tensor, "N"]
     ) -> Float[Tensor, ""]:
-        """Return the summed divergence, computed in float32 or wider.
-
-        Raises:
-            ValueError: other shapes, or a target outside 0 to size − 1 (checked on the CPU only).
-        """
+        """Return the summed divergence, computed in float32 or wider."""
         if log_probs.dim() != 2 or log_probs.size(1) != self.size:
             raise ValueError(f"log_probs must be (N, {self.size}), got {tuple(log_probs.shape)}")
         if target.shape != log_probs.shape[:1]:
             raise ValueError(f"target must be ({len(log_probs)},), got {tuple(target.shape)}")
         _check_tokens("target", target, self.size)
-        # 1. Every class its share of ε, the right one the rest. In float32 at least: shares of a
-        #    large vocabulary are too small for halves.
+        # 1. Give the target 1 − ε, and every other class its share of ε. Upcast half precision first:
+        #    it cannot represent the small shares of a large vocabulary.
         wide = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
-        wanted = torch.full_like(wide, self.smoothing / (self.size - 2))  # (N, size)
-        wanted.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
-        # 2. Nothing for the padding, neither as a class nor as a target.
-        wanted[:, self.padding_idx] = 0
-        wanted.masked_fill_((target == self.padding_idx).unsqueeze(1), 0)
-        # 3. The divergence, in which 0 · log 0 is 0.
-        return F.kl_div(wide, wanted, reduction="sum").to(log_probs.dtype)
+        smoothed = torch.full_like(wide, self.smoothing / (self.size - 2))  # (N, size)
+        smoothed.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
+        # 2. Set the padding class to 0, and every row whose target is padding.
+        smoothed[:, self.padding_idx] = 0
+        smoothed.masked_fill_((target == self.padding_idx).unsqueeze(1), 0)
+        # 3. Sum the divergence, in which 0 · log 0 is 0.
+        return F.kl_div(wide, smoothed, reduction="sum").to(log_probs.dtype)
 
 
 # --- Day 17 · Learning rate (§5.3) ----------------------------------------------------------------
@@ -715,9 +696,9 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
         raise ValueError(f"warmup must be at least 1 and step at least 0, got {warmup} and {step}")
     if model_size < 1:
         raise ValueError(f"model_size must be at least 1, got {model_size}")
-    # 1. Schedulers ask for the rate before the first step too.
+    # 1. Treat step 0 as step 1: schedulers ask for the learning rate before the first step, too.
     step = max(step, 1)
-    # 2. The smaller of the two curves, which meet at the warm-up.
+    # 2. Take the minimum of the two curves, which meet at the end of the warm-up.
     return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
@@ -732,15 +713,13 @@ def run_epoch(
     scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     accumulate: int = 1,
 ) -> float:
-    """Go through the batches once: train if there is an optimizer, otherwise only measure the loss.
+    """Train for one pass over the batches if there is an optimizer, otherwise only measure the loss.
 
-    A step's gradient is the summed loss of `accumulate` batches over their real tokens.
-
-    Returns:
-        The total loss over the total number of real target tokens.
+    A step's gradient is that of the summed loss of `accumulate` batches over their real tokens. The
+    result is the total loss over the total number of real target tokens.
 
     Raises:
-        ValueError: `accumulate` below 1, or batches without a single token to predict.
+        ValueError: `accumulate` below 1, or no token to predict.
 
     Source: Vaswani et al. 2017, §5.
     """
@@ -751,31 +730,31 @@ def run_epoch(
     total_loss, total_tokens = 0.0, 0
     remaining = iter(batches)
     with torch.set_grad_enabled(training):
-        # 1. Take a group of batches at a time: its tokens must be known before the first backward.
+        # 1. Read a group of batches: its tokens must be counted before the first backward pass.
         while group := list(itertools.islice(remaining, accumulate)):
             if any(batch.tgt is None for batch in group):
-                raise ValueError("batches hold no token to predict where they have no target")
+                raise ValueError("batches must hold tokens to predict, got one without a target")
             tokens = sum(batch.ntokens for batch in group)
             if training:
                 optimizer.zero_grad()
             for batch in group:
-                # 2. Forward: states, log-probabilities, summed loss.
+                # 2. Forward pass: states, log-probabilities, summed loss.
                 states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
                 log_probs = model.generator(states)  # (B, T, V)
                 summed = loss(log_probs.flatten(0, 1), batch.tgt_y.flatten())
-                # 3. Backward: each batch adds its part of the group's mean loss.
+                # 3. Backward pass: each batch adds its part of the group's mean loss.
                 if training:
                     (summed / max(tokens, 1)).backward()
                 total_loss += summed.detach().to(torch.promote_types(summed.dtype, torch.float32))
-            # 4. One step for the group, and one of the schedule.
+            # 4. Take one optimizer step for the group, and one scheduler step.
             if training:
                 optimizer.step()
                 if scheduler is not None:
                     scheduler.step()
             total_tokens += tokens
     if total_tokens == 0:
-        raise ValueError("batches hold no token to predict")
-    # 5. The mean over tokens, not over batches: a batch counts by what is in it.
+        raise ValueError("batches must hold tokens to predict, got none")
+    # 5. Return the mean over tokens, not over batches, which differ in size.
     return float(total_loss / total_tokens)
 
 
@@ -791,7 +770,7 @@ def greedy_decode(
     start: int,
     end: int | None = None,
 ) -> Int[Tensor, "B t"]:
-    """Generate the most likely token, again and again, each row until its `end`.
+    """Generate the most likely token at each step, until each row has its `end`.
 
     Raises:
         ValueError: `max_len` below 1.
@@ -800,20 +779,20 @@ def greedy_decode(
     """
     if max_len < 1:
         raise ValueError(f"max_len must be at least 1, got {max_len}")
-    # 1. Read the source once. Every row begins with the start symbol, and none is finished.
+    # 1. Encode the source once. Every row begins with the start symbol, and none is finished.
     memory = model.encode(src, src_mask)  # (B, S, d_model)
     tokens = torch.full((src.size(0), 1), start, dtype=torch.long, device=src.device)
     finished = torch.zeros(src.size(0), dtype=torch.bool, device=src.device)
     while tokens.size(1) < max_len and not (end is not None and finished.all()):
-        # 2. What does the last position say comes next?
-        earlier = subsequent_mask(tokens.size(1)).to(src.device)  # (1, t, t)
-        states = model.decode(memory, src_mask, tokens, earlier)  # (B, t, d_model)
-        following = model.generator(states[:, -1]).argmax(dim=-1)  # (B,)
-        # 3. Rows that have finished get 0. Those that say `end` now finish.
-        following = following.masked_fill(finished, 0)
-        tokens = torch.cat([tokens, following.unsqueeze(1)], dim=1)
+        # 2. Predict the next token from the last position.
+        causal_mask = subsequent_mask(tokens.size(1)).to(src.device)  # (1, t, t)
+        states = model.decode(memory, src_mask, tokens, causal_mask)  # (B, t, d_model)
+        next_tokens = model.generator(states[:, -1]).argmax(dim=-1)  # (B,)
+        # 3. Append it, or 0 in rows that have finished. Rows that generate `end` finish.
+        next_tokens = next_tokens.masked_fill(finished, 0)
+        tokens = torch.cat([tokens, next_tokens.unsqueeze(1)], dim=1)
         if end is not None:
-            finished |= following == end
+            finished |= next_tokens == end
     return tokens
 
 
@@ -831,7 +810,7 @@ def beam_search(
     beam: int = 4,
     alpha: float = 0.6,
 ) -> Int[Tensor, "B t"]:
-    """Extend the `beam` most likely hypotheses side by side, and return the best that ended.
+    """Extend the `beam` most likely hypotheses in parallel, and return the best one that ended.
 
     A hypothesis of n tokens after the start symbol, its `end` included, has the score
 
@@ -848,42 +827,42 @@ def beam_search(
     if not alpha >= 0:
         raise ValueError(f"alpha must be at least 0, got {alpha}")
     rows, device = src.size(0), src.device
-    # 1. Read the source once, and give each row of the batch `beam` places. All hypotheses of a row
-    #    are still one and the same, so all but one start at −∞.
+    # 1. Encode the source once, and repeat each row `beam` times. The hypotheses of a row are still
+    #    identical, so all but one have an initial score of −∞.
     memory = model.encode(src, src_mask).repeat_interleave(beam, dim=0)  # (B·beam, S, d_model)
     src_mask = src_mask.repeat_interleave(beam, dim=0)  # (B·beam, 1, S)
     tokens = torch.full((rows, beam, 1), start, dtype=torch.long, device=device)
-    wide = torch.promote_types(memory.dtype, torch.float32)  # a half cannot hold a long sum
+    wide = torch.promote_types(memory.dtype, torch.float32)  # half precision rounds a long sum
     scores = torch.full((rows, beam), -math.inf, device=device, dtype=wide)
     scores[:, 0] = 0.0
     best = torch.full((rows, max_len), 0, dtype=torch.long, device=device)
     best[:, 0] = start
-    best_value = torch.full_like(scores[:, 0], -math.inf)  # (B,)
+    best_score = torch.full_like(scores[:, 0], -math.inf)  # (B,)
     longest = torch.ones_like(best[:, 0])  # (B,)
     for n in range(1, max_len):
         # 2. Score every continuation of every hypothesis, and keep the `beam` best of each row.
-        earlier = subsequent_mask(n).to(device)
-        states = model.decode(memory, src_mask, tokens.flatten(0, 1), earlier)
+        causal_mask = subsequent_mask(n).to(device)
+        states = model.decode(memory, src_mask, tokens.flatten(0, 1), causal_mask)
         log_probs = model.generator(states[:, -1]).unflatten(0, (rows, beam))  # (B, beam, V)
         totals = (scores.unsqueeze(-1) + log_probs).flatten(1)  # (B, beam·V)
         scores, chosen = totals.topk(beam)  # (B, beam)
-        parent, following = chosen // log_probs.size(-1), chosen % log_probs.size(-1)
+        parent, next_tokens = chosen // log_probs.size(-1), chosen % log_probs.size(-1)
         tokens = tokens.gather(1, parent.unsqueeze(-1).expand(-1, -1, n))
-        tokens = torch.cat([tokens, following.unsqueeze(-1)], dim=-1)  # (B, beam, n + 1)
-        # 3. Hypotheses that end leave the beam, and the next round fills their places. Of all that
-        #    ever ended, a row keeps the best.
-        ended = (following == end) | (n == max_len - 1)
+        tokens = torch.cat([tokens, next_tokens.unsqueeze(-1)], dim=-1)  # (B, beam, n + 1)
+        # 3. Remove hypotheses that ended from the beam; the next round replaces them. Keep each row's
+        #    best ended hypothesis.
+        ended = (next_tokens == end) | (n == max_len - 1)
         values = (scores / ((5 + n) / 6) ** alpha).masked_fill(~ended, -math.inf)
         value, which = values.max(dim=-1)  # (B,)
-        better = value > best_value
+        better = value > best_score
         best[better, : n + 1] = tokens[better, which[better]]
-        best_value = torch.where(better, value, best_value)
+        best_score = torch.where(better, value, best_score)
         longest = torch.where(better, n + 1, longest)
         scores = scores.masked_fill(ended, -math.inf)
-        # 4. Stop where no hypothesis can still win (which only saves time): a score only falls, and no
-        #    penalty divides it by more than that of max_len − 1 tokens.
-        hope = scores.max(dim=-1).values / ((4 + max_len) / 6) ** alpha
-        if (hope <= best_value).all():
+        # 4. Stop when no hypothesis can still win (this only saves time): a score only falls, and the
+        #    length penalty divides it by no more than that of max_len − 1 tokens.
+        bound = scores.max(dim=-1).values / ((4 + max_len) / 6) ** alpha
+        if (bound <= best_score).all():
             break
     return best[:, : max(longest.tolist(), default=1)]
 
@@ -892,7 +871,7 @@ def beam_search(
 
 
 def train_bpe(text: str, vocab_size: int) -> "BPE":
-    """Learn a vocabulary by merging the most frequent pair of adjacent ids, again and again.
+    """Learn a vocabulary by repeatedly merging the most frequent pair of adjacent ids.
 
     Raises:
         ValueError: a `vocab_size` below 256.
@@ -906,11 +885,11 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
     ids = list(text.encode("utf-8"))
     merges: list[tuple[int, int]] = []
     while len(merges) < vocab_size - 256 and len(ids) > 1:
-        # 2. Find the commonest adjacent pair. A Counter keeps the order in which its keys came, and
-        #    max returns the first of equals.
+        # 2. Find the most frequent adjacent pair. A Counter keeps the order of insertion, and max returns
+        #    the first of equal pairs.
         counts = Counter(itertools.pairwise(ids))
         pair = max(counts, key=counts.__getitem__)
-        # 3. Merge it everywhere, under the next free id.
+        # 3. Replace it everywhere by the next free id.
         ids = BPE.merge(ids, pair, 256 + len(merges))
         merges.append(pair)
     return BPE(merges)
@@ -919,27 +898,28 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
 class BPE:
     """Encode text as ids and decode ids to text, without loss, for any text.
 
-    Ids 0 to 255 are the bytes; 256 + r stands for the pair `merges[r]`, of rank r.
+    Ids 0 to 255 are the bytes; id 256 + r is the pair `merges[r]`, of rank r.
 
     Raises:
-        ValueError: a merge of ids that do not exist yet.
+        ValueError: a merge of ids that do not exist yet, or an id out of range.
 
     Source: Sennrich, Haddow & Birch 2016, §3.2.
     """
 
     def __init__(self, merges: Sequence[tuple[int, int]]):
-        # 1. Spell out in bytes what each id stands for: a merge is the sum of its two parts.
+        # 1. Store the bytes of each id: those of a merge are its two parts, concatenated.
         self.merges = list(merges)
         self.spelling = [bytes([byte]) for byte in range(256)]
         for left, right in self.merges:
-            if not (0 <= left < len(self.spelling) and 0 <= right < len(self.spelling)):
-                raise ValueError(f"merges: {(left, right)} uses an id before it is made")
+            known = len(self.spelling)
+            if not (0 <= left < known and 0 <= right < known):
+                raise ValueError(f"merges must use ids below {known} here, got {(left, right)}")
             self.spelling.append(self.spelling[left] + self.spelling[right])
 
     @staticmethod
     def merge(ids: Sequence[int], pair: tuple[int, int], new: int) -> list[int]:
         """Replace a pair by a new id wherever it occurs, from left to right, each id used once."""
-        # 1. Walk along. Where the pair begins, take both ids at once.
+        # 1. Scan the ids. Where the pair begins, replace both of its ids.
         merged: list[int] = []
         position = 0
         while position < len(ids):
@@ -952,8 +932,8 @@ class BPE:
         return merged
 
     def encode(self, text: str) -> list[int]:
-        """From text to ids: the merges as they were learnt, the earliest first."""
-        # 1. Start from the bytes, and of the merges that fit apply the one of lowest rank.
+        """Return the text's ids: apply the merges in the order in which they were learned."""
+        # 1. Start from the bytes, and apply the merge of lowest rank until none applies.
         ids = list(text.encode("utf-8"))
         rank = {pair: number for number, pair in enumerate(self.merges)}
         while fitting := set(itertools.pairwise(ids)) & rank.keys():
@@ -962,16 +942,12 @@ class BPE:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """From ids to text. Bytes that are not UTF-8, as a model may say, become U+FFFD.
-
-        Raises:
-            ValueError: an id that there is not.
-        """
-        # 1. Spell out all the ids, then read the bytes as one.
+        """Return the text of the ids. Invalid UTF-8, which a model may generate, becomes U+FFFD."""
+        # 1. Concatenate the bytes of all ids before you decode: a character may span several ids.
         ids = list(ids)
         for number in ids:
             if not 0 <= number < len(self.spelling):
-                raise ValueError(f"ids must lie in 0 to {len(self.spelling) - 1}, got {number}")
+                raise ValueError(f"ids must be in 0 to {len(self.spelling) - 1}, got {number}")
         return b"".join(self.spelling[number] for number in ids).decode("utf-8", errors="replace")
 
 
@@ -983,23 +959,22 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
 
         BLEU = 100 · BP · exp(¼ Σ log pₙ),  n = 1 … 4;   BP = min(1, exp(1 − r / c))
 
-    pₙ is the share of the hypotheses' n-grams that a reference has too, each counted at most as often
-    as in the one reference that has it most often; c is the length of all hypotheses, r that of the
-    references closest in length, the shorter of two that are equally close. `references[k][i]` is the
-    k-th reference of sentence i.
+    pₙ is the share of the hypotheses' n-grams that also occur in a reference, each counted at most as
+    often as in the reference that has it most often. c is the total length of the hypotheses, r that of
+    their closest references in length (the shorter at a tie). `references[k][i]` is the k-th reference
+    of sentence i.
 
     Raises:
-        ValueError: no references, a stream of another length than `hypotheses`, or a string in place
-            of a stream.
+        ValueError: no references, streams that differ in length, or a string instead of a stream.
 
     Source: Papineni et al. 2002, *BLEU*, §2.3; Post 2018, *A Call for Clarity in Reporting BLEU
     Scores*; smoothing: Chen & Cherry 2014, technique 3.
     """
     if isinstance(hypotheses, str) or any(isinstance(stream, str) for stream in references):
-        raise ValueError("hypotheses and each stream of references must hold strings, not be one")
+        raise ValueError("hypotheses and each stream of references must be lists, got a string")
     if not references or any(len(stream) != len(hypotheses) for stream in references):
         lengths = [len(stream) for stream in references]
-        raise ValueError(f"references must be streams of {len(hypotheses)}, got {lengths}")
+        raise ValueError(f"references must be streams of {len(hypotheses)} lines, got {lengths}")
 
     def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
         return Counter(zip(*(tokens[first:] for first in range(n)), strict=False))
@@ -1008,13 +983,13 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
     hypothesis_length = reference_length = 0
     for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):
         tokens, *others = (tokenize_13a(line) for line in (hypothesis, *alternatives))
-        # 1. Lengths: of the hypothesis, and of the reference closest to it.
+        # 1. Add up the lengths of the hypothesis, and of the reference closest in length.
         hypothesis_length += len(tokens)
         reference_length += min(
             (len(other) for other in others), key=lambda size: (abs(size - len(tokens)), size)
         )
-        # 2. Matches: what hypothesis and references have in common, n-gram by n-gram. | is the larger
-        #    count of each, & the smaller.
+        # 2. Count the n-grams that hypothesis and references share. For Counters, | takes the larger
+        #    count of each n-gram, and & the smaller.
         for n in range(1, 5):
             most: Counter[tuple[str, ...]] = Counter()
             for other in others:
@@ -1024,20 +999,20 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
             totals[n - 1] += mine.total()
     if matches[0] == 0 or totals[3] == 0:
         return 0.0
-    # 3. The logarithms of the four precisions, smoothed where there is no match.
+    # 3. Sum the logarithms of the four precisions, smoothed where there is no match.
     logs, smooth = 0.0, 1.0
     for matched, total in zip(matches, totals, strict=True):
         if matched == 0:
             smooth /= 2
         logs += math.log((matched or smooth) / total)
-    # 4. Their geometric mean, less a penalty for saying too little.
+    # 4. Return their geometric mean, times the brevity penalty.
     brevity = min(0.0, 1 - reference_length / hypothesis_length)
     return 100 * math.exp(brevity + logs / 4)
 
 
 def tokenize_13a(line: str) -> list[str]:
-    """The tokens of a line as NIST's mteval-v13a.pl has them: punctuation stands alone, but not within
-    numbers. BLEU depends on it, so everybody has to use the same."""
+    """Tokenize like NIST's mteval-v13a.pl, on which published BLEU scores depend: split off punctuation,
+    except within numbers."""
     line = line.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity in ("&quot;", "&amp;", "&lt;", "&gt;"):
         line = line.replace(entity, html.unescape(entity))
@@ -1051,7 +1026,7 @@ def tokenize_13a(line: str) -> list[str]:
 def token_batches(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], max_tokens: int
 ) -> Iterator[list[tuple[Sequence[int], Sequence[int]]]]:
-    """Group sentence pairs by length, so that batches are about equally large and have little padding.
+    """Group sentence pairs by length, so that batches are about equal in size and have little padding.
 
     Raises:
         ValueError: `max_tokens` below 1.
@@ -1062,9 +1037,9 @@ def token_batches(
         raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
     batch: list[tuple[Sequence[int], Sequence[int]]] = []
     longest_source = longest_target = 0
-    # 1. Neighbours in length make good company.
+    # 1. Sort by length: pairs of similar length need little padding.
     for pair in sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1]))):
-        # 2. How large would the batch be with this pair? Where that is too much, begin another.
+        # 2. Compute the batch's size with this pair. If it is too large, begin a new batch.
         source, target = max(longest_source, len(pair[0])), max(longest_target, len(pair[1]))
         if batch and (len(batch) + 1) * (source + target) > max_tokens:
             yield batch

@@ -13,48 +13,42 @@ from jaxtyping import Float
 
 
 def softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, "..."]:
-    """Turn scores into weights: all positive, summing to 1 along `axis`.
+    """Turn scores into weights that sum to 1 along `axis`.
 
         softmax(x)ᵢ = exp(xᵢ) / Σⱼ exp(xⱼ)
 
-    Args:
-        x: scores, of any shape and any size: 1e4 and −1e4 are scores like any other.
-        axis: the axis along which the weights sum to 1.
-
-    Returns:
-        Weights of the shape and dtype of `x`, which stays as it is. Adding a constant to `x` does not
-        change them.
+    - `x` holds scores of any shape and any size: 1e4 and −1e4 are scores like any other.
+    - `axis` is the axis along which the weights sum to 1.
+    - Return weights of the shape and dtype of `x`. Adding a constant to all scores does not change them.
+    - `x` is not changed in place.
+    - The checks use no NaN, no row of only −∞, and no empty axis.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).
 
     Source: Goodfellow, Bengio & Courville 2016, *Deep Learning*, eq. 4.1 and §4.1 (overflow).
     """
-    # 1. Subtract the largest score along the axis. The shift cancels in the fraction, and the
-    #    largest exponential is then exp(0) = 1: nothing overflows.
-    # 2. Exponentiate. What underflows becomes 0, which is right.
-    # 3. Divide by the sum along the same axis, kept as an axis of length 1 so that it broadcasts.
+    # 1. Bring the scores into a range in which no exponential overflows, without changing the weights.
+    # 2. Compute the numerators of the equation.
+    # 3. Normalize along `axis`.
     raise NotImplementedError
 
 
 def log_softmax(x: Float[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, "..."]:
-    """The logarithm of `softmax(x, axis)`, without ever taking the log of a weight that became 0.
+    """Compute the logarithm of `softmax(x, axis)`, also where a weight underflows to 0.
 
-        log softmax(x)ᵢ = xᵢ − log Σⱼ exp(xⱼ)
+        log softmax(x)ᵢ = log( exp(xᵢ) / Σⱼ exp(xⱼ) )
 
-    Args:
-        x: scores, of any shape and any size.
-        axis: the axis along which the weights sum to 1.
-
-    Returns:
-        Log-weights of the shape and dtype of `x`, which stays as it is. A score 1000 below the
-        largest has a log-weight near −1000, not −∞.
+    - `x` and `axis` are those of `softmax`.
+    - Return log-weights of the shape and dtype of `x`. A score 1000 below the largest has a log-weight
+      near −1000, not −∞: no logarithm is taken of a weight that underflowed to 0.
+    - `x` is not changed in place.
 
     Raises:
         ValueError: `x` has no such axis (NumPy's AxisError).
 
     Source: Goodfellow, Bengio & Courville 2016, *Deep Learning*, §4.1.
     """
-    # 1. Subtract the largest score along the axis, as in softmax.
-    # 2. Subtract the log of the sum of exponentials. The sum is at least 1, so its log is safe.
+    # 1. Bring the scores into range, as in softmax.
+    # 2. Simplify the equation on paper before you compute it. What can no longer become log 0?
     raise NotImplementedError

@@ -10,8 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     softmax(x, axis=-1)
-        Turn scores into weights: all positive, summing to 1 along `axis`.
-        Returns: Weights of the shape and dtype of `x`, which stays as it is.
+        Turn scores into weights that sum to 1 along `axis`.
 """
 
 import math
@@ -28,32 +27,30 @@ def attention(
     value: Float[np.ndarray, "*batch T_k d_v"],
     mask: Bool[np.ndarray, "..."] | None = None,
 ) -> tuple[Float[np.ndarray, "*batch T_q d_v"], Float[np.ndarray, "*batch T_q T_k"]]:
-    """Scaled dot-product attention: every query takes a weighted mean of the values.
+    """Compute scaled dot-product attention: each query's output is a weighted mean of the values.
 
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
-    Args:
-        query: what each position looks for, `(…, T_q, d_k)`, with any leading batch dimensions.
-        key: what each position offers to be found by, `(…, T_k, d_k)`.
-        value: what each position hands over, `(…, T_k, d_v)`; d_v may differ from d_k.
-        mask: True where a query may attend to a key; broadcasts to `(…, T_q, T_k)`. A key that may
-            not be attended to gets the weight 0, whatever the scores: they may reach a million.
-
     Returns:
-        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
-        dtype. The weights of a query sum to 1 over the keys. A query that may attend to nothing has
-        weights and output of exactly 0, never NaN.
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`. A query that may attend to
+        nothing gets exactly 0.
+
+    - `query` is what each position looks for, `key` what each position can be found by, and `value` what
+      each position passes on. They have any leading batch dimensions; d_v may differ from d_k.
+    - `mask` is True where a query may attend to a key; it broadcasts to `(…, T_q, T_k)`. A forbidden key
+      has a weight of 0, however large the scores are: they may reach a million.
+    - Return the output and the weights, in that order, in the inputs' dtype. The weights of a query sum
+      to 1 over the keys.
+    - A query that may attend to nothing has weights and output of exactly 0, never NaN.
 
     Raises:
-        ValueError: shapes that do not fit each other, or a mask that is not boolean.
+        ValueError: shapes that do not match, or a mask that is not boolean.
 
     Source: Vaswani et al. 2017, §3.2.1, eq. 1.
     """
-    # 1. Compare every query with every key: a dot product each. Divide by √d_k, or the scores of
-    #    wide vectors grow so large that the softmax saturates.
-    # 2. Give each forbidden key the lowest score there is, before the softmax.
-    # 3. Turn each query's scores into weights over the keys.
-    # 4. Set forbidden weights to exactly 0. Only a query with no key at all needs this: its scores
-    #    were all equally low, so its weights came out uniform.
-    # 5. Mix the values by the weights. Return both.
+    # 1. Compute a score for every query and every key.
+    # 2. Apply the mask, so that the weights of the allowed keys alone sum to 1.
+    # 3. Turn each query's scores into weights.
+    # 4. Check a query that may attend to nothing: which weights does it have after step 3?
+    # 5. Compute the output, and return both.
     raise NotImplementedError

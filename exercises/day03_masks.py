@@ -13,49 +13,39 @@ from jaxtyping import Bool, Int
 
 
 def padding_mask(tokens: Int[np.ndarray, "B T"], pad: int = 0) -> Bool[np.ndarray, "B 1 T"]:
-    """Which keys are real tokens: padding fills short sequences of a batch and must not be read.
+    """Return the mask `(B, 1, T)`, True at the keys that are real tokens, not padding.
 
-    Args:
-        tokens: token ids, `(B, T)`.
-        pad: the id that stands for padding.
-
-    Returns:
-        Boolean `(B, 1, T)`, True at real tokens. The axis of length 1 is that of the queries: every
-        query of a sequence sees the same keys.
+    - `tokens` are ids `(B, T)`. `pad` is the id of the padding, which fills up the short sequences of a
+      batch. It is not always 0.
+    - Return booleans `(B, 1, T)`. The axis of length 1 is that of the queries: all queries of a sequence
+      see the same keys.
 
     Source: Vaswani et al. 2017, §3.2.3 (illegal connections are masked out before the softmax).
     """
-    # 1. True where the token is not padding; then make room for the axis of the queries.
+    # 1. Find the real tokens. Which axis is still missing?
     raise NotImplementedError
 
 
 def subsequent_mask(size: int) -> Bool[np.ndarray, "1 T T"]:
-    """Which keys lie in the past: position i may attend to positions 0 … i, itself included.
+    """Return the causal mask `(1, T, T)`: position i may attend to positions 0 … i.
 
-    Args:
-        size: the number of positions T.
-
-    Returns:
-        Boolean `(1, T, T)`: row i (a query) is True in its first i + 1 columns (keys).
+    - `size` is T, the number of positions.
+    - Return booleans `(1, T, T)`. Row i is query i, column j is key j. A position may attend to itself.
 
     Source: Vaswani et al. 2017, §3.1 (decoder: "masking … ensures that the predictions for position
     i can depend only on the known outputs at positions less than i") and §3.2.3.
     """
-    # 1. Keep the lower triangle of a square of True, diagonal included; the batch axis broadcasts.
+    # 1. Draw the mask for 4 positions first. Which shape do its True entries form?
     raise NotImplementedError
 
 
 def target_mask(tokens: Int[np.ndarray, "B T"], pad: int = 0) -> Bool[np.ndarray, "B T T"]:
-    """What a decoder may look at: keys that are real tokens *and* not in the future.
+    """Return the decoder's mask `(B, T, T)`, True at real tokens that are not in the future.
 
-    Args:
-        tokens: token ids of the target sequences, `(B, T)`.
-        pad: the id that stands for padding.
-
-    Returns:
-        Boolean `(B, T, T)`. It hides keys only: a padded query still sees its real earlier keys.
+    - `tokens` are the ids of the target sequences, `(B, T)`; `pad` is the id of the padding.
+    - Return booleans `(B, T, T)`. Only keys are hidden: a padded query still sees its earlier real keys.
 
     Source: Vaswani et al. 2017, §3.2.3.
     """
-    # 1. Both conditions must hold: (B, 1, T) and (1, T, T) broadcast to (B, T, T).
+    # 1. Combine the two masks above.
     raise NotImplementedError

@@ -10,9 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     attention(query, key, value, mask=None)
-        Scaled dot-product attention: every query takes a weighted mean of the values.
-        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, in that order, in the inputs'
-        dtype.
+        Compute scaled dot-product attention: each query's output is a weighted mean of the values.
+        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`.
 """
 
 import numpy as np
@@ -22,39 +21,31 @@ from numpy_reference import attention
 
 
 def split_heads(x: Float[np.ndarray, "B T d_model"], h: int) -> Float[np.ndarray, "B h T d_k"]:
-    """Cut each token's vector into h pieces, one a head, and put the heads before time.
+    """Split token vectors `(B, T, d_model)` into h heads, `(B, h, T, d_k)`, d_k = d_model / h.
 
-    Args:
-        x: token vectors, `(B, T, d_model)`.
-        h: the number of heads; it divides d_model.
-
-    Returns:
-        `(B, h, T, d_k)`, d_k = d_model / h, in the dtype of `x`. Head 0 holds the first d_k features
-        of every token.
+    - `h`, the number of heads, divides d_model.
+    - Head 0 holds the first d_k features of every token, head 1 the next d_k, and so on.
+    - The result has the dtype of `x`.
 
     Raises:
         ValueError: h does not divide d_model.
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
-    # 1. Cut the last axis, d_model, into h pieces of d_k.
-    # 2. Swap time and heads, so that each head holds a whole sequence.
+    # 1. Separate the features of one head from those of the next.
+    # 2. Bring the axes into order: each head is to hold a sequence of all T tokens.
     raise NotImplementedError
 
 
 def join_heads(x: Float[np.ndarray, "B h T d_k"]) -> Float[np.ndarray, "B T d_model"]:
-    """Undo `split_heads`: lay the heads' results side by side again.
+    """Undo `split_heads`: concatenate the heads `(B, h, T, d_k)` to `(B, T, d_model)`.
 
-    Args:
-        x: one vector a head and token, `(B, h, T, d_k)`.
-
-    Returns:
-        `(B, T, d_model)`, d_model = h · d_k, in the dtype of `x`.
+    d_model is h · d_k, and the result has the dtype of `x`. `join_heads(split_heads(x, h))` equals `x`.
 
     Source: Vaswani et al. 2017, §3.2.2 (Concat).
     """
-    # 1. Swap heads and time back, so that a token's pieces lie next to each other.
-    # 2. Merge the last two axes.
+    # 1. Undo the last step of `split_heads`.
+    # 2. Undo the first step.
     raise NotImplementedError
 
 
@@ -66,33 +57,29 @@ def multi_head_attention(
     h: int,
     mask: Bool[np.ndarray, "#B #T_q T_k"] | None = None,
 ) -> Float[np.ndarray, "B T_q d_model"]:
-    """Attention in h subspaces at once, each with projections of its own.
+    """Attend in h subspaces at once, each with its own projections, and return the output only.
 
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Args:
-        query: `(B, T_q, d_model)`.
-        key: `(B, T_k, d_model)`.
-        value: `(B, T_k, d_model)`.
-        params: `w_q w_k w_v w_o`, `(d_model, d_model)` each, and `b_q b_k b_v b_o`, `(d_model,)`
-            each. The h matrices Wᵢ of the paper lie side by side in one: head i, counted from 0,
-            owns columns i·d_k to (i+1)·d_k − 1.
-        h: the number of heads; it divides d_model.
-        mask: True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, the same for every head.
+    `params` holds `w_q w_k w_v w_o`, `(d_model, d_model)` each, and `b_q b_k b_v b_o`, `(d_model,)`
+    each. The paper's h matrices Wᵢ are side by side in one.
 
-    Returns:
-        The output only, `(B, T_q, d_model)`, in the inputs' dtype. Where a query may attend to
-        nothing the heads give 0, so the output is `b_o`.
+    - A projection is `x @ w + b`. Head i, counted from 0, owns columns i·d_k to (i+1)·d_k − 1 of `w_q`,
+      `w_k` and `w_v`.
+    - `h`, the number of heads, divides d_model.
+    - `mask` is True where a query may attend to a key, `(1|B, 1|T_q, T_k)`; it is the same for
+      every head.
+    - Return `(B, T_q, d_model)` in the inputs' dtype. Where a query may attend to
+      nothing, the heads return 0, so the output is `b_o`.
 
     Raises:
-        ValueError: h does not divide d_model, or a mask that is not boolean or has not three axes.
+        ValueError: h does not divide d_model, or a mask that is not boolean or not 3-dimensional.
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
-    # 1. Project, then split into heads. Biases are not in the paper's formula, but in many
-    #    implementations, torch's among them.
-    # 2. Give the mask an axis for the heads, after the batch.
-    # 3. Attend: the heads are one more batch dimension.
-    # 4. Join the heads and mix them by the output projection.
+    # 1. Project query, key and value, biases included, and split each into heads.
+    # 2. Make the mask fit the scores, which now have an axis for the heads.
+    # 3. Attend in all heads at once.
+    # 4. Combine the heads.
     raise NotImplementedError

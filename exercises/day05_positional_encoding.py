@@ -13,23 +13,17 @@ from jaxtyping import Float
 
 
 def positional_encoding(max_len: int, d_model: int) -> Float[np.ndarray, "max_len d_model"]:
-    """A fingerprint for each position: sines and cosines, each pair slower than the one before.
-
-    The wavelengths grow from 2π towards 10000·2π.
+    """Return sines and cosines of the positions, with wavelengths from 2π to 10000·2π.
 
         PE(pos, 2i)     = sin(pos / 10000^(2i / d_model))
         PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
 
-    Args:
-        max_len: the number of positions, counted from 0.
-        d_model: the width of a token's vector, even or odd.
-
-    Returns:
-        A float64 table `(max_len, d_model)`: sines in the even columns, cosines in the odd ones.
+    - `max_len` is the number of positions, counted from 0. `d_model` is the width of a token's vector,
+      even or odd.
+    - Return a float64 array `(max_len, d_model)`. For an odd d_model, the last column is a sine.
 
     Source: Vaswani et al. 2017, §3.5.
     """
-    # 1. Each pair of columns (2i, 2i + 1) has one frequency; 2i runs over the even columns.
-    # 2. Interleave: sines in columns 0, 2, 4 …, cosines in columns 1, 3, 5 … An odd d_model ends on
-    #    a sine and has one cosine less.
+    # 1. Compute the angles, a row for each position. How many frequencies does an odd width need?
+    # 2. Put sines and cosines into their columns.
     raise NotImplementedError

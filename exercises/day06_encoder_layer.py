@@ -10,8 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     multi_head_attention(query, key, value, params, h, mask=None)
-        Attention in h subspaces at once, each with projections of its own.
-        Returns: The output only, `(B, T_q, d_model)`, in the inputs' dtype.
+        Attend in h subspaces at once, each with its own projections, and return the output only.
 """
 
 import numpy as np
@@ -26,27 +25,24 @@ def layer_norm(
     bias: Float[np.ndarray, "features"],
     eps: float = 1e-5,
 ) -> Float[np.ndarray, "*batch features"]:
-    """Give every vector mean 0 and variance 1, then a learnt scale and shift.
+    """Normalize each vector to mean 0 and variance 1, then apply a learned scale and shift.
 
         LN(x) = γ · (x − μ) / √(σ² + ε) + β
 
-    Args:
-        x: vectors in the last axis, any leading dimensions. Their mean may dwarf their deviation:
-            a mean of 1000 with a deviation of 0.1 in float32 is no trouble.
-        gain: γ, `(features,)`.
-        bias: β, `(features,)`.
-        eps: ε, inside the root, so that a constant vector gives `bias` and not NaN.
+    μ and σ² are taken over the last axis; σ² is the biased variance (divisor n).
 
-    Returns:
-        The shape and dtype of `x`, which stays as it is. μ and σ² are taken over the last axis, σ²
-        with the divisor n (biased), each vector by itself.
+    - `x` holds vectors in its last axis, with any leading dimensions; each is normalized separately.
+    - `gain` is γ and `bias` is β, `(features,)` each. `eps` is ε: a constant vector becomes `bias`, not
+      NaN.
+    - Return the shape and dtype of `x`, which is not changed in place.
+    - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly.
 
     Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not
     in the paper. https://arxiv.org/abs/1607.06450.
     """
-    # 1. Centre each vector by its own mean, over the features.
-    # 2. Its variance is the mean of the squares of what is left.
-    # 3. Divide by the deviation, then scale and shift.
+    # 1. Subtract the mean.
+    # 2. Compute the variance. Which formula is still accurate for a mean of 1000?
+    # 3. Complete the equation.
     raise NotImplementedError
 
 
@@ -57,24 +53,18 @@ def feed_forward(
     w_2: Float[np.ndarray, "d_ff d_model"],
     b_2: Float[np.ndarray, "d_model"],
 ) -> Float[np.ndarray, "*batch d_model"]:
-    """The same small two-layer network at every position: widen, cut off below 0, narrow again.
+    """Apply the same two-layer feed-forward network at every position.
 
         FFN(x) = max(0, x W₁ + b₁) W₂ + b₂
 
-    Args:
-        x: `(…, d_model)`.
-        w_1: `(d_model, d_ff)`.
-        b_1: `(d_ff,)`.
-        w_2: `(d_ff, d_model)`.
-        b_2: `(d_model,)`.
-
-    Returns:
-        The shape and dtype of `x`. Positions do not see each other here.
+    - `x` is `(…, d_model)`, with any leading dimensions. `w_1` is `(d_model, d_ff)` and `w_2` is
+      `(d_ff, d_model)`.
+    - Return the shape and dtype of `x`. Positions do not see each other here.
 
     Source: Vaswani et al. 2017, §3.3, eq. 2.
     """
-    # 1. Widen to d_ff and cut off below 0 (ReLU).
-    # 2. Narrow back to d_model.
+    # 1. Compute the hidden layer.
+    # 2. Compute the output.
     raise NotImplementedError
 
 
@@ -84,28 +74,21 @@ def encoder_layer(
     h: int,
     mask: Bool[np.ndarray, "#B #T T"] | None = None,
 ) -> Float[np.ndarray, "B T d_model"]:
-    """One layer of the encoder: look around, then think; each with a shortcut around it and a norm
-    after.
+    """Apply self-attention and a feed-forward network, each with a residual connection and a norm.
 
-        x ← LN(x + MultiHead(x, x, x))
-        x ← LN(x + FFN(x))
+        LN(x + Sublayer(x))     around each of the two sublayers
 
-    Args:
-        x: token vectors, `(B, T, d_model)`.
-        params: those of `multi_head_attention` (`w_q w_k w_v w_o b_q b_k b_v b_o`), of
-            `feed_forward` (`w_1 b_1 w_2 b_2`) and of the two layer norms (`gain_1 bias_1` after
-            attention, `gain_2 bias_2` after the feed-forward network).
-        h: the number of heads.
-        mask: True where a query may attend to a key, `(1|B, 1|T, T)`.
+    `params` holds the parameters of attention (`w_q w_k w_v w_o b_q b_k b_v b_o`), of the
+    feed-forward network (`w_1 b_1 w_2 b_2`), of the norm after attention (`gain_1 bias_1`), and of
+    the norm after the feed-forward network (`gain_2 bias_2`).
 
-    Returns:
-        The output only, `(B, T, d_model)`, in the dtype of `x`, which stays as it is; normed as the
-        paper has it: after the addition (post-norm).
+    - `h` is the number of heads.
+    - `mask` is True where a query may attend to a key, `(1|B, 1|T, T)`.
+    - Both norms have the default `eps`. They follow the addition (post-norm), as in the paper.
+    - Return the output only, `(B, T, d_model)`, in the dtype of `x`, which is not changed in place.
 
     Source: Vaswani et al. 2017, §3.1 (LayerNorm(x + Sublayer(x))) and figure 1.
     """
-    # 1. Self-attention: queries, keys and values are the same tokens. Add what it found to x, then
-    #    norm.
-    # 2. The feed-forward network works on the normed sum, and is added to that same sum. Norm
-    #    again.
+    # 1. Self-attention. Which arrays are its queries, keys and values?
+    # 2. The feed-forward network. Which x does its residual connection add?
     raise NotImplementedError

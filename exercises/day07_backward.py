@@ -17,24 +17,21 @@ from jaxtyping import Float
 def softmax_backward(
     grad_weights: Float[np.ndarray, "*batch T_k"], weights: Float[np.ndarray, "*batch T_k"]
 ) -> Float[np.ndarray, "*batch T_k"]:
-    """From the gradient of the softmax's output to that of its input, along the last axis.
+    """Return the gradient of the scores s from that of w = softmax(s), along the last axis.
 
-        ∂L/∂sᵢ = wᵢ · (∂L/∂wᵢ − Σⱼ wⱼ · ∂L/∂wⱼ)
+        ∂L/∂sᵢ = Σⱼ ∂L/∂wⱼ · ∂wⱼ/∂sᵢ
+        ∂wⱼ/∂sᵢ = wⱼ (δᵢⱼ − wᵢ),   δᵢⱼ = 1 if i = j, otherwise 0
 
-    Args:
-        grad_weights: ∂L/∂w, `(…, T_k)`.
-        weights: w = softmax(s), `(…, T_k)`, as the forward pass computed them.
-
-    Returns:
-        ∂L/∂s, `(…, T_k)`, in the inputs' dtype; they stay as they are. It sums to 0 along the last
-        axis, for a common shift of the scores changes nothing. Where a weight is 0 it is 0.
+    - `grad_weights` is ∂L/∂w, and `weights` is w as the forward pass computed it, both `(…, T_k)`.
+    - Return ∂L/∂s, `(…, T_k)`, in the inputs' dtype. Neither input is changed in place.
+    - The result sums to 0 along the last axis, because a common shift of the scores changes nothing.
+      Where a weight is 0, the gradient is 0.
 
     Source: the chain rule with ∂wⱼ/∂sᵢ = wⱼ (δᵢⱼ − wᵢ); Dao et al. 2022, *FlashAttention*, appendix
     B.2.
     """
-    # 1. The mean of the incoming gradient, weighted by the weights: what a common shift would earn.
-    # 2. A score gains as far as its weight's gradient exceeds that mean, in proportion to its
-    #    weight.
+    # 1. Multiply out the sum over j. Which part is the same for every score of a row?
+    # 2. Combine that part with the rest.
     raise NotImplementedError
 
 
@@ -49,29 +46,24 @@ def attention_backward(
     Float[np.ndarray, "*batch T_k d_k"],
     Float[np.ndarray, "*batch T_k d_v"],
 ]:
-    """Backpropagation through `attention`, by hand.
+    """Return the gradients of `attention`'s query, key and value; dX is short for ∂L/∂X.
 
-    With O = W V, W = softmax(S) and S = Q Kᵀ / √d_k, and dX short for ∂L/∂X:
-
-        dV = Wᵀ dO        dW = dO Vᵀ        dS from dW by softmax_backward
-        dQ = dS K / √d_k  dK = dSᵀ Q / √d_k
-
-    Args:
-        grad_output: ∂L/∂output, `(…, T_q, d_v)`.
-        query: as given to `attention`, `(…, T_q, d_k)`, with the same leading dimensions as the
-            rest.
-        key: likewise, `(…, T_k, d_k)`.
-        value: likewise, `(…, T_k, d_v)`.
-        weights: as `attention` returned them, `(…, T_q, T_k)`; taken as given. A mask needs no care
-            here: hidden keys have weight 0, and the gradient through a weight of 0 is 0.
+        O = W V,   W = softmax(S),   S = Q Kᵀ / √d_k
+        C = A B has the gradients dA = dC Bᵀ and dB = Aᵀ dC
 
     Returns:
-        `(grad_query, grad_key, grad_value)`, each of the shape and dtype of what it is the
-        gradient of.
+        `(grad_query, grad_key, grad_value)`. A mask needs no extra step: a hidden key has weight 0,
+        and the gradient through a weight of 0 is 0.
+
+    - `grad_output` is ∂L/∂output, `(…, T_q, d_v)`.
+    - `query`, `key` and `value` are those that `attention` was called with, `(…, T_q, d_k)`,
+      `(…, T_k, d_k)` and `(…, T_k, d_v)`. All arrays have the same leading dimensions.
+    - `weights` are those that `attention` returned, `(…, T_q, T_k)`, and are used as given.
+    - Each gradient has the shape and dtype of its array. No input is changed in place.
 
     Source: the chain rule; Dao et al. 2022, *FlashAttention*, appendix B.2.
     """
-    # 1. The output is weights @ value: the gradient of each factor is the other one, transposed.
-    # 2. Back through the softmax, then through the division by √d_k.
-    # 3. The scores are query @ keyᵀ: again each factor gets the other one.
+    # 1. Go back from the output to the values and the weights.
+    # 2. Go back through the softmax, and through the division by √d_k.
+    # 3. Go back from the scores to query and key.
     raise NotImplementedError

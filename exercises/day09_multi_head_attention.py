@@ -10,7 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     attention(query, key, value, mask=None, dropout=None)
-        Compute scaled dot-product attention: every query takes a weighted mean of the values.
+        Compute scaled dot-product attention: each query's output is a weighted mean of the values.
         Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
 """
 
@@ -27,7 +27,7 @@ class MultiHeadedAttention(nn.Module):
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Where `keep_weights` is False, `weights` stays None and PyTorch's fused kernel computes the same.
+    Where `keep_weights` is False, `weights` is None and PyTorch's fused kernel computes the same output.
 
     - `h` divides `d_model`. `dropout` is the probability of dropping an attention weight in training.
     - `w_q`, `w_k`, `w_v` and `w_o` are each an `nn.Linear(d_model, d_model)` with a bias. Nothing else
@@ -38,15 +38,15 @@ class MultiHeadedAttention(nn.Module):
     - An answer need not have `keep_weights`, which is True by default.
 
     Raises:
-        ValueError: h does not divide d_model.
+        ValueError: h does not divide d_model; or a mask that is not boolean or not `(1|B, 1|T_q, T_k)`.
 
     Source: Vaswani et al. 2017, §3.2.2.
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
         super().__init__()
-        # 1. Keep the number of heads. One projection each for all heads of query, key and value,
-        #    one for the output, and the dropout of the weights.
+        # 1. Make one projection each for query, key, value and output, each for all heads together,
+        #    and the dropout of the weights.
         raise NotImplementedError
 
     def forward(
@@ -58,16 +58,14 @@ class MultiHeadedAttention(nn.Module):
     ) -> Float[Tensor, "B T_q d_model"]:
         """Attend from `query` to `key` and `value`; the mask applies to every head.
 
-        - `mask` is True where a query may attend to a key, `(1|B, 1|T_q, T_k)`, for every head alike.
-        - Return `(B, T_q, d_model)` in the dtype of weights and inputs, half precision and float64 as well,
-          to its rounding.
+        - `mask` is True where a query may attend to a key, `(1|B, 1|T_q, T_k)`; it is the same for
+          every head.
+        - Return `(B, T_q, d_model)` in the dtype of the parameters and inputs, correct to its rounding, in
+          half precision and float64 as well.
         - Where a query may attend to nothing, the heads return 0, so the output is the bias of `w_o`.
-
-        Raises:
-            ValueError: a mask that is not boolean, or of another shape.
         """
-        # 1. Give the mask an axis for the heads, after the batch.
+        # 1. Insert an axis for the heads into the mask, after the batch.
         # 2. Project, and split the last axis into heads: (B, T, d_model) → (B, h, T, d_k).
-        # 3. Attend: the heads are one more batch dimension. Keep the weights to look at.
-        # 4. Join the heads, and mix them by the output projection.
+        # 3. Attend. The heads are one more batch dimension. Store the weights for inspection.
+        # 4. Join the heads, and apply the output projection.
         raise NotImplementedError

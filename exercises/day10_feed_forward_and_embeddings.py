@@ -30,15 +30,15 @@ class PositionwiseFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
-        # 1. Two linear layers, and the dropout between them.
+        # 1. Make two linear layers, and the dropout between them.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Transform each position on its own; positions do not see each other here.
+        """Transform each position separately; positions do not see each other here.
 
         The result has the shape and dtype of `x`, `(…, d_model)`.
         """
-        # 1. Widen, cut off below 0, drop some, and narrow back.
+        # 1. Project up, apply the ReLU and dropout, and project back down.
         raise NotImplementedError
 
 
@@ -49,28 +49,28 @@ class Embeddings(nn.Module):
     - It is initialized from N(0, 1/d_model), so that after the factor every feature has variance 1, like
       the positions added to it, and the same matrix can serve as the output projection.
 
+    Raises:
+        ValueError: an id outside 0 to vocab − 1 (checked on the CPU only).
+
     Source: Vaswani et al. 2017, §3.4, has the factor; the initialization is tensor2tensor's.
     """
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        # 1. The table, with a standard deviation of 1/√d_model at the start.
+        # 1. Make the embedding matrix, initialized with a standard deviation of 1/√d_model.
         raise NotImplementedError
 
     def forward(self, tokens: Int[Tensor, "*batch T"]) -> Float[Tensor, "*batch T d_model"]:
         """Return the tokens' vectors.
 
         Ids of any shape `(…, T)` become vectors `(…, T, d_model)` in the dtype of `lut`.
-
-        Raises:
-            ValueError: an id outside 0 to vocab − 1, on the CPU only: a GPU would have to wait.
         """
-        # 1. Look up, and scale.
+        # 1. Look up, and scale, so that each feature has variance 1 at initialization.
         raise NotImplementedError
 
 
 class PositionalEncoding(nn.Module):
-    """Add sines and cosines of the position, one wavelength for each pair of features.
+    """Add sines and cosines of the position, with one wavelength for each pair of features.
 
         PE(pos, 2i)     = sin(pos / 10000^(2i / d_model))
         PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
@@ -78,8 +78,11 @@ class PositionalEncoding(nn.Module):
     - `d_model` may be odd; then the last column is a sine.
     - `dropout` is the probability of dropping a feature of the sum in training.
     - `max_len` is the number of positions in the table, counted from 0.
-    - `pe` is the table, a buffer `(1, max_len, d_model)` in PyTorch's default dtype, which is float32,
-      and correct to its rounding. Nothing is learned.
+    - `pe` is this table, a buffer `(1, max_len, d_model)` in PyTorch's default dtype (float32), correct to
+      its rounding. Nothing is learned.
+
+    Raises:
+        ValueError: more than `max_len` positions, or a width other than `d_model`.
 
     Source: Vaswani et al. 2017, §3.5; dropout on the sum, §5.4.
     """
@@ -88,19 +91,15 @@ class PositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
-        # 1. One frequency for each pair of columns (2i, 2i + 1). In float64: the sine of position
-        #    4999 is off by position × eps, which is 3 digits in float32.
-        # 2. Sines in columns 0, 2, 4 …, cosines in columns 1, 3, 5 …
-        # 3. A buffer moves with the module, and no optimiser ever sees it.
+        # 1. Compute the angles, in float64: in float32 only 3 digits would be right at position 4999.
+        # 2. Put sines into columns 0, 2, 4 …, and cosines into columns 1, 3, 5 …
+        # 3. Register a buffer: it moves with the module, and no optimizer updates it.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
         """Add the first T positions, then apply dropout.
 
         The result has the shape of `x`, `(B, T, d_model)`. The table and `x` have the same dtype.
-
-        Raises:
-            ValueError: more than `max_len` tokens, or vectors of a width other than `d_model`.
         """
-        # 1. Add, and drop some features of the sum.
+        # 1. Add the positions, and apply dropout to the sum.
         raise NotImplementedError

@@ -24,29 +24,29 @@ class LayerNorm(nn.Module):
     - `features` is the width of the vectors. `eps` is ε, inside the root.
     - `gain` is γ, `(features,)`, initialized to ones; `bias` is β, `(features,)`, initialized to zeros.
 
+    Raises:
+        ValueError: a width other than `features`.
+
     Source: Ba, Kiros & Hinton 2016, *Layer Normalization*, eqs. 3 and 5; ε is not in the paper.
     """
 
     def __init__(self, features: int, eps: float = 1e-5):
         super().__init__()
-        # 1. Two parameters, and ε.
+        # 1. Make the two parameters, and store ε.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        """Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
+        """Normalize the last axis, with the biased variance σ² (divisor n).
 
         - μ and σ² are each vector's own.
         - The result has the shape and dtype of `x`.
         - A mean of 1000 with a standard deviation of 0.1 in float32 is normalized correctly, and so are
           features of 300 in float16, whose squares float16 cannot represent.
-
-        Raises:
-            ValueError: vectors of a width other than `features`.
         """
-        # 1. Centre each vector by its own mean. Halves are widened first, as in attention.
-        # 2. Its variance is the mean of the squares of what is left: its length squared, over n.
-        #    Divide by the deviation.
-        # 3. Scale and shift.
+        # 1. Subtract each vector's own mean. Upcast half precision first, as in attention.
+        # 2. Compute the variance from the centered vector, as its squared length over n (which stores
+        #    no squares), and divide by the standard deviation.
+        # 3. Apply the scale and the shift.
         raise NotImplementedError
 
 
@@ -69,7 +69,7 @@ class SublayerConnection(nn.Module):
 
     def __init__(self, size: int, dropout: float, norm: str = "post"):
         super().__init__()
-        # 1. The norm, the dropout, and where the norm goes.
+        # 1. Make the norm and the dropout, and store where the norm goes.
         raise NotImplementedError
 
     def forward(
@@ -81,19 +81,20 @@ class SublayerConnection(nn.Module):
         - The result has the shape and dtype of `x`. Neither `x` nor the output of `sublayer` is changed in
           place.
         """
-        # 1. Pre-norm: the sublayer sees a normed x, and the shortcut an untouched one.
-        # 2. Post-norm: the sublayer sees x, and the sum is normed.
+        # 1. Pre-norm: normalize the sublayer's input. The residual connection passes x on unchanged.
+        # 2. Post-norm: normalize the sum.
         raise NotImplementedError
 
 
 def clones(module: nn.Module, n: int) -> nn.ModuleList:
     """Return n deep copies of a module, as an `nn.ModuleList`.
 
-    - The `nn.ModuleList` lets the model find the parameters. `n = 0` gives an empty list.
+    - The `nn.ModuleList` lets the model find the parameters. For n = 0 the list is
+      empty.
     - Each copy has parameters of its own, with the values that `module` has now. The copies share
       nothing, and none of them is the original.
 
     Source: Vaswani et al. 2017, §3.1: a stack of N layers that are alike and have different weights.
     """
-    # 1. A deep copy each.
+    # 1. Make n deep copies.
     raise NotImplementedError

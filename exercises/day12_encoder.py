@@ -12,7 +12,7 @@ What is imported from them below:
     LayerNorm(features, eps=1e-5)
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
+            Normalize the last axis, with the biased variance σ² (divisor n).
     SublayerConnection(size, dropout, norm="post")
         Add a residual connection and a LayerNorm around a sublayer.
         called with (x, sublayer)
@@ -48,23 +48,23 @@ class EncoderLayer(nn.Module):
         norm: str = "post",
     ):
         super().__init__()
-        # 1. Keep the parts, and make a connection for each.
+        # 1. Store the parts, and make a residual connection for each.
         raise NotImplementedError
 
     def forward(
         self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B #S S"] | None = None
     ) -> Float[Tensor, "B S d_model"]:
-        """Return the layer's output, of the same shape.
+        """Return the layer's output.
 
         `(B, S, d_model)` keeps its shape and dtype; `mask` is `(B, 1, S)` or `(B, S, S)`.
         """
-        # 1. Self-attention: queries, keys and values are the same tokens, normed or not.
+        # 1. Self-attention: queries, keys and values are the same tokens.
         # 2. The feed-forward network.
         raise NotImplementedError
 
 
 class Encoder(nn.Module):
-    """Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
+    """Apply N encoder layers in turn; in pre-norm, a final LayerNorm normalizes the result.
 
     - `layer` is copied `n` times; its `size` and `norm` are read. `layers` holds the copies.
     - `norm` is a `LayerNorm` in pre-norm only, where nothing else would normalize the last sum. It is
@@ -75,7 +75,7 @@ class Encoder(nn.Module):
 
     def __init__(self, layer: EncoderLayer, n: int):
         super().__init__()
-        # 1. n layers with weights of their own, and the final norm where there is one.
+        # 1. Make n layers, each with its own weights, and the final norm of pre-norm.
         raise NotImplementedError
 
     def forward(
@@ -85,5 +85,5 @@ class Encoder(nn.Module):
 
         The result has the shape and dtype of `x`, `(B, S, d_model)`.
         """
-        # 1. Through the layers in turn, then through the final norm where there is one.
+        # 1. Apply the layers in turn, then the final norm, if there is one.
         raise NotImplementedError

@@ -12,7 +12,7 @@ What is imported from them below:
     LayerNorm(features, eps=1e-5)
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
+            Normalize the last axis, with the biased variance σ² (divisor n).
     SublayerConnection(size, dropout, norm="post")
         Add a residual connection and a LayerNorm around a sublayer.
         called with (x, sublayer)
@@ -36,7 +36,7 @@ def subsequent_mask(size: int) -> Bool[Tensor, "1 size size"]:
 
     Source: Vaswani et al. 2017, §3.1 (Decoder) and §3.2.3.
     """
-    # 1. The lower triangle, diagonal included.
+    # 1. Take the lower triangle, diagonal included.
     raise NotImplementedError
 
 
@@ -64,7 +64,7 @@ class DecoderLayer(nn.Module):
         norm: str = "post",
     ):
         super().__init__()
-        # 1. Keep the parts, and make a connection for each.
+        # 1. Store the parts, and make a residual connection for each.
         raise NotImplementedError
 
     def forward(
@@ -74,15 +74,15 @@ class DecoderLayer(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Return the layer's output; `memory` is the encoder's.
+        """Return the layer's output; `memory` is the encoder's output.
 
         - The result has the shape and dtype of `x`, the target's vectors.
         - `memory` is the encoder's output. It is used as it is and not normalized again.
-        - `src_mask` is True at the source tokens that may be attended to, `(B, 1, S)`; `tgt_mask` at the
-          target tokens that may be, `(B, T, T)`.
+        - `src_mask`, `(B, 1, S)`, is True at the source tokens that may be attended to; `tgt_mask`,
+          `(B, T, T)`, is True at the target tokens that may be attended to.
         """
-        # 1. Self-attention to the own past.
-        # 2. Attention to the source: queries from here, keys and values from the encoder.
+        # 1. Masked self-attention: each position attends to itself and to earlier ones.
+        # 2. Cross-attention: queries from the decoder, keys and values from the encoder's output.
         # 3. The feed-forward network.
         raise NotImplementedError
 
@@ -98,7 +98,7 @@ class Decoder(nn.Module):
 
     def __init__(self, layer: DecoderLayer, n: int):
         super().__init__()
-        # 1. n layers with weights of their own, and the final norm where there is one.
+        # 1. Make n layers, each with its own weights, and the final norm of pre-norm.
         raise NotImplementedError
 
     def forward(
@@ -113,5 +113,5 @@ class Decoder(nn.Module):
         The result has the shape and dtype of `x`, `(B, T, d_model)`; the arguments are those of a
         `DecoderLayer`.
         """
-        # 1. Through the layers in turn, then through the final norm where there is one.
+        # 1. Apply the layers in turn, then the final norm, if there is one.
         raise NotImplementedError

@@ -16,31 +16,31 @@ What is imported from them below:
     DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
         Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
         called with (x, memory, src_mask=None, tgt_mask=None)
-            Return the layer's output; `memory` is the encoder's.
+            Return the layer's output; `memory` is the encoder's output.
     Embeddings(d_model, vocab)
         Look up a vector for each token, and multiply it by √d_model.
         called with (tokens)
             Return the tokens' vectors.
     Encoder(layer, n)
-        Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
+        Apply N encoder layers in turn; in pre-norm, a final LayerNorm normalizes the result.
         called with (x, mask=None)
             Return the encoded source; every layer gets the same `mask`.
     EncoderLayer(size, self_attn, feed_forward, dropout, norm="post")
         Apply self-attention, then the feed-forward network, each in a `SublayerConnection`.
         called with (x, mask=None)
-            Return the layer's output, of the same shape.
+            Return the layer's output.
     MultiHeadedAttention(h, d_model, dropout=0.1)
         Attend in h subspaces at once, each with its own projections; d_k = d_v = d_model / h.
         called with (query, key, value, mask=None)
             Attend from `query` to `key` and `value`; the mask applies to every head.
     PositionalEncoding(d_model, dropout, max_len=5000)
-        Add sines and cosines of the position, one wavelength for each pair of features.
+        Add sines and cosines of the position, with one wavelength for each pair of features.
         called with (x)
             Add the first T positions, then apply dropout.
     PositionwiseFeedForward(d_model, d_ff, dropout=0.1)
         Apply the same two-layer feed-forward network at every position.
         called with (x)
-            Transform each position on its own; positions do not see each other here.
+            Transform each position separately; positions do not see each other here.
 """
 
 from jaxtyping import Bool, Float, Int
@@ -68,23 +68,23 @@ class Generator(nn.Module):
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        # 1. The output projection.
+        # 1. Make the output projection.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """Return log-probabilities, whose exponentials sum to 1.
+        """Return log-probabilities over the vocabulary.
 
         `(…, d_model)` becomes `(…, vocab)`, in the dtype of `x`. The log-probabilities are finite for scores
         of several hundred, too.
         """
-        # 1. Project, and take the logarithm of the softmax in one step.
+        # 1. Project, and compute the log-softmax in one step.
         raise NotImplementedError
 
 
 class EncoderDecoder(nn.Module):
     """Encode the source once, then predict each target token from the target tokens before it.
 
-    The caller applies the generator, so that decoding can compute it for the last position only.
+    The caller applies the generator: decoding needs it for the last position only.
 
     - `encoder` is an `Encoder`, and `decoder` a `Decoder`.
     - `src_embed` maps source tokens `(B, S)` to vectors `(B, S, d_model)`, positions added; `tgt_embed`
@@ -103,14 +103,14 @@ class EncoderDecoder(nn.Module):
         generator: nn.Module,
     ):
         super().__init__()
-        # 1. Keep the five parts.
+        # 1. Store the five parts.
         raise NotImplementedError
 
     def encode(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "#B #S S"] | None
     ) -> Float[Tensor, "B S d_model"]:
-        """From source tokens `(B, S)` to the memory `(B, S, d_model)`."""
-        # 1. Embed, then through the encoder.
+        """Return the memory, the encoder's output for the source tokens."""
+        # 1. Embed the tokens, and apply the encoder.
         raise NotImplementedError
 
     def decode(
@@ -120,8 +120,8 @@ class EncoderDecoder(nn.Module):
         tgt: Int[Tensor, "B T"],
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From the memory and target tokens `(B, T)` to states `(B, T, d_model)`."""
-        # 1. Embed, then through the decoder.
+        """Return the decoder's states for the target tokens."""
+        # 1. Embed the tokens, and apply the decoder.
         raise NotImplementedError
 
     def forward(
@@ -131,7 +131,7 @@ class EncoderDecoder(nn.Module):
         src_mask: Bool[Tensor, "#B #S S"] | None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """The decoder's states `(B, T, d_model)` for both sequences."""
+        """Return the decoder's states for a source and a target."""
         # 1. Encode, then decode.
         raise NotImplementedError
 
@@ -151,7 +151,7 @@ def make_model(
 
     - `n` is the number of layers in each stack, and `h`, which divides `d_model`, the number of heads.
       `d_ff` is the width of the feed-forward networks' hidden layer.
-    - `dropout` is P_drop, everywhere. `norm` is `"post"` as in the paper, or `"pre"`.
+    - `dropout` is P_drop, the same in every part. `norm` is `"post"` as in the paper, or `"pre"`.
     - `tie` shares one matrix between source embedding, target embedding and output projection, for a
       joint vocabulary. It is one `nn.Parameter`, initialized as an embedding; the generator keeps its
       bias.
@@ -166,8 +166,8 @@ def make_model(
 
     Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); Glorot & Bengio 2010, eq. 16.
     """
-    # 1. The parts of a layer, each made anew wherever it is needed.
-    # 2. The layers, the stacks, the whole.
-    # 3. Start every matrix Xavier uniform, each for itself: the copies of a layer are equal so far.
-    # 4. Tie, by handing the same Parameter to all three.
+    # 1. Define the parts. Each call makes new ones, so that no two share a parameter.
+    # 2. Build the layers, the stacks and the model.
+    # 3. Initialize every matrix Xavier uniform, each separately: the copies of a layer are still equal.
+    # 4. Tie, by assigning the same Parameter to all three.
     raise NotImplementedError

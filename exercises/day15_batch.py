@@ -24,7 +24,7 @@ class Batch:
 
     Attributes:
         src_mask: `(B, 1, S)`, True at real tokens.
-        tgt, tgt_y: the decoder's input and what it is to predict, both `(B, T − 1)`.
+        tgt, tgt_y: the decoder's input and the tokens it has to predict, both `(B, T − 1)`.
         tgt_mask: `(B, T − 1, T − 1)`, True at real keys that come no later than the query.
         ntokens: the number of real tokens in `tgt_y`.
 
@@ -37,7 +37,7 @@ class Batch:
     - Without a target, `tgt`, `tgt_y`, `tgt_mask` and `ntokens` are None.
 
     Raises:
-        ValueError: a target of fewer than two tokens, or with other rows than the source.
+        ValueError: a target of fewer than two tokens, or with more or fewer rows than the source.
 
     Source: Vaswani et al. 2017, §3.1 (outputs shifted right) and §5.1.
     """
@@ -45,8 +45,8 @@ class Batch:
     def __init__(
         self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"] | None = None, pad: int = 0
     ):
-        # 1. The source, and which of its keys are real.
-        # 2. The target twice, shifted against itself by one.
-        # 3. A query sees the real keys up to itself.
-        # 4. Losses are means over the real tokens that are to be predicted.
+        # 1. Store the source, and mask its padding.
+        # 2. Shift the target by one: inputs without the last token, targets without the first.
+        # 3. Combine both masks: real tokens that come no later than the query.
+        # 4. Count the real tokens in the targets. The loss is a mean over them.
         raise NotImplementedError

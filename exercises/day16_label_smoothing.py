@@ -20,11 +20,11 @@ class LabelSmoothing(nn.Module):
         L = Σ over rows, Σ over classes  q · (log q − log p)
         q = 1 − ε at the target, ε / (size − 2) elsewhere, 0 at the padding
 
-    - `size` is V, the number of classes: at least 3, a target, the padding, and one more.
-    - `padding_idx` is the class of padding: never right, and never given a share. `smoothing` is ε.
+    - `size` is V, the number of classes, at least 3: a target, the padding, and one other class.
+    - `padding_idx` is the class of the padding, which always gets probability 0. `smoothing` is ε.
 
     Raises:
-        ValueError: fewer than 3 classes, an ε outside 0 to 1, or a padding that is not a class.
+        ValueError: fewer than 3 classes, or an argument out of range or of the wrong shape.
 
     Source: Vaswani et al. 2017, §5.4 (ε_ls = 0.1); Szegedy et al. 2016, *Rethinking the Inception
     Architecture*, §7. With q constant the divergence is the cross-entropy less a constant, and its
@@ -33,7 +33,7 @@ class LabelSmoothing(nn.Module):
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
         super().__init__()
-        # 1. Keep what the target distribution is made from.
+        # 1. Store what determines the target distribution.
         raise NotImplementedError
 
     def forward(
@@ -42,17 +42,14 @@ class LabelSmoothing(nn.Module):
         """Return the summed divergence, computed in float32 or wider.
 
         - `log_probs` are finite log-probabilities, `(N, size)`. `target` is the right class of each row,
-          `(N,)`; a row whose target is padding counts nothing.
-        - Return a 0-d tensor of the inputs' dtype, the sum over all rows, also where nothing counts. It is
-          computed in that dtype, for half precision in float32, because half precision cannot represent
-          a small share of ε.
+          `(N,)`; a row whose target is padding contributes nothing.
+        - Return a 0-d tensor of the inputs' dtype, the sum over all rows; it is 0 if no row contributes. For
+          half precision it is computed in float32, because half precision cannot represent a small share of
+          ε; otherwise it is computed in the inputs' dtype.
         - The inputs are not changed.
-
-        Raises:
-            ValueError: other shapes, or a target outside 0 to size − 1 (checked on the CPU only).
         """
-        # 1. Every class its share of ε, the right one the rest. In float32 at least: shares of a
-        #    large vocabulary are too small for halves.
-        # 2. Nothing for the padding, neither as a class nor as a target.
-        # 3. The divergence, in which 0 · log 0 is 0.
+        # 1. Give the target 1 − ε, and every other class its share of ε. Upcast half precision first:
+        #    it cannot represent the small shares of a large vocabulary.
+        # 2. Set the padding class to 0, and every row whose target is padding.
+        # 3. Sum the divergence, in which 0 · log 0 is 0.
         raise NotImplementedError

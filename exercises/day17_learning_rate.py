@@ -15,8 +15,8 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
         lrate ∝ step        up to the warm-up's end
         lrate ∝ 1/√step     from there on
 
-    - `step` counts optimizer steps from 1; 0 is taken as 1. PyTorch's `LambdaLR` counts from 0, so it is
-      given `rate(step + 1, …)`.
+    - `step` counts optimizer steps from 1; 0 is taken as 1. PyTorch's `LambdaLR` counts from 0, so pass
+      it a function that returns `rate(step + 1, …)`.
     - `model_size` is d_model. `factor` is 1 in the paper.
     - `warmup` is the step at which the learning rate is highest, 4000 in the paper. There it is
       factor / √(model_size · warmup).
@@ -26,6 +26,6 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
 
     Source: Vaswani et al. 2017, §5.3, eq. 3.
     """
-    # 1. Schedulers ask for the rate before the first step too.
+    # 1. Treat step 0 as step 1: schedulers ask for the learning rate before the first step, too.
     # 2. Compute the two curves, which meet at the end of the warm-up, and combine them.
     raise NotImplementedError

@@ -14,11 +14,11 @@ What is imported from them below:
     EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
         Encode the source once, then predict each target token from the target tokens before it.
         .encode(src, src_mask)
-            From source tokens `(B, S)` to the memory `(B, S, d_model)`.
+            Return the memory, the encoder's output for the source tokens.
         .decode(memory, src_mask, tgt, tgt_mask)
-            From the memory and target tokens `(B, T)` to states `(B, T, d_model)`.
+            Return the decoder's states for the target tokens.
         called with (src, tgt, src_mask, tgt_mask)
-            The decoder's states `(B, T, d_model)` for both sequences.
+            Return the decoder's states for a source and a target.
 """
 
 import itertools
@@ -38,19 +38,17 @@ def run_epoch(
     scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     accumulate: int = 1,
 ) -> float:
-    """Go through the batches once: train if there is an optimizer, otherwise only measure the loss.
+    """Train for one pass over the batches if there is an optimizer, otherwise only measure the loss.
 
-    A step's gradient is the summed loss of `accumulate` batches over their real tokens.
-
-    Returns:
-        The total loss over the total number of real target tokens.
+    A step's gradient is that of the summed loss of `accumulate` batches over their real tokens. The
+    result is the total loss over the total number of real target tokens.
 
     - `batches` are `Batch`es with targets, perhaps from a generator that can be read only once.
     - `model` is put into training mode if there is an optimizer, otherwise into evaluation mode, in
       which no gradient is computed.
     - `loss` maps log-probabilities `(B·T, V)` and targets `(B·T,)` to their summed loss.
     - `optimizer` steps once after every `accumulate` batches, and once after those left at the end.
-      Gradients from before the call have no part in it. `scheduler` steps once after each step of the
+      Gradients from before the call are discarded. `scheduler` steps once after each step of the
       optimizer.
     - `accumulate` is the number of batches whose gradients are added up for one step. k batches
       accumulated give the step that one batch of all their sequences would. Without a real token the
@@ -59,13 +57,13 @@ def run_epoch(
       not be able to represent their sum.
 
     Raises:
-        ValueError: `accumulate` below 1, or batches without a single token to predict.
+        ValueError: `accumulate` below 1, or no token to predict.
 
     Source: Vaswani et al. 2017, §5.
     """
-    # 1. Take a group of batches at a time: its tokens must be known before the first backward.
-    # 2. Forward: states, log-probabilities, summed loss.
-    # 3. Backward: each batch adds its part of the group's mean loss.
-    # 4. One step for the group, and one of the schedule.
-    # 5. The mean over tokens, not over batches: a batch counts by what is in it.
+    # 1. Read a group of batches: its tokens must be counted before the first backward pass.
+    # 2. Forward pass: states, log-probabilities, summed loss.
+    # 3. Backward pass: each batch adds its part of the group's mean loss.
+    # 4. Take one optimizer step for the group, and one scheduler step.
+    # 5. Return the mean over tokens, not over batches, which differ in size.
     raise NotImplementedError

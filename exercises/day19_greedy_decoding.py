@@ -12,11 +12,11 @@ What is imported from them below:
     EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
         Encode the source once, then predict each target token from the target tokens before it.
         .encode(src, src_mask)
-            From source tokens `(B, S)` to the memory `(B, S, d_model)`.
+            Return the memory, the encoder's output for the source tokens.
         .decode(memory, src_mask, tgt, tgt_mask)
-            From the memory and target tokens `(B, T)` to states `(B, T, d_model)`.
+            Return the decoder's states for the target tokens.
         called with (src, tgt, src_mask, tgt_mask)
-            The decoder's states `(B, T, d_model)` for both sequences.
+            Return the decoder's states for a source and a target.
     subsequent_mask(size)
         Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 """
@@ -37,23 +37,24 @@ def greedy_decode(
     start: int,
     end: int | None = None,
 ) -> Int[Tensor, "B t"]:
-    """Generate the most likely token, again and again, each row until its `end`.
+    """Generate the most likely token at each step, until each row has its `end`.
 
     - `model` is an `EncoderDecoder` that its caller has put in evaluation mode. Its decoder is called
       with a causal mask, as in training.
     - `src_mask` is True at real tokens. `start` is the symbol that every target began with in training.
     - `max_len` is the maximum length of a row, the start symbol included.
-    - `end` is the symbol that ends a row; None to continue to `max_len`.
+    - `end` is the symbol that ends a row; None means that every row continues to
+      `max_len`.
     - Return int64 tokens `(B, t)`, t ≤ max_len. A row keeps its `end`, and has 0 after it; t is the
       length of the longest row. With `end=None` the shape is exactly `(B, max_len)`.
-    - No intermediate value is recorded for a gradient.
+    - No gradient is recorded.
 
     Raises:
         ValueError: `max_len` below 1.
 
     Source: Vaswani et al. 2017, §3 (auto-regressive).
     """
-    # 1. Read the source once. Every row begins with the start symbol, and none is finished.
-    # 2. What does the last position say comes next?
-    # 3. Rows that have finished get 0. Those that say `end` now finish.
+    # 1. Encode the source once. Every row begins with the start symbol, and none is finished.
+    # 2. Predict the next token from the last position.
+    # 3. Append it, or 0 in rows that have finished. Rows that generate `end` finish.
     raise NotImplementedError

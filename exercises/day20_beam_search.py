@@ -12,11 +12,11 @@ What is imported from them below:
     EncoderDecoder(encoder, decoder, src_embed, tgt_embed, generator)
         Encode the source once, then predict each target token from the target tokens before it.
         .encode(src, src_mask)
-            From source tokens `(B, S)` to the memory `(B, S, d_model)`.
+            Return the memory, the encoder's output for the source tokens.
         .decode(memory, src_mask, tgt, tgt_mask)
-            From the memory and target tokens `(B, T)` to states `(B, T, d_model)`.
+            Return the decoder's states for the target tokens.
         called with (src, tgt, src_mask, tgt_mask)
-            The decoder's states `(B, T, d_model)` for both sequences.
+            Return the decoder's states for a source and a target.
     subsequent_mask(size)
         Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 """
@@ -41,7 +41,7 @@ def beam_search(
     beam: int = 4,
     alpha: float = 0.6,
 ) -> Int[Tensor, "B t"]:
-    """Extend the `beam` most likely hypotheses side by side, and return the best that ended.
+    """Extend the `beam` most likely hypotheses in parallel, and return the best one that ended.
 
     A hypothesis of n tokens after the start symbol, its `end` included, has the score
 
@@ -54,10 +54,10 @@ def beam_search(
       there competes on equal terms with those that ended.
     - `beam` is the number of hypotheses in each row. It may be greater than the number of tokens. 1 is
       greedy decoding; a beam so wide that nothing is ever cut is exhaustive search.
-    - `alpha` is the length penalty: 0 for none.
+    - `alpha` is the exponent of the length penalty; 0 means no penalty.
     - Return the best hypothesis of each row in the format of `greedy_decode`: int64 `(B, t)`,
       t ≤ max_len the length of the longest, `end` kept, 0 after it.
-    - No intermediate value is recorded for a gradient. Log-probabilities of half precision are added up
+    - No gradient is recorded. Log-probabilities of half precision are added up
       in float32.
 
     Raises:
@@ -66,11 +66,11 @@ def beam_search(
     Source: Vaswani et al. 2017, §6.1 (beam 4, α = 0.6); Wu et al. 2016, *Google's Neural Machine
     Translation System*, §7, eq. 14.
     """
-    # 1. Read the source once, and give each row of the batch `beam` places. All hypotheses of a row
-    #    are still one and the same, so all but one start at −∞.
+    # 1. Encode the source once, and repeat each row `beam` times. The hypotheses of a row are still
+    #    identical, so all but one have an initial score of −∞.
     # 2. Score every continuation of every hypothesis, and keep the `beam` best of each row.
-    # 3. Hypotheses that end leave the beam, and the next round fills their places. Of all that
-    #    ever ended, a row keeps the best.
-    # 4. Stop where no hypothesis can still win (which only saves time): a score only falls, and no
-    #    penalty divides it by more than that of max_len − 1 tokens.
+    # 3. Remove hypotheses that ended from the beam; the next round replaces them. Keep each row's
+    #    best ended hypothesis.
+    # 4. Stop when no hypothesis can still win (this only saves time): a score only falls, and the
+    #    length penalty divides it by no more than that of max_len − 1 tokens.
     raise NotImplementedError

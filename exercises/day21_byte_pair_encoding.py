@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 
 
 def train_bpe(text: str, vocab_size: int) -> "BPE":
-    """Learn a vocabulary by merging the most frequent pair of adjacent ids, again and again.
+    """Learn a vocabulary by repeatedly merging the most frequent pair of adjacent ids.
 
     - `text` is one sequence: nothing splits it into words first.
-    - `vocab_size` is the number of ids wanted, the 256 bytes included.
+    - `vocab_size` is the total number of ids, the 256 bytes included.
     - Return a `BPE` of vocab_size − 256 merges, or fewer where no pair is left.
-    - Every adjacent pair counts (`aaa` has two), also one that occurs once. Of equally frequent pairs,
-      the one that occurs first in the sequence is merged.
+    - Every adjacent pair counts (`aaa` has two). A pair that occurs only once is merged, too. Of equally
+      frequent pairs, the one that occurs first in the sequence is merged.
 
     Raises:
         ValueError: a `vocab_size` below 256.
@@ -29,46 +29,42 @@ def train_bpe(text: str, vocab_size: int) -> "BPE":
     Units*, §3.2; on bytes: Radford et al. 2019 (GPT-2), §2.2.
     """
     # 1. Start from the UTF-8 bytes.
-    # 2. Find the commonest adjacent pair. A Counter keeps the order in which its keys came, and
-    #    max returns the first of equals.
-    # 3. Merge it everywhere, under the next free id.
+    # 2. Find the most frequent adjacent pair. A Counter keeps the order of insertion, and max returns
+    #    the first of equal pairs.
+    # 3. Replace it everywhere by the next free id.
     raise NotImplementedError
 
 
 class BPE:
     """Encode text as ids and decode ids to text, without loss, for any text.
 
-    Ids 0 to 255 are the bytes; 256 + r stands for the pair `merges[r]`, of rank r.
+    Ids 0 to 255 are the bytes; id 256 + r is the pair `merges[r]`, of rank r.
 
     `merges` are pairs of ids in the order of their rank. The attribute `merges` holds them as a list of
     pairs.
 
     Raises:
-        ValueError: a merge of ids that do not exist yet.
+        ValueError: a merge of ids that do not exist yet, or an id out of range.
 
     Source: Sennrich, Haddow & Birch 2016, §3.2.
     """
 
     def __init__(self, merges: Sequence[tuple[int, int]]):
-        # 1. Spell out in bytes what each id stands for: a merge is the sum of its two parts.
+        # 1. Store the bytes of each id: those of a merge are its two parts, concatenated.
         raise NotImplementedError
 
     @staticmethod
     def merge(ids: Sequence[int], pair: tuple[int, int], new: int) -> list[int]:
         """Replace a pair by a new id wherever it occurs, from left to right, each id used once."""
-        # 1. Walk along. Where the pair begins, take both ids at once.
+        # 1. Scan the ids. Where the pair begins, replace both of its ids.
         raise NotImplementedError
 
     def encode(self, text: str) -> list[int]:
-        """From text to ids: the merges as they were learnt, the earliest first."""
-        # 1. Start from the bytes, and of the merges that fit apply the one of lowest rank.
+        """Return the text's ids: apply the merges in the order in which they were learned."""
+        # 1. Start from the bytes, and apply the merge of lowest rank until none applies.
         raise NotImplementedError
 
     def decode(self, ids: Iterable[int]) -> str:
-        """From ids to text. Bytes that are not UTF-8, as a model may say, become U+FFFD.
-
-        Raises:
-            ValueError: an id that there is not.
-        """
-        # 1. Spell out all the ids, then read the bytes as one.
+        """Return the text of the ids. Invalid UTF-8, which a model may generate, becomes U+FFFD."""
+        # 1. Concatenate the bytes of all ids before you decode: a character may span several ids.
         raise NotImplementedError

@@ -10,8 +10,8 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     tokenize_13a(line)
-        The tokens of a line as NIST's mteval-v13a.pl has them: punctuation stands alone, but not within
-        numbers.
+        Tokenize like NIST's mteval-v13a.pl, on which published BLEU scores depend: split off punctuation,
+        except within numbers.
 """
 
 import math
@@ -26,37 +26,36 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
 
         BLEU = 100 · BP · exp(¼ Σ log pₙ),  n = 1 … 4;   BP = min(1, exp(1 − r / c))
 
-    pₙ is the share of the hypotheses' n-grams that a reference has too, each counted at most as often
-    as in the one reference that has it most often; c is the length of all hypotheses, r that of the
-    references closest in length, the shorter of two that are equally close. `references[k][i]` is the
-    k-th reference of sentence i.
+    pₙ is the share of the hypotheses' n-grams that also occur in a reference, each counted at most as
+    often as in the reference that has it most often. c is the total length of the hypotheses, r that of
+    their closest references in length (the shorter at a tie). `references[k][i]` is the k-th reference
+    of sentence i.
 
     - `hypotheses` holds one translation per sentence, and `references` streams of references.
     - Return the score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as
-      `tokenize_13a` makes them, upper and lower case distinguished.
+      `tokenize_13a` returns them; case matters.
     - Orders n without a match are smoothed: the first counts 1/2 of a match, the second 1/4, the third
       1/8, as "exp" smoothing does.
     - The score is 0 where nothing matches at all, or no hypothesis has 4 tokens.
 
     Raises:
-        ValueError: no references, a stream of another length than `hypotheses`, or a string in place
-            of a stream.
+        ValueError: no references, streams that differ in length, or a string instead of a stream.
 
     Source: Papineni et al. 2002, *BLEU*, §2.3; Post 2018, *A Call for Clarity in Reporting BLEU
     Scores*; smoothing: Chen & Cherry 2014, technique 3.
     """
-    # 1. Lengths: of the hypothesis, and of the reference closest to it.
-    # 2. Matches: what hypothesis and references have in common, n-gram by n-gram. | is the larger
-    #    count of each, & the smaller.
-    # 3. The logarithms of the four precisions, smoothed where there is no match.
-    # 4. Their geometric mean, less a penalty for saying too little.
+    # 1. Add up the lengths of the hypothesis, and of the reference closest in length.
+    # 2. Count the n-grams that hypothesis and references share. For Counters, | takes the larger
+    #    count of each n-gram, and & the smaller.
+    # 3. Sum the logarithms of the four precisions, smoothed where there is no match.
+    # 4. Return their geometric mean, times the brevity penalty.
     raise NotImplementedError
 
 
 def token_batches(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], max_tokens: int
 ) -> Iterator[list[tuple[Sequence[int], Sequence[int]]]]:
-    """Group sentence pairs by length, so that batches are about equally large and have little padding.
+    """Group sentence pairs by length, so that batches are about equal in size and have little padding.
 
     - `pairs` are `(source ids, target ids)`.
     - `max_tokens` is the maximum size of a padded batch:
@@ -69,6 +68,6 @@ def token_batches(
 
     Source: Vaswani et al. 2017, §5.1.
     """
-    # 1. Neighbours in length make good company.
-    # 2. How large would the batch be with this pair? Where that is too much, begin another.
+    # 1. Sort by length: pairs of similar length need little padding.
+    # 2. Compute the batch's size with this pair. If it is too large, begin a new batch.
     raise NotImplementedError

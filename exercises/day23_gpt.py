@@ -12,9 +12,9 @@ What is imported from them below:
     LayerNorm(features, eps=1e-5)
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
+            Normalize the last axis, with the biased variance σ² (divisor n).
     attention(query, key, value, mask=None, dropout=None)
-        Compute scaled dot-product attention: every query takes a weighted mean of the values.
+        Compute scaled dot-product attention: each query's output is a weighted mean of the values.
         Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
     clones(module, n)
         Return n deep copies of a module, as an `nn.ModuleList`.

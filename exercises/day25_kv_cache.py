@@ -10,7 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     attention(query, key, value, mask=None, dropout=None)
-        Compute scaled dot-product attention: every query takes a weighted mean of the values.
+        Compute scaled dot-product attention: each query's output is a weighted mean of the values.
         Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
         Multi-head attention of a sequence to itself, in which no token sees a later one.

@@ -10,13 +10,13 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Encoder(layer, n)
-        Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
+        Apply N encoder layers in turn; in pre-norm, a final LayerNorm normalizes the result.
         called with (x, mask=None)
             Return the encoded source; every layer gets the same `mask`.
     LayerNorm(features, eps=1e-5)
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
+            Normalize the last axis, with the biased variance σ² (divisor n).
     MultiHeadedAttention(h, d_model, dropout=0.1)
         Attend in h subspaces at once, each with its own projections; d_k = d_v = d_model / h.
         called with (query, key, value, mask=None)

@@ -16,15 +16,15 @@ What is imported from them below:
     DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
         Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
         called with (x, memory, src_mask=None, tgt_mask=None)
-            Return the layer's output; `memory` is the encoder's.
+            Return the layer's output; `memory` is the encoder's output.
     Encoder(layer, n)
-        Apply N encoder layers in turn; in pre-norm, a LayerNorm normalizes the last sum.
+        Apply N encoder layers in turn; in pre-norm, a final LayerNorm normalizes the result.
         called with (x, mask=None)
             Return the encoded source; every layer gets the same `mask`.
     EncoderLayer(size, self_attn, feed_forward, dropout, norm="post")
         Apply self-attention, then the feed-forward network, each in a `SublayerConnection`.
         called with (x, mask=None)
-            Return the layer's output, of the same shape.
+            Return the layer's output.
     subsequent_mask(size)
         Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
     BiasedAttention(config)

@@ -12,7 +12,7 @@ What is imported from them below:
     LayerNorm(features, eps=1e-5)
         Normalize every vector to mean 0 and variance 1, then scale and shift it.
         called with (x)
-            Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
+            Normalize the last axis, with the biased variance σ² (divisor n).
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
         Multi-head attention of a sequence to itself, in which no token sees a later one.
         called with (x)

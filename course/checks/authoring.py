@@ -18,6 +18,9 @@ formula has no trouble, step 0, memory layouts. All other checks are core.
 What it returns is what it saw: arrays, numbers, words, dicts and lists of them.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import pytest
 
 from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
@@ -27,19 +30,52 @@ HALVES = tuple(
     pytest.param(dtype, marks=pytest.mark.watertight("half precision, which needs care of its own"))
     for dtype in ("float16", "bfloat16")
 )
+FLOAT32 = pytest.param(  # in NumPy
+    "float32",
+    marks=pytest.mark.watertight(
+        "float32, where one float64 intermediate value makes the result float64"
+    ),
+)
 FLOAT64 = pytest.param(
     "float64",
     marks=pytest.mark.watertight("float64 keeps its sixteen digits only if no step is in float32"),
 )
 DTYPES = (FLOAT64, "float32", *HALVES)
 
+
+def shapes(module: Any) -> dict[str, list[int]]:
+    """Return the shape of each parameter of a module, by name."""
+    return {name: list(parameter.shape) for name, parameter in module.named_parameters()}
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    first, *others = [*sorted(names), ""]
+    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
+
+
+def sequences(
+    draw: Any, batch: Sequence[int], t_q: int, t_k: int, d_k: int, d_v: int, **how: Any
+) -> dict[str, Any]:
+    """Draw queries, keys and values whose weights are spread over several keys."""
+    return {
+        "query": draw.normal(*batch, t_q, d_k, **how),
+        "key": draw.normal(*batch, t_k, d_k, mean=0.2, **how),
+        "value": draw.normal(*batch, t_k, d_v, mean=0.5, **how),
+    }
+
+
 __all__ = [
     "DTYPES",
+    "FLOAT32",
     "FLOAT64",
     "HALVES",
     "backward",
     "gradients",
+    "listed",
     "named",
     "named_parameters",
+    "sequences",
+    "shapes",
     "wanting_gradients",
 ]

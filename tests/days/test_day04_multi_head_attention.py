@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
-EDGES = ["B=1", "T=1", "h=1", "d_k=1"]
+from course.checks.authoring import FLOAT32
 
-FLOAT32 = pytest.param(
-    "float32",
-    marks=pytest.mark.watertight("float32, of which one float64 on the way makes float64"),
-)
+EDGES = ["B=1", "T=1", "h=1", "d_k=1"]
 
 
 def sizes_at(draw, edge):

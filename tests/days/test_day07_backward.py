@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from course.checks.authoring import named
-
-FLOAT32 = pytest.param(
-    "float32",
-    marks=pytest.mark.watertight("float32, of which one float64 on the way makes float64"),
-)
+from course.checks.authoring import FLOAT32, named
 
 # --- softmax_backward ------------------------------------------------------------------------------
 

@@ -3,21 +3,20 @@
 import pytest
 import torch
 
-from course.checks.authoring import FLOAT64, HALVES, backward, gradients, named, wanting_gradients
+from course.checks.authoring import (
+    FLOAT64,
+    HALVES,
+    backward,
+    gradients,
+    named,
+    sequences,
+    wanting_gradients,
+)
 
 EMPTY = (
     "a padded sentence of length 0 must not turn the whole batch into NaN, nor listen to padding"
 )
 SINGLE = "a batch or a sequence of one is where squeezed and broadcast axes go astray"
-
-
-def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
-    """Queries, keys and values whose scores spread the weights without settling on one key."""
-    return {
-        "query": draw.normal(*batch, t_q, d_k, **how),
-        "key": draw.normal(*batch, t_k, d_k, mean=0.2, **how),
-        "value": draw.normal(*batch, t_k, d_v, mean=0.5, **how),
-    }
 
 
 def seen(result):

@@ -4,12 +4,7 @@ PositionalEncoding(d_model, dropout, max_len=5000)."""
 import pytest
 import torch
 
-from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
-
-
-def shapes(module):
-    """What a module learns: a shape for each name."""
-    return {name: list(parameter.shape) for name, parameter in module.named_parameters()}
+from course.checks.authoring import DTYPES, backward, gradients, shapes, wanting_gradients
 
 
 def without_gaps(dropped, whole, p):

@@ -5,14 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
+from course.checks.authoring import DTYPES, backward, gradients, shapes, wanting_gradients
 
 NORMS = ["post", "pre"]
-
-
-def shapes(module):
-    """What a module learns: a shape for each name."""
-    return {name: list(parameter.shape) for name, parameter in module.named_parameters()}
 
 
 def vectors(draw, *shape, **how):

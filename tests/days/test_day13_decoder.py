@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from course.checks.authoring import DTYPES, backward, gradients, wanting_gradients
+from course.checks.authoring import DTYPES, backward, gradients, shapes, wanting_gradients
 from implementation import attention
 
 SINGLE = "a sentence of one token, or a stack of one layer, is how one begins to look for a mistake"
@@ -102,11 +102,6 @@ class StandIn(nn.Module):
         if src_mask is not None:
             x = x + src_mask.to(x.dtype) @ memory
         return x.roll(1, dims=-1) * self.gain + self.bias + memory.mean(dim=1, keepdim=True)
-
-
-def names_and_shapes(module):
-    """What a module learns."""
-    return {name: list(parameter.shape) for name, parameter in module.named_parameters()}
 
 
 def reached(inputs, module):
@@ -278,7 +273,7 @@ def test_mask_joins_a_padding_mask(answer, length, padded):
 
 def test_parameters_of_a_layer(answer, build, sizes):
     """A layer holds its three parts, and three connections under `sublayer`; nothing else can learn."""
-    return names_and_shapes(build(layer_of, answer.DecoderLayer, sizes, "post"))
+    return shapes(build(layer_of, answer.DecoderLayer, sizes, "post"))
 
 
 @pytest.mark.constant("the usual norm", "it is the paper's")
@@ -444,7 +439,7 @@ def test_dtype_of_a_layer(answer, build, sizes, of_dtype, dtype):
 @pytest.mark.parametrize("norm", NORMS)
 def test_parameters_of_the_stack(answer, build, sizes, norm):
     """n layers under `layers`, each with weights of its own; and `norm`, in pre-norm only."""
-    return names_and_shapes(build(stack_of_stand_ins, answer.Decoder, sizes, norm))
+    return shapes(build(stack_of_stand_ins, answer.Decoder, sizes, norm))
 
 
 @pytest.mark.parametrize("norm", NORMS)

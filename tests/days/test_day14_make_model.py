@@ -13,6 +13,7 @@ from course.checks.authoring import (
     DTYPES,
     backward,
     gradients,
+    listed,
     named_parameters,
     wanting_gradients,
 )
@@ -91,12 +92,6 @@ def whole(kind, src_vocab, tgt_vocab, d_model, **_):
         Table(tgt_vocab, d_model),
         nn.Linear(d_model, tgt_vocab),
     )
-
-
-def listed(names):
-    """The first of some names, and how many more there are."""
-    first, *others = [*sorted(names), ""]
-    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
 
 
 def parameters(module):

@@ -10,6 +10,7 @@ from course.checks.authoring import (
     HALVES,
     backward,
     gradients,
+    listed,
     named_parameters,
     wanting_gradients,
 )
@@ -413,12 +414,6 @@ def equal_to_the_first_block(parameters):
         first = parameters.get(name.replace("blocks.1.", "blocks.0."))
         if "blocks.1." in name and parameter.dim() == 2 and torch.equal(parameter, first):
             yield name
-
-
-def listed(names):
-    """The first of some names, and how many more there are."""
-    first, *others = [*sorted(names), ""]
-    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
 
 
 # --- GPT: beyond the core -------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from course.checks.authoring import DTYPES, backward, gradients, named_parameters
+from course.checks.authoring import DTYPES, backward, gradients, listed, named_parameters
 from variants.t5 import T5Config
 
 BOTH_WAYS = [True, False]
@@ -245,12 +245,6 @@ def roomy(draw):
 def shapes(module):
     """The shapes of the parameters by name; a tied one has the first of its names."""
     return {name: str(tuple(p.shape)) for name, p in named_parameters(module)}
-
-
-def listed(names):
-    """The first of some names, and how many more there are."""
-    first, *others = [*sorted(names), ""]
-    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
 
 
 # --- relative_position_bucket ---------------------------------------------------------------------

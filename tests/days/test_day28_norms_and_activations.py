@@ -4,7 +4,7 @@ SwiGLU(d_model, d_ff)."""
 import pytest
 import torch
 
-from course.checks.authoring import DTYPES, HALVES, backward, gradients, wanting_gradients
+from course.checks.authoring import DTYPES, HALVES, backward, gradients, shapes, wanting_gradients
 
 CURVES = ["none", "tanh"]
 LARGE = "features of 300 are common in a trained stack, and float16 ends at 65504"
@@ -12,11 +12,6 @@ SHAPES = "one number alone, or none at all, has a shape like any other"
 KEPT = "whatever a module keeps of one call must still be right in the next"
 START = "published code starts with a deviation of its own"
 WIDE_GAIN = "in mixed precision the parameters are float32, and what they meet is not"
-
-
-def shapes(module):
-    """What a module learns: a shape for each name."""
-    return {name: list(parameter.shape) for name, parameter in module.named_parameters()}
 
 
 def vectors(draw, *shape, **how):

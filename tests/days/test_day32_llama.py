@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course.checks.authoring import FLOAT64, HALVES, backward, gradients, named_parameters
+from course.checks.authoring import FLOAT64, HALVES, backward, gradients, listed, named_parameters
 from variants.kv_cache import new_cache
 from variants.llama import LLaMAConfig
 
@@ -278,12 +278,6 @@ def equal_to_the_first_block(parameters):
         first = parameters.get(name.replace("blocks.1.", "blocks.0."))
         if "blocks.1." in name and parameter.dim() == 2 and torch.equal(parameter, first):
             yield name
-
-
-def listed(names):
-    """The first of some names, and how many more there are."""
-    first, *others = [*sorted(names), ""]
-    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
 
 
 # --- Beyond the core ------------------------------------------------------------------------------

@@ -7,7 +7,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from course.checks.authoring import DTYPES, FLOAT64, HALVES, backward, gradients, wanting_gradients
+from course.checks.authoring import (
+    DTYPES,
+    FLOAT64,
+    HALVES,
+    backward,
+    gradients,
+    sequences,
+    wanting_gradients,
+)
 
 WIDTHS = "no publication has values of another width than its keys"
 AXES = "publications take a batch of heads: two leading axes"
@@ -21,15 +29,6 @@ LARGEST = "numbers in the largest tensor"
 KEPT = "numbers kept for the backward pass"
 FORWARD = "numbers in memory at once, forward"
 BACKWARD = "numbers in memory at once, backward"
-
-
-def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
-    """Queries, keys and values whose scores spread the weights without settling on one key."""
-    return {
-        "query": draw.normal(*batch, t_q, d_k, **how),
-        "key": draw.normal(*batch, t_k, d_k, mean=0.2, **how),
-        "value": draw.normal(*batch, t_k, d_v, mean=0.5, **how),
-    }
 
 
 def uneven(draw):

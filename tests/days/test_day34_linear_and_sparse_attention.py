@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course.checks.authoring import DTYPES, FLOAT64, HALVES, backward, gradients, wanting_gradients
+from course.checks.authoring import (
+    DTYPES,
+    FLOAT64,
+    HALVES,
+    backward,
+    gradients,
+    sequences,
+    wanting_gradients,
+)
 from implementation import attention, subsequent_mask
 
 WIDTHS = "no publication has values of another width than its keys"
@@ -20,15 +28,6 @@ SUMS = "a sum of thousands of features is beyond what half precision can hold or
 RANKS = tuple(pytest.param(axes, marks=pytest.mark.watertight(AXES)) for axes in (0, 1))
 BEYOND = pytest.param(3, marks=pytest.mark.watertight(AXES))
 STATES = "a state for every token takes d times the memory of all keys and values together"
-
-
-def sequences(draw, batch, t_q, t_k, d_k, d_v, **how):
-    """Queries, keys and values whose features lie on both sides of 0."""
-    return {
-        "query": draw.normal(*batch, t_q, d_k, **how),
-        "key": draw.normal(*batch, t_k, d_k, mean=0.2, **how),
-        "value": draw.normal(*batch, t_k, d_v, mean=0.5, **how),
-    }
 
 
 def short(draw, **how):

@@ -175,13 +175,13 @@ def test_a_sequence_longer_than_the_table_is_refused():
     """One position too many is a ValueError with both numbers; exactly as many are not."""
     layer = PositionalEncoding(D_MODEL, 0.0, max_len=6)
     assert layer(torch.zeros(1, 6, D_MODEL)).shape == (1, 6, D_MODEL)
-    with refused(7, "max_len", 6):
+    with refused("max_len", 6, 7):
         layer(torch.zeros(1, 7, D_MODEL))
 
 
 def test_a_model_refuses_more_than_its_5000_positions():
     """The same through the whole model."""
-    with refused(5001, "max_len", 5000):
+    with refused("max_len", 5000, 5001):
         model().encode(ids(1, 5001), None)
 
 
@@ -189,14 +189,14 @@ def test_a_table_without_positions():
     """`max_len` 0 is a table of no rows, good for no tokens only."""
     layer = PositionalEncoding(D_MODEL, 0.0, max_len=0)
     assert layer(torch.zeros(B, 0, D_MODEL)).shape == (B, 0, D_MODEL)
-    with refused(1, "max_len", 0):
+    with refused("max_len", 0, 1):
         layer(torch.zeros(B, 1, D_MODEL))
 
 
 @pytest.mark.parametrize("width", [1, 4])
 def test_positions_are_not_broadcast_over_vectors_of_another_width(width):
     """Vectors of width 1 would become vectors of width d_model, each a sum that nobody asked for."""
-    with refused(width, "d_model", D_MODEL):
+    with refused("d_model", D_MODEL, width):
         PositionalEncoding(D_MODEL, 0.0)(torch.zeros(B, T, width))
 
 
@@ -395,7 +395,7 @@ def test_accumulating_no_batches_is_refused(accumulate):
 )
 def test_an_epoch_without_a_token_is_refused(batches):
     """There is no mean over no tokens: a ValueError, not NaN, whatever it is that is missing."""
-    with refused("batches", "no token"):
+    with refused("batches", "tokens to predict"):
         run_epoch(batches, model(), LabelSmoothing(VOCAB, 0))
 
 
@@ -409,7 +409,7 @@ def test_a_group_of_padding_among_others_changes_nothing():
     means = [run_epoch(data, transformer, loss, still) for data in ([batch, padding], [batch])]
     assert means[0] == means[1]
     moving = torch.optim.SGD(transformer.parameters(), lr=1.0)
-    with refused("batches", "no token"):
+    with refused("batches", "tokens to predict"):
         run_epoch([padding], transformer, loss, moving)
     assert all(map(torch.equal, transformer.parameters(), before))
 

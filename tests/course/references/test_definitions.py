@@ -109,7 +109,7 @@ def test_a_stub_says_how_what_it_imports_is_called():
             LayerNorm(features, eps=1e-5)
                 Normalize every vector to mean 0 and variance 1, then scale and shift it.
                 called with (x)
-                    Normalize the last axis, with the biased variance σ² (divisor n); shape and dtype stay.
+                    Normalize the last axis, with the biased variance σ² (divisor n).
             SublayerConnection(size, dropout, norm="post")
                 Add a residual connection and a LayerNorm around a sublayer.
                 called with (x, sublayer)

@@ -54,7 +54,7 @@ MISCONCEPTIONS = [
             "sum_for_mean": (
                 "Your variance is the sum of the squares, not their mean. So every vector comes out with length 1 (before gain and bias) instead of variance 1, "
                 "too small by √n.",
-                {"(centred**2).mean": "(centred**2).sum"},
+                {"(centered**2).mean": "(centered**2).sum"},
             ),
             "variance_by_difference": (
                 "Your variance is the mean of the squares minus the square of the mean. This is right on paper, but for a mean of 1000 and a standard "
@@ -69,12 +69,12 @@ MISCONCEPTIONS = [
             "root_mean_square": (
                 "You divide by the root of the mean square without subtracting the mean anywhere: that is RMSNorm, which comes on day 28. Layer norm centres each "
                 "vector first.",
-                {"centred = ...": "centred = x"},
+                {"centered = ...": "centered = x"},
             ),
             "centred_over_root_mean_square": (
                 "You subtract the mean, but divide by the root of the mean of x², which still contains the mean. The variance is the mean of the "
                 "squares of the *centered* numbers.",
-                {"centred**2": "x**2"},
+                {"centered**2": "x**2"},
             ),
             "not_divided": (
                 "You subtract the mean, but do not divide by the standard deviation. Every vector must have variance 1 before gain and bias are applied.",
@@ -82,7 +82,7 @@ MISCONCEPTIONS = [
             ),
             "divided_but_not_centred": (
                 "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
-                {"gain * centred": "gain * x"},
+                {"gain * centered": "gain * x"},
             ),
             "divided_by_variance": (
                 "You divide by the variance. Divide by its square root; otherwise an x that is twice as large gives a result half as large, and the "
@@ -91,7 +91,7 @@ MISCONCEPTIONS = [
             ),
             "mean_absolute_deviation": (
                 "You divide by the mean distance from the mean, without squares. The standard deviation is the square root of the variance.",
-                {"np.sqrt(variance + eps)": "np.abs(centred).mean(axis=-1, keepdims=True) + eps"},
+                {"np.sqrt(variance + eps)": "np.abs(centered).mean(axis=-1, keepdims=True) + eps"},
             ),
             # --- layer_norm: eps
             "eps_outside_the_root": (
@@ -123,11 +123,11 @@ MISCONCEPTIONS = [
             "gain_before_norm": (
                 "You multiply by the gain before you normalize. The norm then removes most of its effect. The gain comes after the division, so that it can "
                 "scale a feature.",
-                {"centred = _": "x = gain * x\ncentred = _", "gain * centred": "centred"},
+                {"centered = _": "x = gain * x\ncentered = _", "gain * centered": "centered"},
             ),
             "gain_forgotten": (
                 "Your result is what a gain of 1 gives. Multiply by the gain before you add the bias.",
-                {"gain * centred": "centred"},
+                {"gain * centered": "centered"},
             ),
             "bias_forgotten": (
                 "Your result is what a bias of 0 gives: every feature is off by its own constant.",
@@ -135,20 +135,20 @@ MISCONCEPTIONS = [
             ),
             "gain_times_bias": (
                 "Your gain multiplies the bias, too. Scale first, and add the bias to the scaled vector.",
-                {"gain * centred / _ + bias": "gain * (centred / _ + bias)"},
+                {"gain * centered / _ + bias": "gain * (centered / _ + bias)"},
             ),
             "gain_and_bias_swapped": (
                 "Gain and bias are exchanged: you multiply by the bias and add the gain.",
-                {"gain * centred / _ + bias": "bias * centred / _ + gain"},
+                {"gain * centered / _ + bias": "bias * centered / _ + gain"},
             ),
             "gain_plus_one": (
                 "You multiply by 1 + gain. Some models store the gain that way; here it is the factor itself.",
-                {"gain * centred": "(1 + gain) * centred"},
+                {"gain * centered": "(1 + gain) * centered"},
             ),
             # --- layer_norm: side effects
             "norm_changes_x": (
-                "Your result is right, but x itself was changed on the way, as where it is centred in place. Its owner may still need it as it was.",
-                {"centred = x - _": "x -= _\ncentred = x"},
+                "Your result is right, but x itself was changed on the way, as where it is centered in place. Its owner may still need it as it was.",
+                {"centered = x - _": "x -= _\ncentered = x"},
             ),
             "promoted_to_float64": (
                 "Your result is float64 for float32 inputs. One float64 array on the way is enough: a mean that was asked for in float64, or an array that "
@@ -289,11 +289,11 @@ MISCONCEPTIONS = [
                 "You normalize the input of each sublayer and add its output to the unnormalized x. This is pre-norm, which most later models use (day 11 "
                 "compares the two). The paper normalizes after the addition, so the layer's output is normalized.",
                 {
-                    "attended = ...": "normed = layer_norm(x, params['gain_1'], params['bias_1'])",
-                    "x = ...": "attended = multi_head_attention(normed, normed, normed, params, h, mask)",
+                    "attended = ...": "normalized = layer_norm(x, params['gain_1'], params['bias_1'])",
+                    "x = ...": "attended = multi_head_attention(normalized, normalized, normalized, params, h, mask)",
                     "transformed = ...": "x = x + attended",
-                    "return ...": "normed = layer_norm(x, params['gain_2'], params['bias_2'])\n"
-                    "transformed = feed_forward(normed, params['w_1'], params['b_1'], params['w_2'], params['b_2'])\n"
+                    "return ...": "normalized = layer_norm(x, params['gain_2'], params['bias_2'])\n"
+                    "transformed = feed_forward(normalized, params['w_1'], params['b_1'], params['w_2'], params['b_2'])\n"
                     "return x + transformed",
                 },
             ),

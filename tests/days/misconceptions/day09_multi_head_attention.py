@@ -440,7 +440,7 @@ MISCONCEPTIONS = [
                 ),
                 "dropout_always_on": (
                     "You drop in evaluation mode as well. `F.dropout` does not know the module's mode; an `nn.Dropout` that is part of the module follows it.",
-                    {"3: self.dropout": "lambda w: F.dropout(w, self.dropout.p)"},
+                    {"attention(q, k, v, mask, _)": "attention(q, k, v, mask, lambda w: F.dropout(w, _.p))"},
                 ),
                 "dropout_p_not_passed": (
                     "Your dropout uses PyTorch's default of one half, whatever the caller passes. Pass the argument on.",

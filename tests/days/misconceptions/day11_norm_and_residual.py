@@ -56,28 +56,28 @@ MISCONCEPTIONS = [
             # --- LayerNorm: which numbers
             "norm_over_time": (
                 "Your mean and variance run over the tokens, the last axis but one. Normalize each vector over its own features.",
-                {"1: dim=-1": "dim=-2", "length.square() / x.size(-1)": "centred.square().mean(dim=-2, keepdim=True)"},
+                {"1: dim=-1": "dim=-2", "length.square() / x.size(-1)": "centered.square().mean(dim=-2, keepdim=True)"},
             ),
             "norm_over_a_sentence": (
                 "You compute one mean and one variance for each sentence, over tokens and features together. Compute them for every vector, over its features.",
-                {"1: dim=-1": "dim=(-2, -1)", "length.square() / x.size(-1)": "centred.square().mean(dim=(-2, -1), keepdim=True)"},
+                {"1: dim=-1": "dim=(-2, -1)", "length.square() / x.size(-1)": "centered.square().mean(dim=(-2, -1), keepdim=True)"},
             ),
             "norm_over_everything": (
                 "You compute one mean and one variance over the entire tensor. Compute them for every vector, over its features.",
-                {"1: dim=-1": "", "1: keepdim=True": "", "length.square() / x.size(-1)": "centred.square().mean()"},
+                {"1: dim=-1": "", "1: keepdim=True": "", "length.square() / x.size(-1)": "centered.square().mean()"},
             ),
             "batch_norm": (
                 "You normalize each feature over all vectors: this is batch norm. Layer norm normalizes each vector over its own features, so a sentence "
                 "gives the same result in every batch.",
                 {
                     "1: dim=-1": "dim=tuple(range(x.dim() - 1))",
-                    "length.square() / x.size(-1)": "centred.square().mean(dim=tuple(range(x.dim() - 1)), keepdim=True)",
+                    "length.square() / x.size(-1)": "centered.square().mean(dim=tuple(range(x.dim() - 1)), keepdim=True)",
                 },
             ),
             "keepdim_forgotten": (
                 "Your mean or variance has lost the axis over which it was computed, so it broadcasts along the wrong axis: one vector alone works, a "
                 "batch does not. Keep that axis, with length 1.",
-                {"1: keepdim=True": "", "length.square() / x.size(-1)": "centred.square().mean(dim=-1)"},
+                {"1: keepdim=True": "", "length.square() / x.size(-1)": "centered.square().mean(dim=-1)"},
             ),
             # --- LayerNorm: the variance
             "as_widely_copied": (
@@ -87,7 +87,7 @@ MISCONCEPTIONS = [
                     "eps=1e-5": "eps=1e-6",
                     "wide = ...": "wide = x",
                     "variance = ...": "deviation = wide.std(dim=-1, keepdim=True)",
-                    "normed = ...": "normed = centred / (deviation + self.eps)",
+                    "normalized = ...": "normalized = centered / (deviation + self.eps)",
                 },
             ),
             "unbiased_and_eps_outside": (
@@ -96,7 +96,7 @@ MISCONCEPTIONS = [
                 {
                     "wide = ...": "wide = x",
                     "variance = ...": "deviation = wide.std(dim=-1, keepdim=True)",
-                    "normed = ...": "normed = centred / (deviation + self.eps)",
+                    "normalized = ...": "normalized = centered / (deviation + self.eps)",
                 },
             ),
             "unbiased_in_halves": (
@@ -137,11 +137,11 @@ MISCONCEPTIONS = [
             ),
             "not_centred": (
                 "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
-                {"centred * _": "wide * _"},
+                {"centered * _": "wide * _"},
             ),
             "not_divided": (
                 "You subtract the mean, but do not divide by the standard deviation. Before gain and bias, every vector should have variance 1.",
-                {"centred * ...": "centred"},
+                {"centered * ...": "centered"},
             ),
             "divided_by_variance": (
                 "You divide by the variance. Divide by its square root.",
@@ -161,12 +161,12 @@ MISCONCEPTIONS = [
             "eps_outside_the_root": (
                 "You add ε to the standard deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε, and "
                 "at variance 0 the gradient of the root alone is NaN.",
-                {"centred * ...": "centred / (variance.sqrt() + self.eps)"},
+                {"centered * ...": "centered / (variance.sqrt() + self.eps)"},
             ),
             "eps_added_to_std": (
                 "You add ε to the result of `std`. Add it to the variance, under the root: the two differ where the variance is as small as ε, and there "
                 "your gradients are hundreds of times too large.",
-                {"variance = ...": "deviation = wide.std(dim=-1, keepdim=True, correction=0)", "centred * ...": "centred / (deviation + self.eps)"},
+                {"variance = ...": "deviation = wide.std(dim=-1, keepdim=True, correction=0)", "centered * ...": "centered / (deviation + self.eps)"},
             ),
             "eps_forgotten": (
                 "Your layer norm has no ε. A vector of equal numbers has variance 0, and 0 / 0 is NaN; with ε the result is the bias.",
@@ -195,7 +195,7 @@ MISCONCEPTIONS = [
             # --- LayerNorm: gain and bias
             "gain_forgotten": (
                 "Your gain has no effect. Multiply the normalized vector by it before you add the bias.",
-                {"self.gain * normed": "normed"},
+                {"self.gain * normalized": "normalized"},
             ),
             "bias_forgotten": (
                 "Your bias has no effect: every feature is off by a constant of its own. Add it at the end.",
@@ -203,11 +203,11 @@ MISCONCEPTIONS = [
             ),
             "gain_times_bias": (
                 "Your gain multiplies the bias, too. Multiply by the gain first, and add the bias to the product.",
-                {"return ...": "return self.gain * (normed + self.bias)"},
+                {"return ...": "return self.gain * (normalized + self.bias)"},
             ),
             "gain_before_norm": (
                 "You multiply by the gain before you normalize, which undoes most of its effect. Multiply after the division.",
-                {"wide = _": "wide = _\nwide = self.gain * wide", "self.gain * normed": "normed"},
+                {"wide = _": "wide = _\nwide = self.gain * wide", "self.gain * normalized": "normalized"},
             ),
             "gain_plus_one": (
                 "You multiply by 1 + gain. Some models store the gain that way; here the gain is the factor itself, initialized to 1.",
@@ -223,15 +223,15 @@ MISCONCEPTIONS = [
                 "In float16 your squares overflow: 300² is 90,000, and the largest number of float16 is 65504. One such feature makes the variance "
                 "infinite, and the entire vector becomes the bias. Compute mean and variance in float32, and cast back to the dtype of x after the "
                 "division.",
-                {"wide = ...": "wide = x", "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)"},
+                {"wide = ...": "wide = x", "length.square() / x.size(-1)": "centered.square().mean(dim=-1, keepdim=True)"},
             ),
             "float32_for_everything": (
                 "Your result is always float32. Return the dtype of x. Upcasting half precision is right, but float64 must not be converted to float32, "
                 "because it loses more than half of its digits.",
                 {
                     "wide = ...": "wide = x.float()",
-                    "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)",
-                    "(centred * _.rsqrt()).to(x.dtype)": "centred / _.sqrt()",
+                    "length.square() / x.size(-1)": "centered.square().mean(dim=-1, keepdim=True)",
+                    "(centered * _.rsqrt()).to(x.dtype)": "centered / _.sqrt()",
                 },
             ),
             "halves_left_in_float32": (
@@ -242,8 +242,8 @@ MISCONCEPTIONS = [
                 "You always compute in float32. This is right for half precision, but float64 loses nine of its sixteen digits.",
                 {
                     "wide = ...": "wide = x.float()",
-                    "length.square() / x.size(-1)": "centred.square().mean(dim=-1, keepdim=True)",
-                    "centred * _.rsqrt()": "centred / _.sqrt()",
+                    "length.square() / x.size(-1)": "centered.square().mean(dim=-1, keepdim=True)",
+                    "centered * _.rsqrt()": "centered / _.sqrt()",
                 },
             ),
             "x_centred_in_place": (

@@ -239,7 +239,7 @@ MISCONCEPTIONS = [
             ),
             "widths_swapped": (
                 "Your feed-forward networks go from d_ff to d_model and back. d_model is the width of the tokens' vectors, d_ff that of the hidden layer.",
-                {"feed_forward(): return ...": "return PositionwiseFeedForward(d_ff, d_model, dropout)"},
+                {"ffn(): return ...": "return PositionwiseFeedForward(d_ff, d_model, dropout)"},
             ),
             "vocabularies_swapped": (
                 "Your source embedding has the target's vocabulary, and the target embedding the source's.",
@@ -262,7 +262,7 @@ MISCONCEPTIONS = [
             "one_attention_for_both": (
                 "Both attentions of a decoder layer are the same object, so they share their matrices, and a deep copy keeps what is shared inside a layer. "
                 "Self-attention and cross-attention need separate weights.",
-                {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, *[self_attention()] * 2, feed_forward(), dropout, norm)"},
+                {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, *[mha()] * 2, ffn(), dropout, norm)"},
             ),
             "one_table_always": (
                 "Source and target always share an embedding matrix. They should share it on request only: two vocabularies have nothing in common but their ids.",
@@ -280,17 +280,17 @@ MISCONCEPTIONS = [
             "norm_not_passed_on": (
                 "You do not pass `norm` on: every layer is post-norm.",
                 {
-                    "encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, self_attention(), feed_forward(), dropout)",
-                    "decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, self_attention(), self_attention(), feed_forward(), dropout)",
+                    "encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, mha(), ffn(), dropout)",
+                    "decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, mha(), mha(), ffn(), dropout)",
                 },
             ),
             "norm_not_passed_to_the_decoder": (
                 "Your decoder's layers are always post-norm: `norm` reaches the encoder only.",
-                {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, self_attention(), self_attention(), feed_forward(), dropout)"},
+                {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, mha(), mha(), ffn(), dropout)"},
             ),
             "norm_not_passed_to_the_encoder": (
                 "Your encoder's layers are always post-norm: `norm` reaches the decoder only.",
-                {"encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, self_attention(), feed_forward(), dropout)"},
+                {"encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, mha(), ffn(), dropout)"},
             ),
             "pre_norm_by_default": (
                 "Your model is pre-norm by default. Most later models are; the paper's is post-norm.",
@@ -300,19 +300,19 @@ MISCONCEPTIONS = [
             "dropout_not_passed_on": (
                 "You do not pass `dropout` to attention and feed-forward network, so they keep their default of 0.1. With dropout=0, the model is still random in "
                 "training.",
-                {"self_attention(): dropout": "", "feed_forward(): dropout": ""},
+                {"mha(): dropout": "", "ffn(): dropout": ""},
             ),
             "dropout_not_passed_to_attention": (
                 "Your attentions do not get `dropout`, so they keep their default for the attention weights. With dropout=0, the model is still random in training.",
-                {"self_attention(): dropout": ""},
+                {"mha(): dropout": ""},
             ),
             "dropout_not_passed_to_the_network": (
                 "Your feed-forward networks do not get `dropout`, so they keep their default. With dropout=0, the model is still random in training.",
-                {"feed_forward(): dropout": ""},
+                {"ffn(): dropout": ""},
             ),
             "no_dropout_in_attention": (
                 "Dropout is never applied to your attention weights. This model applies it there, with the requested probability.",
-                {"self_attention(): dropout": "0.0"},
+                {"mha(): dropout": "0.0"},
             ),
             "no_dropout_on_the_embeddings": (
                 "Dropout is never applied to the sums of embeddings and positions. The paper applies it there too, in both stacks (§5.4).",
@@ -326,8 +326,8 @@ MISCONCEPTIONS = [
                 "Your layers are created without `dropout`: it is never applied to the outputs of the sublayers. That is the dropout that the paper describes first "
                 "(§5.4).",
                 {
-                    "encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, self_attention(), feed_forward(), 0.0, norm)",
-                    "decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, self_attention(), self_attention(), feed_forward(), 0.0, norm)",
+                    "encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, mha(), ffn(), 0.0, norm)",
+                    "decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, mha(), mha(), ffn(), 0.0, norm)",
                 },
             ),
             "no_dropout_by_default": (
@@ -381,29 +381,29 @@ MISCONCEPTIONS = [
             # --- make_model: tying
             "not_tied": (
                 "Your model has three matrices whatever `tie` says.",
-                {"model.tgt_embed[0].lut.weight = table": "pass", "model.generator.proj.weight = table": "pass"},
+                {"model.tgt_embed[0].lut.weight = shared": "pass", "model.generator.proj.weight = shared": "pass"},
             ),
             "tied_by_memory_only": (
                 "You tie the storage of the matrices and not the Parameters: there are still three of them, with three gradients, and an optimizer updates that storage "
                 "three times. After a conversion to a different dtype they are no longer tied. The three modules should share one Parameter.",
-                {"_.weight = table\nmodel.generator.proj.weight = table": "_.weight.data = table.data\nmodel.generator.proj.weight.data = table.data"},
+                {"_.weight = shared\nmodel.generator.proj.weight = shared": "_.weight.data = shared.data\nmodel.generator.proj.weight.data = shared.data"},
             ),
             "tied_by_copying": (
                 "You copy the entries of one matrix to the others. They are equal until the first training step, which updates them separately. The three modules "
                 "should share one Parameter.",
                 {
-                    "_.weight = table\nmodel.generator.proj.weight = table": "nn.init.zeros_(_.weight).data += table.data\n"
-                    "nn.init.zeros_(model.generator.proj.weight).data += table.data"
+                    "_.weight = shared\nmodel.generator.proj.weight = shared": "nn.init.zeros_(_.weight).data += shared.data\n"
+                    "nn.init.zeros_(model.generator.proj.weight).data += shared.data"
                 },
             ),
             "output_tied_by_copying": (
                 "Your output projection gets a copy of the embedding matrix: a separate Parameter, equal until the first training step. The three modules should share "
                 "one Parameter.",
-                {"model.generator.proj.weight = table": "model.generator.proj.weight = nn.Parameter(table.detach().clone())"},
+                {"model.generator.proj.weight = shared": "model.generator.proj.weight = nn.Parameter(shared.detach().clone())"},
             ),
             "output_not_tied": (
                 "You tie the two embeddings but not the output projection. The paper shares one matrix between all three (§3.4).",
-                {"model.generator.proj.weight = table": "pass"},
+                {"model.generator.proj.weight = shared": "pass"},
             ),
             "source_not_tied": (
                 "You tie the target's embedding and the output projection, but not the source's embedding. The paper shares one matrix between all three (§3.4), which "
@@ -412,17 +412,17 @@ MISCONCEPTIONS = [
             ),
             "target_not_tied": (
                 "You tie the source's embedding and the output projection, but not the target's embedding. The paper shares one matrix between all three (§3.4).",
-                {"model.tgt_embed[0].lut.weight = table": "pass"},
+                {"model.tgt_embed[0].lut.weight = shared": "pass"},
             ),
             "tied_matrix_starts_as_a_projection": (
                 "Your shared matrix is initialized like a projection, with a scale that is too small: either the embeddings got the projection's matrix, or the "
                 "projection was initialized after tying. It should be initialized as an embedding, or the token embeddings start out smaller than the positional "
                 "encodings.",
-                {"model.generator.proj.weight = table": "model.generator.proj.weight = table\nnn.init.xavier_uniform_(table)"},
+                {"model.generator.proj.weight = shared": "model.generator.proj.weight = shared\nnn.init.xavier_uniform_(shared)"},
             ),
             "tied_without_bias": (
                 "In your tied model, the generator has no bias. Only the matrices are shared; the bias can learn how frequent each token is.",
-                {"model.generator.proj.weight = table": "model.generator.proj.weight = table\nmodel.generator.proj.register_parameter('bias', None)"},
+                {"model.generator.proj.weight = shared": "model.generator.proj.weight = shared\nmodel.generator.proj.register_parameter('bias', None)"},
             ),
             "tied_by_default": (
                 "Your model is tied by default. The paper's was, but that needs a joint vocabulary; here you tie on request.",

@@ -83,24 +83,24 @@ MISCONCEPTIONS = [
             ),
             "target_mask_or": (
                 "Your `tgt_mask` allows keys that are real *or* earlier, so the future is visible. A key must be both.",
-                {"_ & earlier": "_ | earlier"},
+                {"_ & causal_mask": "_ | causal_mask"},
             ),
             "target_mask_without_padding": (
                 "Your `tgt_mask` hides the future only, with one mask for all sequences. Padding between or before words would be attended to.",
-                {"... & earlier": "earlier.expand(tgt.size(0), -1, -1)"},
+                {"... & causal_mask": "causal_mask.expand(tgt.size(0), -1, -1)"},
             ),
             "target_mask_without_a_batch": (
                 "Your `tgt_mask` hides the future only, and has no batch: (1, T − 1, T − 1). Each sequence has padding of its own.",
-                {"... & earlier": "earlier"},
+                {"... & causal_mask": "causal_mask"},
             ),
             "target_mask_without_the_future": (
                 "Your `tgt_mask` hides padding only. Every position may attend to later positions, which hold the tokens to predict.",
-                {"_ & earlier": "_.expand(-1, self.tgt.size(1), -1)"},
+                {"_ & causal_mask": "_.expand(-1, self.tgt.size(1), -1)"},
             ),
             "target_mask_like_the_sources": (
                 "Your `tgt_mask` is made like the source's, (B, 1, T − 1), and hides padding only. Every position may attend to later positions, which hold the tokens "
                 "to predict.",
-                {"_ & earlier": "_"},
+                {"_ & causal_mask": "_"},
             ),
             "target_mask_hides_queries_too": (
                 "Your `tgt_mask` hides padded queries as well as padded keys. A padded query keeps its real earlier keys: its output is not used, and a query without "
@@ -114,16 +114,16 @@ MISCONCEPTIONS = [
             "target_mask_without_diagonal": (
                 "In your `tgt_mask`, no position may attend to itself. It may, because the token to predict is the next one. With your mask, the first position has no "
                 "key.",
-                {"_ & earlier": "_ & earlier.tril(-1)"},
+                {"_ & causal_mask": "_ & causal_mask.tril(-1)"},
             ),
             "target_mask_reversed": (
                 "In your `tgt_mask`, each position may attend to later positions and not to earlier ones: use the other triangle.",
-                {"_ & earlier": "_ & earlier.mT"},
+                {"_ & causal_mask": "_ & causal_mask.mT"},
             ),
             "target_mask_of_numbers": (
                 "Your `tgt_mask` contains numbers, not True and False. Code that multiplies, code that adds and code that tests for True would each interpret ones and "
                 "zeros differently.",
-                {"_ & earlier": "(_ & earlier).float()"},
+                {"_ & causal_mask": "(_ & causal_mask).float()"},
             ),
             # --- the number of tokens
             "counts_the_decoders_input": (

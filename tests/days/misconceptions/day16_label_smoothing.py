@@ -12,37 +12,37 @@ MISCONCEPTIONS = [
                 "goes to the other classes only, and the padding gets nothing.",
                 {
                     "self.size - 2": "self.size",
-                    "wanted.scatter_": "wanted.scatter_add_",
+                    "smoothed.scatter_": "smoothed.scatter_add_",
                     "1 - self.smoothing": "torch.full_like(wide[:, :1], 1 - self.smoothing)",
-                    "wanted[...] = 0": "",
+                    "smoothed[...] = 0": "",
                 },
             ),
             "cross_entropy_of_torch": (
                 "You call PyTorch's `cross_entropy` with its own `label_smoothing`. That is a different loss: its ε goes to all classes, including the correct one and "
                 "the padding, and the entropy is not subtracted, so its minimum is not 0.",
                 {
-                    "F.kl_div(wide, wanted, reduction='sum')": "F.cross_entropy(wide, target, ignore_index=self.padding_idx, reduction='sum', label_smoothing=self.smoothing)"
+                    "F.kl_div(wide, smoothed, reduction='sum')": "F.cross_entropy(wide, target, ignore_index=self.padding_idx, reduction='sum', label_smoothing=self.smoothing)"
                 },
             ),
             "cross_entropy_of_torch_as_it_comes": (
                 "You call PyTorch's `cross_entropy` with its own `label_smoothing`. That loss differs in three ways: its ε goes to all classes, including the padding; "
                 "it is a mean over the rows instead of a sum; and its minimum is not 0.",
-                {"F.kl_div(wide, wanted, reduction='sum')": "F.cross_entropy(wide, target, ignore_index=self.padding_idx, label_smoothing=self.smoothing)"},
+                {"F.kl_div(wide, smoothed, reduction='sum')": "F.cross_entropy(wide, target, ignore_index=self.padding_idx, label_smoothing=self.smoothing)"},
             ),
             "cross_entropy_and_share_of_size_less_one": (
                 "Your loss is a cross-entropy against a target that gives every other class ε / (size − 1). The padding gets no share, so ε is shared by size − 2 "
                 "classes; and the divergence also has the term Σ q log q, which makes its minimum 0.",
-                {"self.size - 2": "self.size - 1", "return ...": "return -(wanted * wide).sum().to(log_probs.dtype)"},
+                {"self.size - 2": "self.size - 1", "return ...": "return -(smoothed * wide).sum().to(log_probs.dtype)"},
             ),
             "cross_entropy_and_share_of_size": (
                 "Your loss is a cross-entropy against a target that gives every other class ε / size. Two classes get no share, the correct one and the padding; and "
                 "the divergence also has the term Σ q log q, which makes its minimum 0.",
-                {"self.size - 2": "self.size", "return ...": "return -(wanted * wide).sum().to(log_probs.dtype)"},
+                {"self.size - 2": "self.size", "return ...": "return -(smoothed * wide).sum().to(log_probs.dtype)"},
             ),
             "cross_entropy_and_padding_divided_among": (
                 "Your loss is a cross-entropy against a target in which every class but the correct one, including the padding, has ε / (size − 1). The padding should "
                 "get nothing; and the divergence also has the term Σ q log q, which makes its minimum 0.",
-                {"self.size - 2": "self.size - 1", "wanted[...] = 0": "", "return ...": "return -(wanted * wide).sum().to(log_probs.dtype)"},
+                {"self.size - 2": "self.size - 1", "smoothed[...] = 0": "", "return ...": "return -(smoothed * wide).sum().to(log_probs.dtype)"},
             ),
             "as_torch_smooths_but_the_padding": (
                 "You spread ε over all classes including the correct one, as PyTorch's `cross_entropy` does, and clear the padding afterwards. Here the correct class "
@@ -66,7 +66,7 @@ MISCONCEPTIONS = [
             ),
             "right_class_added_to": (
                 "You *add* 1 − ε to the share of ε that the correct class already has. It should replace that share; your target sums to more than 1.",
-                {"wanted.scatter_": "wanted.scatter_add_", "1 - self.smoothing": "torch.full_like(wide[:, :1], 1 - self.smoothing)"},
+                {"smoothed.scatter_": "smoothed.scatter_add_", "1 - self.smoothing": "torch.full_like(wide[:, :1], 1 - self.smoothing)"},
             ),
             "whole_epsilon_each": (
                 "Every other class gets all of ε in your answer. They get ε *together*, in equal shares.",
@@ -107,21 +107,21 @@ MISCONCEPTIONS = [
             ),
             "padding_has_a_share": (
                 "The padding gets a share of ε in your answer. A model should never predict it, so its column of the target is 0 in every row.",
-                {"wanted[...] = 0": ""},
+                {"smoothed[...] = 0": ""},
             ),
             "padding_divided_among": (
                 "You give the padding a share like every other class, and divide by size − 1 so that the sum is 1. It should get none: otherwise the model is trained "
                 "to predict padding now and then.",
-                {"self.size - 2": "self.size - 1", "wanted[...] = 0": ""},
+                {"self.size - 2": "self.size - 1", "smoothed[...] = 0": ""},
             ),
             "padding_rows_count": (
                 "Your rows of padding still count: only the column of the padding was set to 0, not these rows. Their ε is spread over real tokens, so the model is "
                 "trained on positions after the end.",
-                {"wanted.masked_fill_(..., 0)": ""},
+                {"smoothed.masked_fill_(..., 0)": ""},
             ),
             "padding_rows_are_right": (
                 "In your answer, padding is a class to predict where it is the target. Such rows only fill the batch and should not count.",
-                {"wanted = _": "wanted = _\nwanted[:, self.padding_idx] = 0", "wanted[...] = 0": "", "wanted.masked_fill_(..., 0)": ""},
+                {"smoothed = _": "smoothed = _\nsmoothed[:, self.padding_idx] = 0", "smoothed[...] = 0": "", "smoothed.masked_fill_(..., 0)": ""},
             ),
             "nothing_left_without_a_graph": (
                 "If all rows are padding, you return a new zero. Its value is right, but it is not connected to the log-probabilities: `backward()` raises an error in "
@@ -144,7 +144,7 @@ MISCONCEPTIONS = [
             ),
             "one_loss_a_row": (
                 "You return one loss per row. The result should be their sum, a single number.",
-                {"F.kl_div(wide, wanted, reduction='sum')": "F.kl_div(wide, wanted, reduction='none').sum(dim=-1)"},
+                {"F.kl_div(wide, smoothed, reduction='sum')": "F.kl_div(wide, smoothed, reduction='none').sum(dim=-1)"},
             ),
             "with_an_axis": (
                 "You return a tensor of shape (1,). The loss should be 0-dimensional.",
@@ -157,22 +157,22 @@ MISCONCEPTIONS = [
             "cross_entropy": (
                 "Your loss is the cross-entropy, −Σ q log p. The divergence also has the term Σ q log q. It is a constant, so the gradient is the same, but it makes "
                 "the minimum 0.",
-                {"return ...": "return -(wanted * wide).sum().to(log_probs.dtype)"},
+                {"return ...": "return -(smoothed * wide).sum().to(log_probs.dtype)"},
             ),
             "entropy_added": (
                 "The entropy of your target has the wrong sign: you add it to the cross-entropy instead of subtracting it. The divergence is Σ q (log q − log p), and 0 "
                 "where p equals q.",
-                {"return ...": "return -(torch.xlogy(wanted, wanted) + wanted * wide).sum().to(log_probs.dtype)"},
+                {"return ...": "return -(torch.xlogy(smoothed, smoothed) + smoothed * wide).sum().to(log_probs.dtype)"},
             ),
             "log_of_zero": (
                 "Your loss is NaN: somewhere the target is 0, log 0 is −∞, and 0 · (−∞) is NaN. In the divergence such a term is 0, and PyTorch has functions that "
                 "handle it.",
-                {"F.kl_div(wide, wanted, reduction='sum')": "(wanted * (wanted.log() - wide)).sum()"},
+                {"F.kl_div(wide, smoothed, reduction='sum')": "(smoothed * (smoothed.log() - wide)).sum()"},
             ),
             "log_of_nearly_zero": (
                 "You add a tiny number to the target before its logarithm. This avoids NaN, but every class is then off by that number, and float64 shows it. 0 · log 0 "
                 "should be exactly 0.",
-                {"F.kl_div(wide, wanted, reduction='sum')": "(wanted * ((wanted + 1e-8).log() - wide)).sum()"},
+                {"F.kl_div(wide, smoothed, reduction='sum')": "(smoothed * ((smoothed + 1e-8).log() - wide)).sum()"},
             ),
             "probabilities_for_logs": (
                 "`F.kl_div` expects *log*-probabilities as its first argument, and you pass probabilities. No error is raised, because numbers between 0 and 1 could be "
@@ -186,11 +186,11 @@ MISCONCEPTIONS = [
             "log_target": (
                 "You tell `F.kl_div` that the target is given as logarithms, but yours are probabilities. By default, its first argument is log-probabilities and its "
                 "second is probabilities.",
-                {"F.kl_div(wide, wanted, reduction='sum')": "F.kl_div(wide, wanted, reduction='sum', log_target=True)"},
+                {"F.kl_div(wide, smoothed, reduction='sum')": "F.kl_div(wide, smoothed, reduction='sum', log_target=True)"},
             ),
             "arguments_swapped": (
                 "The arguments of `F.kl_div` are swapped. It expects the model's log-probabilities first and the target second, the reverse of the order in KL(q ‖ p).",
-                {"F.kl_div(wide, wanted, reduction='sum')": "F.kl_div(wanted, wide, reduction='sum')"},
+                {"F.kl_div(wide, smoothed, reduction='sum')": "F.kl_div(smoothed, wide, reduction='sum')"},
             ),
             "clamped_probabilities": (
                 "You go back to probabilities, clamp them at a tiny number, and take the logarithm again. A model that is very confident and wrong then has no higher "
@@ -238,8 +238,8 @@ MISCONCEPTIONS = [
             "target_kept": (
                 "You build the target distribution for the first batch and keep it. The next batch has different targets, and often a different number of rows.",
                 {
-                    "self.smoothing = smoothing": "self.smoothing = smoothing\nself.wanted = None",
-                    "return ...": "if self.wanted is None:\n    self.wanted = wanted\nreturn F.kl_div(wide, self.wanted, reduction='sum').to(log_probs.dtype)",
+                    "self.smoothing = smoothing": "self.smoothing = smoothing\nself.smoothed = None",
+                    "return ...": "if self.smoothed is None:\n    self.smoothed = smoothed\nreturn F.kl_div(wide, self.smoothed, reduction='sum').to(log_probs.dtype)",
                 },
             ),
             "only_in_training": (

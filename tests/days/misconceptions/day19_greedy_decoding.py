@@ -8,10 +8,10 @@ def greedy_decode(model, src, src_mask, max_len, start, end=None):
     memory = model.encode(src, src_mask)
     said = torch.full((1, 1), start).type_as(src)
     for _ in range(max_len - 1):
-        earlier = subsequent_mask(said.size(1)).to(src.device)
-        states = model.decode(memory, src_mask, said, earlier)
-        following = model.generator(states[:, -1]).argmax(dim=1)[0].item()
-        said = torch.cat([said, torch.full((1, 1), following).type_as(src)], dim=1)
+        causal_mask = subsequent_mask(said.size(1)).to(src.device)
+        states = model.decode(memory, src_mask, said, causal_mask)
+        next_tokens = model.generator(states[:, -1]).argmax(dim=1)[0].item()
+        said = torch.cat([said, torch.full((1, 1), next_tokens).type_as(src)], dim=1)
     return said
 """
 MISCONCEPTIONS = [
@@ -48,7 +48,7 @@ MISCONCEPTIONS = [
             ),
             "stops_before_the_end_is_put_down": (
                 "You stop when all rows generate `end` at once, before you append it. A row keeps its `end`: append first, then decide whether to continue.",
-                {"3: tokens = _": "if end is not None and (following == end).all():\n    break\ntokens = _"},
+                {"3: tokens = _": "if end is not None and (next_tokens == end).all():\n    break\ntokens = _"},
             ),
             # --- where to begin
             "start_is_0": (
@@ -104,12 +104,12 @@ MISCONCEPTIONS = [
             ),
             "one_token_for_all_rows": (
                 "Every row gets the token of the first row. With a batch of one the result is right. Each row has its own next token.",
-                {"2: following = _": "following = _[:1].expand(src.size(0))"},
+                {"2: next_tokens = _": "next_tokens = _[:1].expand(src.size(0))"},
             ),
             "last_token_alone": (
                 "You give the decoder only the last token. It stores nothing from earlier calls, so it needs the complete prefix each time. (Day 25 stores "
                 "the intermediate results.)",
-                {"states = ...": "states = model.decode(memory, src_mask, tokens[:, -1:], earlier[:, -1:, -1:])"},
+                {"states = ...": "states = model.decode(memory, src_mask, tokens[:, -1:], causal_mask[:, -1:, -1:])"},
             ),
             # --- masks
             "no_causal_mask": (
@@ -119,7 +119,7 @@ MISCONCEPTIONS = [
             ),
             "causal_mask_inverted": (
                 "Your causal mask is inverted: True means *may be attended to*. A position attends to itself and to earlier positions.",
-                {"earlier = _": "earlier = ~_"},
+                {"causal_mask = _": "causal_mask = ~_"},
             ),
             "source_mask_forgotten": (
                 "You decode without the source mask, so the model attends to padding as if it were words. The output of a sentence then depends on the other "
@@ -147,7 +147,7 @@ MISCONCEPTIONS = [
             ),
             "stops_when_all_end_together": (
                 "You stop only if all rows generate `end` in the same step, and do not remember earlier ends. A row that has ended stays finished.",
-                {"3: following = ...": "", "finished |= _": "finished = _"},
+                {"3: next_tokens = ...": "", "finished |= _": "finished = _"},
             ),
             "forgets_who_has_ended": (
                 "You only check the newest token. A row that generated `end` two steps ago has a different newest token, but it stays finished.",
@@ -155,11 +155,11 @@ MISCONCEPTIONS = [
             ),
             "last_end_cut_off_and_ended_rows_speak_on": (
                 "You stop before the last `end` is appended, and finished rows continue until then. Each row keeps its `end` and has 0 after it.",
-                {"3: following = ...": "if end is not None and (finished | (following == end)).all():\n    break"},
+                {"3: next_tokens = ...": "if end is not None and (finished | (next_tokens == end)).all():\n    break"},
             ),
             "ended_rows_speak_on": (
                 "Finished rows continue until the last row has ended. After its `end`, a row is filled with 0.",
-                {"3: following = ...": ""},
+                {"3: next_tokens = ...": ""},
             ),
             "ended_rows_repeat_end": (
                 "You fill finished rows with `end`. They are filled with 0, the padding: `end` occurs once and marks the end of the row.",
@@ -173,14 +173,14 @@ MISCONCEPTIONS = [
                 "A row's `end` is missing from your result. It is kept, followed by 0: this distinguishes a finished sentence from one that was cut off at "
                 "`max_len`.",
                 {
-                    "following == end": "ends",
-                    "3: following = ...": "ends = torch.zeros_like(finished) if end is None else following == end\n"
-                    "following = following.masked_fill(finished | ends, 0)",
+                    "next_tokens == end": "ends",
+                    "3: next_tokens = ...": "ends = torch.zeros_like(finished) if end is None else next_tokens == end\n"
+                    "next_tokens = next_tokens.masked_fill(finished | ends, 0)",
                 },
             ),
             "noticed_one_step_late": (
                 "You notice an `end` one step too late, so a row has one more token after it.",
-                {"following == end": "tokens[:, -2] == end"},
+                {"next_tokens == end": "tokens[:, -2] == end"},
             ),
             "fills_up_to_max_len": (
                 "You continue after every row has ended, and append columns of 0 up to `max_len`. The result is as long as its longest row.",
@@ -188,12 +188,12 @@ MISCONCEPTIONS = [
             ),
             "last_end_cut_off": (
                 "You stop before the last `end` is appended. The longest row keeps its `end`, as the others do.",
-                {"3: tokens = _": "if end is not None and (finished | (following == end)).all():\n    break\ntokens = _"},
+                {"3: tokens = _": "if end is not None and (finished | (next_tokens == end)).all():\n    break\ntokens = _"},
             ),
             "finishes_before_the_end_is_put_down": (
                 "In your answer a row counts as finished before its `end` is appended: it gets 0 instead of it, and if it is the last row you stop without "
                 "it. A row keeps its `end`: append the token first, then update which rows are finished.",
-                {"3: following = _": "if end is not None:\n    finished |= following == end\n    if finished.all():\n        break\nfollowing = _"},
+                {"3: next_tokens = _": "if end is not None:\n    finished |= next_tokens == end\n    if finished.all():\n        break\nnext_tokens = _"},
             ),
             # --- the result
             "not_whole_numbers": (
@@ -231,7 +231,7 @@ MISCONCEPTIONS = [
                 "You note on the CPU which sequences are finished, and choose by it between tokens that may be on a GPU. Make the notes with `device=src.device`.",
                 {
                     "torch.zeros(_, dtype=torch.bool, device=src.device)": "torch.zeros(_, dtype=torch.bool)",
-                    "following.masked_fill(finished, 0)": "torch.where(finished, 0, following)",
+                    "next_tokens.masked_fill(finished, 0)": "torch.where(finished, 0, next_tokens)",
                 },
             ),
             "mask_stays_on_the_cpu": (

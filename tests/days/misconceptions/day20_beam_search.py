@@ -15,20 +15,20 @@ def beam_search(model, src, src_mask, max_len, start, end, beam=4, alpha=0.6):
     over = torch.zeros(rows, beam, dtype=torch.bool, device=device)
     lengths = torch.zeros(rows, beam, dtype=torch.long, device=device)
     while tokens.size(-1) < max_len and not over.all():
-        earlier = subsequent_mask(tokens.size(-1)).to(device)
-        states = model.decode(memory, src_mask, tokens.flatten(0, 1), earlier)
+        causal_mask = subsequent_mask(tokens.size(-1)).to(device)
+        states = model.decode(memory, src_mask, tokens.flatten(0, 1), causal_mask)
         log_probs = model.generator(states[:, -1]).unflatten(0, (rows, beam))
         silence = torch.full_like(log_probs, -math.inf)
         silence[..., 0] = 0.0
         log_probs = torch.where(over.unsqueeze(-1), silence, log_probs)
         totals = (scores.unsqueeze(-1) + log_probs).flatten(1)
         scores, chosen = totals.topk(beam)
-        parent, following = chosen // log_probs.size(-1), chosen % log_probs.size(-1)
+        parent, next_tokens = chosen // log_probs.size(-1), chosen % log_probs.size(-1)
         tokens = tokens.gather(1, parent.unsqueeze(-1).expand(-1, -1, tokens.size(-1)))
-        tokens = torch.cat([tokens, following.unsqueeze(-1)], dim=-1)
+        tokens = torch.cat([tokens, next_tokens.unsqueeze(-1)], dim=-1)
         over, lengths = over.gather(1, parent), lengths.gather(1, parent)
         lengths = lengths + (~over).long()
-        over = over | (following == end)
+        over = over | (next_tokens == end)
     which = (scores / ((5 + lengths) / 6) ** alpha).argmax(dim=-1, keepdim=True)
     best = tokens.gather(1, which.unsqueeze(-1).expand(-1, -1, tokens.size(-1))).squeeze(1)
     return best[:, : 1 + int(lengths.gather(1, which).max())]
@@ -89,16 +89,16 @@ MISCONCEPTIONS = [
             ),
             "end_not_counted": (
                 "You do not count the end symbol in the length. It is generated and its probability is in the sum, so n counts it.",
-                {"5 + n": "5 + n - (following == end).long()", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
+                {"5 + n": "5 + n - (next_tokens == end).long()", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
             "cut_off_counted_as_ended": (
                 "You count an end symbol that is not there: a hypothesis cut off at `max_len` is one token shorter than the length that you use.",
-                {"5 + n": "5 + n + (following != end).long()", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
+                {"5 + n": "5 + n + (next_tokens != end).long()", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
             "cut_off_not_penalised": (
                 "Hypotheses cut off at `max_len` keep their log-probability without a penalty, and you compare them with the scores of finished ones. Both "
                 "need the same penalty.",
-                {"5 + n": "5 + n * (following == end) + 1 * (following != end)", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
+                {"5 + n": "5 + n * (next_tokens == end) + 1 * (next_tokens != end)", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
             "penalty_inside_the_search": (
                 "You put the penalized sums back into the search, so the next step penalizes them again. Keep the running sums without a penalty; it only "
@@ -108,22 +108,22 @@ MISCONCEPTIONS = [
             # --- who wins
             "first_ended_wins": (
                 "The first hypothesis of a row that finishes is your result. Unfinished hypotheses can still reach a higher score.",
-                {"better = _": "better = _ & best_value.isinf()"},
+                {"better = _": "better = _ & best_score.isinf()"},
             ),
             "decided_at_the_first_end": (
                 "As soon as one hypothesis of a row finishes, you choose the best of the current beam. The others are unfinished: their scores can still "
                 "become higher or lower.",
-                {"ended = _": "ended = _.any(dim=-1, keepdim=True).expand(-1, beam)", "better = _": "better = _ & best_value.isinf()"},
+                {"ended = _": "ended = _.any(dim=-1, keepdim=True).expand(-1, beam)", "better = _": "better = _ & best_score.isinf()"},
             ),
             "last_ended_wins": (
                 "A hypothesis that finishes later replaces an earlier one, even if its score is lower. Keep the best of all finished hypotheses.",
-                {"value > best_value": "value > -math.inf"},
+                {"value > best_score": "value > -math.inf"},
             ),
             "cut_off_only_if_nothing_ended": (
                 "You consider hypotheses cut off at `max_len` only if no other one has finished. They compete on equal terms.",
                 {
-                    "ended = ... | _": "over = following == end\n"
-                    "nothing = best_value.isinf().unsqueeze(1) & ~over.any(dim=-1, keepdim=True)\n"
+                    "ended = ... | _": "over = next_tokens == end\n"
+                    "nothing = best_score.isinf().unsqueeze(1) & ~over.any(dim=-1, keepdim=True)\n"
                     "ended = over | (nothing & _)"
                 },
             ),
@@ -144,7 +144,7 @@ MISCONCEPTIONS = [
             "stops_when_the_likeliest_has_ended": (
                 "You stop when the most probable hypothesis of the beam has finished. With a length penalty an unfinished hypothesis may still reach a higher "
                 "score.",
-                {"hope <= best_value": "following[:, 0] == end"},
+                {"bound <= best_score": "next_tokens[:, 0] == end"},
             ),
             # --- ends
             "ended_go_on": (
@@ -158,7 +158,7 @@ MISCONCEPTIONS = [
             ),
             "end_ignored": (
                 "In your search no hypothesis finishes before `max_len`. `end` completes a hypothesis.",
-                {"(following == end) | _": "torch.full_like(following, _).bool()"},
+                {"(next_tokens == end) | _": "torch.full_like(next_tokens, _).bool()"},
             ),
             "max_len_without_start": (
                 "Your hypotheses have one token more than `max_len`, which counts the start symbol.",
@@ -221,7 +221,7 @@ MISCONCEPTIONS = [
             ),
             "parent_and_token_exchanged": (
                 "Quotient and remainder are swapped: if you divide the flat index by V, the quotient is the hypothesis and the remainder is the token.",
-                {"parent, following = _, ...": "following, parent = _ % log_probs.size(-1), (chosen % log_probs.size(-1)) % beam"},
+                {"parent, next_tokens = _, ...": "next_tokens, parent = _ % log_probs.size(-1), (chosen % log_probs.size(-1)) % beam"},
             ),
             "rows_mixed": (
                 "You order the copies of the sources as row 0, row 1, row 2, row 0, row 1 … The tokens are ordered as row 0, row 0 …, row 1, row 1 …, with "
@@ -285,7 +285,7 @@ MISCONCEPTIONS = [
             ),
             "last_token_alone": (
                 "You give the decoder only the last token of each hypothesis. It stores nothing from earlier calls, so it needs the complete prefix each time.",
-                {"states = ...": "states = model.decode(memory, src_mask, tokens[..., -1:].flatten(0, 1), earlier[:, -1:, -1:])"},
+                {"states = ...": "states = model.decode(memory, src_mask, tokens[..., -1:].flatten(0, 1), causal_mask[:, -1:, -1:])"},
             ),
             "no_causal_mask": (
                 "You call the decoder without a causal mask. All tokens of the prefix are in the past, but in training the earlier positions never attended "
@@ -312,7 +312,7 @@ MISCONCEPTIONS = [
             ),
             "value_too": (
                 "You return more than the tokens. Return only the tokens.",
-                {"return _": "return _, best_value"},
+                {"return _": "return _, best_score"},
             ),
             "start_dropped": (
                 "Your result lacks the start symbol. Each row begins with it, as in greedy decoding.",
@@ -321,8 +321,8 @@ MISCONCEPTIONS = [
             "end_not_kept": (
                 "A row's `end` is missing from your result. It is kept, followed by 0.",
                 {
-                    "3: best_value = _": "best[better] = best[better].masked_fill(best[better] == end, 0)\nbest_value = _",
-                    "torch.where(better, n + 1, longest)": "torch.where(better, n + 1 - (following.gather(1, which.unsqueeze(1)).squeeze(1) == end).long(), longest)",
+                    "3: best_score = _": "best[better] = best[better].masked_fill(best[better] == end, 0)\nbest_score = _",
+                    "torch.where(better, n + 1, longest)": "torch.where(better, n + 1 - (next_tokens.gather(1, which.unsqueeze(1)).squeeze(1) == end).long(), longest)",
                 },
             ),
             "filled_up_with_end": (
