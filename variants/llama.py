@@ -79,8 +79,8 @@ class RotaryAttention(GroupedQueryAttention):
     ) -> Float[Tensor, "B T d_model"]:
         """Attend from each token of a chunk to itself and to all earlier ones.
 
-        The cache holds rotated keys. The chunk starts at position `cache.length`, which is that of before the
-        chunk until the last layer has appended its keys.
+        The cache holds rotated keys. The chunk starts at position `cache.length`, which does not count the
+        chunk before the last layer has appended it.
         """
         query, key, value = self.project(x)  # (B, n_heads, T, d_k), twice (B, n_kv_heads, T, d_k)
         past = 0 if cache is None else cache.length
