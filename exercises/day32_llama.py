@@ -49,7 +49,9 @@ class LLaMA(nn.Module):
         hₙ = Block(hₙ₋₁), n = 1 … N
         logits = RMSNorm(h_N) W_oᵀ
 
-    - `config` is a `LLaMAConfig`, stored as given; `generate` and `new_cache` read it.
+    - `config` is a `LLaMAConfig`, stored as given. Its `n_heads` is the number of query heads,
+      `n_kv_heads` that of key/value heads, `d_ff` the width of the feed-forward networks' hidden layer,
+      and `eps` that of every norm; `generate` and `new_cache` read it.
     - `embed` is W_e, an `nn.Embedding(vocab, d_model)`.
     - `blocks` holds N `LLaMABlock(config, angles)` in an `nn.ModuleList`, called as `block(x, cache,
       layer)`, layers counted from 0. All share one tensor, `rope_angles(d_k, context, base)`. It has

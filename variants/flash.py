@@ -44,13 +44,7 @@ def _tiles(
         yield rows, [slice(j, min(j + block, seen)) for j in range(0, seen, block)]
 
 
-def _scores(
-    q: Float[Tensor, "B B_r d_k"],
-    k: Float[Tensor, "B B_c d_k"],
-    rows: slice,
-    columns: slice,
-    offset: int | None,
-) -> Float[Tensor, "B B_r B_c"]:
+def _scores(q: Tensor, k: Tensor, rows: slice, columns: slice, offset: int | None) -> Tensor:
     """Return the scores S = Q Kᵀ of one tile; those of later keys are −∞."""
     # 2. Compute the scores of one tile. Most tiles have no later key to mask.
     scores = q @ k.mT  # (B, B_r, B_c)
@@ -114,7 +108,7 @@ def _backward(
     logsumexp: Float[Tensor, "B T_q 1"],
     block: int,
     offset: int | None,
-) -> tuple[Float[Tensor, "B T_q d_k"], Float[Tensor, "B T_k d_k"], Float[Tensor, "B T_k d_v"]]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of query, key and value. For each tile, with D = rowsum(dO · O):
 
     P = exp(S − L)      dP = dO Vᵀ      dS = P · (dP − D)
