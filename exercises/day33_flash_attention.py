@@ -66,9 +66,9 @@ def flash_attention(
         ValueError: `block` below 1, shapes that do not fit together, or dtypes that are not the same
             floating-point dtype.
 
-    Source: Dao et al. 2022, *FlashAttention*, §3.1, algorithm 1, and appendix B for the backward pass; queries
-    in the outer loop and one number L per query: Dao 2023, *FlashAttention-2*, §3.1; the softmax: Milakov &
-    Gimelshein 2018, *Online normalizer calculation for softmax*, §3.
+    Source: Dao et al. 2022, *FlashAttention*, §3.1, algorithm 1, and appendix B for the backward pass;
+    queries in the outer loop and one number L per query: Dao 2023, *FlashAttention-2*, §3.1; the softmax:
+    Milakov & Gimelshein 2018, *Online normalizer calculation for softmax*, §3.
     """
     # 1. Cut the queries into blocks, and the keys that each of these blocks sees.
     # 2. Compute the scores of one tile. Most tiles have no later key to mask.
