@@ -39,9 +39,9 @@ class RMSNorm(nn.Module):
         """Normalize the last axis, in float32 at least.
 
         - The mean square is each vector's own.
-        - The result has the shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16 are
-          computed in float32, and float64 in float64, so the result is correct to the dtype's rounding. Features
-          of 300, whose squares float16 cannot represent, are normalized correctly.
+        - The result has the shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16
+          are computed in float32, and float64 in float64, so the result is correct to the dtype's
+          rounding. Features of 300, whose squares float16 cannot represent, are normalized correctly.
         - A vector of zeros becomes zeros, if ε is above 0.
 
         Raises:
@@ -62,8 +62,8 @@ class GroupNorm(nn.Module):
 
     - `groups` is G. Group g, counted from 0, has the features g·n/G to (g+1)·n/G − 1.
     - `features` is n, the width of the vectors, and `eps` is ε, inside the root.
-    - `gain` is γ, `(features,)`, initialized to ones, and `bias` is β, `(features,)`, initialized to zeros:
-      one for each feature, not for each group.
+    - `gain` is γ, `(features,)`, initialized to ones, and `bias` is β, `(features,)`, initialized to
+      zeros: one for each feature, not for each group.
 
     Raises:
         ValueError: `groups` does not divide `features`, or either is below 1.
@@ -80,9 +80,9 @@ class GroupNorm(nn.Module):
         """Normalize the groups of the last axis, in float32 at least; σ² is the biased variance.
 
         - The divisor of σ² is the group's size.
-        - The result has the shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16 are
-          computed in float32, and float64 in float64. A mean of 1000 with a standard deviation of 0.1 in float32
-          is normalized correctly.
+        - The result has the shape and dtype of `x`, whatever the dtype of `gain`. float16 and bfloat16
+          are computed in float32, and float64 in float64. A mean of 1000 with a standard deviation of 0.1
+          in float32 is normalized correctly.
         - Groups of one feature return the bias.
 
         Raises:
@@ -103,8 +103,8 @@ def gelu(x: Float[Tensor, "..."], approximate: str) -> Float[Tensor, "..."]:
     BERT uses `approximate="none"`, GPT-2 `"tanh"`. Half precision is computed in float32.
 
     - `x` has any shape, and may be empty.
-    - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the result
-      is correct to the dtype's rounding. It is x far above 0, and 0 far below.
+    - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the
+      result is correct to the dtype's rounding. It is x far above 0, and 0 far below.
     - The two formulas differ by less than 0.001 everywhere.
 
     Raises:
@@ -126,8 +126,8 @@ def mish(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     Half precision is computed in float32.
 
     - `x` has any shape, and may be empty.
-    - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the result
-      is correct to the dtype's rounding.
+    - The result has the shape and dtype of `x`. float16 and bfloat16 are computed in float32, so the
+      result is correct to the dtype's rounding.
     - Features of ±10⁴, where eˣ overflows, return x and 0, with gradients of 1 and 0.
 
     Source: Misra 2019, *Mish: A Self Regularized Non-Monotonic Activation Function*.
@@ -147,7 +147,8 @@ class SwiGLU(nn.Module):
     - `w_gate` is W, an `nn.Linear(d_model, d_ff, bias=False)`; its outputs go through Swish.
     - `w_up` is V, an `nn.Linear(d_model, d_ff, bias=False)`.
     - `w_down` is W₂, an `nn.Linear(d_ff, d_model, bias=False)`.
-    - There are no other parameters, and there is no dropout. The initial weights are those of `nn.Linear`.
+    - There are no other parameters, and there is no dropout. The initial weights are those of
+      `nn.Linear`.
 
     Raises:
         ValueError: `d_model` or `d_ff` below 1.

@@ -22,11 +22,11 @@ def rope_angles(
 
     The angles are on the CPU in float64: at position 10⁵, float32 would be off by 0.004, bfloat16 by 256.
 
-    - `head_dim` is d, an even number, and `max_len` the number of positions, counted from 0. 0 returns an
-      empty tensor.
+    - `head_dim` is d, an even number, and `max_len` the number of positions, counted from 0. 0
+      returns an empty tensor.
     - The larger `base`, the more slowly the last pairs rotate.
-    - Return `(max_len, head_dim / 2)`, on the CPU, in float64. float32 is allowed too, but nothing less
-      precise.
+    - Return `(max_len, head_dim / 2)`, on the CPU, in float64. float32 is allowed too, but nothing
+      less precise.
 
     Raises:
         ValueError: `head_dim` is odd or below 2, `max_len` is below 0, or `base` is not above 0.
@@ -56,12 +56,14 @@ def apply_rope(
             features i and i + head_dim/2, as in Hugging Face's LLaMA.
 
     - `x` holds queries or keys, `(…, T, head_dim)`, usually `(B, h, T, head_dim)`. T may be 0.
-    - `offset` is an int for all rows, or an int64 tensor `(B,)` with one position for each row of the first
-      axis, as where prompts of different lengths are continued. Token t is at position offset + t.
+    - `offset` is an int for all rows, or an int64 tensor `(B,)` with one position for each row of the
+      first axis, as where prompts of different lengths are continued. Token t is at position offset +
+      t.
     - `layout` holds for `x` and for the result alike.
-    - The result has the shape, dtype and device of `x`, which is not changed. Every pair keeps its length.
-    - float16 and bfloat16 are rotated in float32, and float64 in float64. Cosines and sines are computed in
-      the dtype of the angles.
+    - The result has the shape, dtype and device of `x`, which is not changed. Every pair keeps its
+      length.
+    - float16 and bfloat16 are rotated in float32, and float64 in float64. Cosines and sines are
+      computed in the dtype of the angles.
 
     Raises:
         ValueError: `layout` is neither; `angles` for a different `head_dim`; an offset tensor that is not

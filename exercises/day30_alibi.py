@@ -18,12 +18,13 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " n_heads"]:
 
         mₖ = 2^(−8k / h),    k = 1, 2, …, h,    where h is a power of two
 
-    Any other number of heads takes the slopes of p, the greatest power of two below it, and then every other
-    one of those of 2p: the first, the third, the fifth …, which are between those of p.
+    Any other number of heads takes the slopes of p, the greatest power of two below it, and for the missing
+    heads those of 2p that are between them: the first, the third, the fifth …
 
     - `n_heads` is h, any number from 1.
-    - Return `(n_heads,)`, positive, in PyTorch's default dtype (float32), correct to its rounding. For 8 heads
-      the slopes are ½, ¼, …, 1/256; for 12 heads these and then 2^−0.5, 2^−1.5, 2^−2.5, 2^−3.5, in that order.
+    - Return `(n_heads,)`, positive, in PyTorch's default dtype (float32), correct to its rounding.
+      For 8 heads the slopes are ½, ¼, …, 1/256; for 12 heads these and then 2^−0.5, 2^−1.5, 2^−2.5,
+      2^−3.5, in that order.
 
     Raises:
         ValueError: `n_heads` below 1.
@@ -44,11 +45,12 @@ def alibi_bias(n_heads: int, t_q: int, t_k: int) -> Float[Tensor, "n_heads t_q t
     The queries are the last t_q of the t_k positions. The bias hides nothing: a causal model needs its mask
     as well.
 
-    - `t_q` is the number of queries: query i is at position t_k − t_q + i. `t_k` is the number of keys, at
-      positions 0 to t_k − 1.
-    - Return `(n_heads, t_q, t_k)` in the dtype of `alibi_slopes`. It is 0 where query and key are at the same
-      position.
-    - Later keys have a bias like earlier ones. With no queries the result is an empty tensor of this shape.
+    - `t_q` is the number of queries: query i is at position t_k − t_q + i. `t_k` is the number of
+      keys, at positions 0 to t_k − 1.
+    - Return `(n_heads, t_q, t_k)` in the dtype of `alibi_slopes`. It is 0 where query and key are at
+      the same position.
+    - Later keys have a bias like earlier ones. With no queries the result is an empty tensor of this
+      shape.
 
     Raises:
         ValueError: `n_heads` below 1, `t_q` below 0, or more queries than keys.

@@ -26,15 +26,16 @@ class GroupedQueryAttention(nn.Module):
 
         headᵢ = Attention(Q Wᵢ^Q, K Wⱼ^K, V Wⱼ^V),    j = i ÷ (n_heads / n_kv_heads), rounded down
 
-    - `n_heads` is the number of query heads; it divides d_model, and d_k = d_model / n_heads. `n_kv_heads` is
-      the number of key/value heads; it divides n_heads.
-    - `w_q` is an `nn.Linear(d_model, d_model, bias=False)`; query head i, counted from 0, owns outputs i·d_k to
+    - `n_heads` is the number of query heads; it divides d_model, and d_k = d_model / n_heads.
+      `n_kv_heads` is the number of key/value heads; it divides n_heads.
+    - `w_q` is an `nn.Linear(d_model, d_model, bias=False)`; query head i, counted from 0, owns
+      outputs i·d_k to (i+1)·d_k − 1.
+    - `w_k` and `w_v` are each an `nn.Linear(d_model, n_kv_heads · d_k, bias=False)`; key/value head j
+      owns outputs j·d_k to (j+1)·d_k − 1.
+    - `w_o` is an `nn.Linear(d_model, d_model, bias=False)`; query head i owns inputs i·d_k to
       (i+1)·d_k − 1.
-    - `w_k` and `w_v` are each an `nn.Linear(d_model, n_kv_heads · d_k, bias=False)`; key/value head j owns
-      outputs j·d_k to (j+1)·d_k − 1.
-    - `w_o` is an `nn.Linear(d_model, d_model, bias=False)`; query head i owns inputs i·d_k to (i+1)·d_k − 1.
-    - There are no other parameters, there is no dropout, and nothing else is in the state dict. The initial
-      weights are those of `nn.Linear`.
+    - There are no other parameters, there is no dropout, and nothing else is in the state dict. The
+      initial weights are those of `nn.Linear`.
 
     Raises:
         ValueError: n_heads does not divide d_model, or n_kv_heads does not divide n_heads.
@@ -65,7 +66,7 @@ class GroupedQueryAttention(nn.Module):
         Float[Tensor, "B n_kv_heads T d_k"],
         Float[Tensor, "B n_kv_heads T d_k"],
     ]:
-        """Return the tokens' queries, keys and values, split into heads.
+        """Project the tokens to queries, keys and values, and split these into heads.
 
         Return queries `(B, n_heads, T, d_k)`, keys and values `(B, n_kv_heads, T, d_k)`.
         """
@@ -81,7 +82,8 @@ class GroupedQueryAttention(nn.Module):
     ) -> Float[Tensor, "B T_q d_model"]:
         """Attend causally, and join the heads. The queries are the last T_q of the T_k positions.
 
-        - `query` holds the last T_q of the T_k positions: keys from a cache come before them. T_q may be 0.
+        - `query` holds the last T_q of the T_k positions: keys from a cache come before them. T_q may be
+          0.
         - `key` and `value` are those of all positions.
         - Return `(B, T_q, d_model)`, head 0 first, before `w_o`.
 

@@ -31,8 +31,8 @@ def flash_attention(
     With `causal`, the last query belongs to the last key: query i sees keys 0 to T_k − T_q + i. A query that
     may attend to nothing gets exactly 0. Memory is linear in T_q and T_k.
 
-    For each tile of scores S = Q Kᵀ / √d_k with values V, from the running maximum m = −∞, the normalizer
-    ℓ = 0 and the accumulator O = 0:
+    For each tile of scores S = Q Kᵀ / √d_k with values V, from the running maximum m = −∞, the
+    normalizer ℓ = 0 and the accumulator O = 0:
 
         m' = max(m, rowmax S)      P = exp(S − m')
         ℓ ← exp(m − m') ℓ + rowsum P      O ← exp(m − m') O + P V      m ← m'
@@ -41,32 +41,34 @@ def flash_attention(
 
         dV += Pᵀ dO      dS = P · (dO Vᵀ − D)      dQ += dS K / √d_k      dK += dSᵀ Q / √d_k
 
-    - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading batch
-      dimensions, the same for all three. d_v may differ from d_k. T_q and T_k may be 0.
-    - `block` is the number of queries, and of keys, of a tile. No length need be a multiple of it, or as
-      long. The result depends on it by no more than rounding.
-    - `causal` counts queries from 0. A query has nothing to attend to where T_k = 0, and where it is causal
-      and T_k − T_q + i is below 0.
-    - Return the output alone, `(…, T_q, d_v)`, in the inputs' dtype. It is that of `attention` of day 8, and
-      so are the gradients of query, key and value.
-    - A query that may attend to nothing has an output of exactly 0, never NaN, and passes no gradient on.
-    - float16 and bfloat16 are upcast to float32 in each tile, and all sums are in float32: the result is that
-      of float32 to the dtype's rounding. float64 is computed in float64.
-    - T_q × T_k numbers per leading index are never in memory at once, in one tensor or in several together:
-      not in the forward pass, not between the passes, not in the backward pass. Memory grows linearly with
-      T_q and T_k, for lengths far above `block`, d_k and d_v.
-    - For the backward pass only the inputs, the output, and one number per query are saved. A custom autograd
-      function (`torch.autograd.Function`) does that: write one beside `flash_attention`, at the top level of
-      this file. Its `forward(ctx, …)` calls `ctx.save_for_backward`, and its `backward(ctx, grad_output)`
-      returns one gradient for each argument of `forward`, None for those that are no tensors.
+    - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading
+      batch dimensions, the same for all three. d_v may differ from d_k. T_q and T_k may be 0.
+    - `block` is the number of queries, and of keys, of a tile. No length need be a multiple of it, or
+      as long. The result depends on it by no more than rounding.
+    - `causal` counts queries from 0. A query has nothing to attend to where T_k = 0, and where it is
+      causal and T_k − T_q + i is below 0.
+    - Return the output alone, `(…, T_q, d_v)`, in the inputs' dtype. It is that of `attention` of day
+      8, and so are the gradients of query, key and value.
+    - A query that may attend to nothing has an output of exactly 0, never NaN, and passes no gradient
+      on.
+    - float16 and bfloat16 are upcast to float32 in each tile, and all sums are in float32: the result
+      is that of float32 to the dtype's rounding. float64 is computed in float64.
+    - T_q × T_k numbers per leading index are never in memory at once, in one tensor or in several
+      together: not in the forward pass, not between the passes, not in the backward pass. Memory
+      grows linearly with T_q and T_k, for lengths far above `block`, d_k and d_v.
+    - For the backward pass only the inputs, the output, and one number per query are saved. You can
+      write a custom autograd function (`torch.autograd.Function`) for that, beside `flash_attention` at
+      the top level of the file: its `forward(ctx, …)` calls `ctx.save_for_backward`, and its
+      `backward(ctx, grad_output)` returns one gradient for each argument of `forward`, None for those
+      that are no tensors.
 
     Raises:
         ValueError: `block` below 1, shapes that do not fit together, or dtypes that are not the same
             floating-point dtype.
 
-    Source: Dao et al. 2022, *FlashAttention*, algorithms 1 and 4; queries in the outer loop and one number L
-    per query: Dao 2023, *FlashAttention-2*, §3.1; the softmax: Milakov & Gimelshein 2018, *Online normalizer
-    calculation for softmax*, §3.
+    Source: Dao et al. 2022, *FlashAttention*, §3.1, algorithm 1, and appendix B for the backward pass;
+    queries in the outer loop and one number L per query: Dao 2023, *FlashAttention-2*, §3.1; the softmax:
+    Milakov & Gimelshein 2018, *Online normalizer calculation for softmax*, §3.
     """
     # 1. Cut the queries into blocks, and the keys that each of these blocks sees.
     # 2. Compute the scores of one tile. Most tiles have no later key to mask.

@@ -28,19 +28,20 @@ def linear_attention(
     φ(Qᵢ)ᵀ φ(Kⱼ), divided by the sum of these weights; there is no factor 1/√d_k. Half precision is computed
     in float32. Where the weights sum to 0, the output is 0.
 
-    - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading batch
-      dimensions. d_v may differ from d_k. T_q and T_k may be 0.
+    - `query` is `(…, T_q, d_k)`, `key` `(…, T_k, d_k)` and `value` `(…, T_k, d_v)`, with any leading
+      batch dimensions. d_v may differ from d_k. T_q and T_k may be 0.
     - `causal`: query i sees only the keys up to position i; then T_q is T_k.
-    - Return `(…, T_q, d_v)` in the inputs' dtype. float16 and bfloat16 are computed in float32, and float64 in
-      float64, so the result is correct to the dtype's rounding, however long the sums.
-    - φ is x + 1 above 0 and eˣ below, and as exact there as eˣ: queries and keys with features of about −20
-      still weight the values correctly. (In float32, elu(x) + 1 is exactly 0 from −17.4 on.)
-    - Where the sum of the weights is exactly 0, as with T_k = 0, the output is 0, never NaN. Nothing else is
-      added to a denominator.
-    - No intermediate tensor has T_q × T_k numbers. With `causal`, compute in chunks of C tokens, C a constant
-      such as 64: inside a chunk queries meet keys, and for all earlier chunks they use their summed S and Z.
-      There is a state for each chunk, and not for each token: for the backward pass, (T / C) · d_k · d_v numbers
-      are saved, and not T · d_k · d_v.
+    - Return `(…, T_q, d_v)` in the inputs' dtype. float16 and bfloat16 are computed in float32, and
+      float64 in float64, so the result is correct to the dtype's rounding, however long the sums.
+    - φ is x + 1 above 0 and eˣ below, and as exact there as eˣ: queries and keys with features of
+      about −20 still weight the values correctly. (In float32, elu(x) + 1 is exactly 0 from −17.4
+      on.)
+    - Where the sum of the weights is exactly 0, as with T_k = 0, the output is 0, never NaN. Nothing
+      else is added to a denominator.
+    - No intermediate tensor has T_q × T_k numbers. With `causal`, compute in chunks of C tokens, C a
+      constant such as 64: inside a chunk queries meet keys, and for all earlier chunks they use their
+      summed S and Z. There is a state for each chunk, and not for each token: for the backward pass,
+      (T / C) · d_k · d_v numbers are saved, and not T · d_k · d_v.
 
     Raises:
         ValueError: `causal`, and T_q is not T_k.
@@ -70,12 +71,13 @@ def sliding_window_mask(
     The paper's window w is 2 · window. The first `global_tokens` tokens attend to all, and all to them.
 
     - `size` is the number of tokens; 0 returns an empty mask.
-    - `window` is the maximum distance at which a token sees another one, to the left and to the right: it sees
-      itself and at most 2 · window others. 0 leaves each token itself alone; size − 1 or more lets all see all.
-    - `global_tokens` is how many of the first tokens attend to all, and all to them, at any distance. `size` or
-      more lets all see all.
-    - Return a boolean `(1, size, size)` on the CPU, True = may attend, as `subsequent_mask` does. It looks to
-      both sides; `sliding_window_mask(…) & subsequent_mask(size)` is its causal form.
+    - `window` is the maximum distance at which a token sees another one, to the left and to the
+      right: it sees itself and at most 2 · window others. 0 leaves each token itself alone; size − 1
+      or more lets all see all.
+    - `global_tokens` is how many of the first tokens attend to all, and all to them, at any distance.
+      `size` or more lets all see all.
+    - Return a boolean `(1, size, size)` on the CPU, True = may attend, as `subsequent_mask` does. It
+      looks to both sides; `sliding_window_mask(…) & subsequent_mask(size)` is its causal form.
 
     Raises:
         ValueError: `size`, `window` or `global_tokens` below 0.

@@ -21,8 +21,8 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " n_heads"]:
 
         mₖ = 2^(−8k / h),    k = 1, 2, …, h,    where h is a power of two
 
-    Any other number of heads takes the slopes of p, the greatest power of two below it, and then every other
-    one of those of 2p: the first, the third, the fifth …, which are between those of p.
+    Any other number of heads takes the slopes of p, the greatest power of two below it, and for the missing
+    heads those of 2p that are between them: the first, the third, the fifth …
 
     Raises:
         ValueError: `n_heads` below 1.

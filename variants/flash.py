@@ -44,13 +44,7 @@ def _tiles(
         yield rows, [slice(j, min(j + block, seen)) for j in range(0, seen, block)]
 
 
-def _scores(
-    q: Float[Tensor, "B B_r d_k"],
-    k: Float[Tensor, "B B_c d_k"],
-    rows: slice,
-    columns: slice,
-    offset: int | None,
-) -> Float[Tensor, "B B_r B_c"]:
+def _scores(q: Tensor, k: Tensor, rows: slice, columns: slice, offset: int | None) -> Tensor:
     """Return the scores S = Q Kᵀ of one tile; those of later keys are −∞."""
     # 2. Compute the scores of one tile. Most tiles have no later key to mask.
     scores = q @ k.mT  # (B, B_r, B_c)
@@ -114,7 +108,7 @@ def _backward(
     logsumexp: Float[Tensor, "B T_q 1"],
     block: int,
     offset: int | None,
-) -> tuple[Float[Tensor, "B T_q d_k"], Float[Tensor, "B T_k d_k"], Float[Tensor, "B T_k d_v"]]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of query, key and value. For each tile, with D = rowsum(dO · O):
 
     P = exp(S − L)      dP = dO Vᵀ      dS = P · (dP − D)
@@ -184,9 +178,9 @@ def flash_attention(
         ValueError: `block` below 1, shapes that do not fit together, or dtypes that are not the same
             floating-point dtype.
 
-    Source: Dao et al. 2022, *FlashAttention*, algorithms 1 and 4; queries in the outer loop and one number L
-    per query: Dao 2023, *FlashAttention-2*, §3.1; the softmax: Milakov & Gimelshein 2018, *Online normalizer
-    calculation for softmax*, §3.
+    Source: Dao et al. 2022, *FlashAttention*, §3.1, algorithm 1, and appendix B for the backward pass;
+    queries in the outer loop and one number L per query: Dao 2023, *FlashAttention-2*, §3.1; the softmax:
+    Milakov & Gimelshein 2018, *Online normalizer calculation for softmax*, §3.
     """
     _check_sequences(query, key, value, block)
     # 11. Attend with one batch dimension in place of all leading ones. Causal: the last query belongs to the

@@ -61,7 +61,7 @@ class GroupedQueryAttention(nn.Module):
         Float[Tensor, "B n_kv_heads T d_k"],
         Float[Tensor, "B n_kv_heads T d_k"],
     ]:
-        """Return the tokens' queries, keys and values, split into heads."""
+        """Project the tokens to queries, keys and values, and split these into heads."""
         # 1. Project, and split the last axis into heads: fewer for keys and values.
         d_k = x.size(-1) // self.n_heads
         query = self.w_q(x).unflatten(-1, (self.n_heads, d_k))  # (B, T, n_heads, d_k)

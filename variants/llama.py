@@ -10,10 +10,9 @@ Paper: Touvron et al. 2023, *LLaMA: Open and Efficient Foundation Language Model
     biases, dropout, tied embedding matrix    none of the three
 
 From symbols to names
-    B, T            batch, time: tokens of a chunk, which are read at once
+    B, T            batch, time: tokens of a chunk
     V               vocab, tokens in the vocabulary
     N               n_layers, blocks in the stack
-    d_model         width of a token's vector everywhere between the blocks
     d_k             width of a query, key or value inside one head: d_model / n_heads
     pairs           d_k / 2
     W_e, W_o        `embed.weight`, `head.weight`
@@ -38,13 +37,8 @@ from variants.rope import apply_rope, rope_angles
 class LLaMAConfig:
     """The sizes of a LLaMA. The defaults are those of the smallest one in the paper, 6.7 billion parameters.
 
-    Attributes:
-        context: the maximum number of tokens, those in a cache included.
-        n_heads: query heads; they divide d_model, and d_model / n_heads is even.
-        n_kv_heads: key/value heads; they divide n_heads.
-        d_ff: width of the feed-forward networks' hidden layer. It does not follow from d_model.
-        eps: that of every norm.
-        base: that of the angles: 10,000 in LLaMA 1 and 2, 500,000 in LLaMA 3.
+    `context` is the maximum number of tokens, those in a cache included. n_heads divides d_model into an even
+    d_k, and n_kv_heads divides n_heads. `base` is that of the angles: 500,000 in LLaMA 3.
 
     Source: Touvron et al. 2023, table 2 and §2.2; vocabulary, d_ff and eps: its published weights.
     """
@@ -79,8 +73,8 @@ class RotaryAttention(GroupedQueryAttention):
     ) -> Float[Tensor, "B T d_model"]:
         """Attend from each token of a chunk to itself and to all earlier ones.
 
-        The cache holds rotated keys. The chunk starts at position `cache.length`, which is that of before the
-        chunk until the last layer has appended its keys.
+        The cache holds rotated keys. The chunk starts at position `cache.length`, which does not count the
+        chunk before the last layer has appended it.
         """
         query, key, value = self.project(x)  # (B, n_heads, T, d_k), twice (B, n_kv_heads, T, d_k)
         past = 0 if cache is None else cache.length

@@ -8,9 +8,7 @@ From symbols to names
     d               head_dim, width of a query or key inside one head; even
     pairs           d / 2
     θᵢ              the angle by which pair i is rotated per position, in radians
-    m               position of a token, counted from 0
-    m θᵢ            angles[m, i]
-    B, T            batch, time
+    m               position of a token, counted from 0; angles[m, i] is m θᵢ
 """
 
 import torch

@@ -11,7 +11,6 @@ From symbols to names
     i, j            positions of a query, of a key
     N, n            blocks of queries, queries of a block
     m               keys that a block may attend to: G + 3 · n
-    d_k, d_v        width of a query or key, of a value, inside one head
 """
 
 import torch
