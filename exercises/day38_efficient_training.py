@@ -24,12 +24,12 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tenso
 
         g ← g · min(1, θ / (‖g‖ + 10⁻⁶))
 
-    - `parameters` may be a generator such as `model.parameters()`. Their `.grad`s are changed; g is all of
-      them together, and a parameter whose `grad` is None is left out.
+    - `parameters` may be a generator such as `model.parameters()`. Their `.grad`s are changed; g is all
+      of them together, and a parameter whose `grad` is None is left out.
     - θ is `max_norm`. `math.inf` measures and changes nothing.
-    - Return ‖g‖ before clipping, the root of the sum of all squares: a 0-d tensor on the gradients' device,
-      in float32, or in float64 if any gradient is in float64. Without any gradient it is 0 in torch's
-      default dtype.
+    - Return ‖g‖ before clipping, the root of the sum of all squares: a 0-d tensor on the gradients'
+      device, in float32, or in float64 if any gradient is in float64. Without any gradient it is 0 in
+      torch's default dtype.
     - Each gradient keeps its dtype. Those in float16 and bfloat16 are squared, summed and multiplied in
       float32 at least, and rounded once.
     - A norm that is not finite is no error, and the same formula applies, as in torch: an infinite norm
@@ -64,8 +64,8 @@ class LossScaler:
         growth_interval: the number of good steps in a row after which S doubles.
 
     - One scaler serves one optimizer. The constructor creates nothing on a GPU.
-    - `torch.amp.GradScaler` with the same arguments, and its default factors 2 and ½, gives the same scales,
-      gradients and steps.
+    - `torch.amp.GradScaler` with the same arguments, and its default factors 2 and ½, gives the same
+      scales, gradients and steps.
 
     Raises:
         ValueError: `init_scale` is not positive and finite, or `growth_interval` is below 1.
@@ -98,11 +98,11 @@ class LossScaler:
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide the gradients of all the optimizer's parameters by S, and note whether all are finite.
 
-        - It is called at most once a step, after all backward passes and before anything that depends on the
-          size of the gradients. Parameters without a gradient are skipped.
+        - It is called at most once a step, after all backward passes and before anything that depends on
+          the size of the gradients. Parameters without a gradient are skipped.
         - The gradients are divided even if some of them are infinite or NaN.
-        - Parameters are stored in float32 (the paper's master weights); only what is computed with them is in
-          float16. So a gradient in float16 is an error.
+        - Parameters are stored in float32 (the paper's master weights); only what is computed with them is
+          in float16. So a gradient in float16 is an error.
 
         Raises:
             ValueError: a gradient is in float16, where the quotient may vanish, or there is no gradient.
@@ -113,7 +113,7 @@ class LossScaler:
         raise NotImplementedError
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Unscale if needed, and let the optimizer step unless `unscale_` found an infinite or NaN gradient.
+        """Let the optimizer step, unless `unscale_` found an infinite or NaN gradient.
 
         - If `unscale_` was not called in this step, `step` calls it.
         - What `unscale_` found decides. What is done to the gradients between the two calls does not count.
@@ -142,21 +142,23 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     The result and all gradients are those of a plain call. The second call sees the random state and the
     autocast of the first, so dropout drops the same features.
 
-    - `function` returns a tensor or a tuple of tensors, and so does `checkpoint`. It is often a module, such
-      as a block. It is called once now, and once more in each backward pass; it does the same both times,
-      and does not change its inputs.
-    - `inputs` are passed on by position, unchanged: tensors, with or without `requires_grad`, and anything
-      else (None, numbers, strings). Gradients reach the tensors among them, but not those inside a list or a
-      dict.
-    - After `backward()` the inputs, and all parameters that the function uses, have the gradients of a plain
-      call, even if no input requires a gradient, or if some outputs are not part of the loss.
+    - `function` returns a tensor or a tuple of tensors, and so does `checkpoint`. It is often a module,
+      such as a block. It is called once now, and once more in each backward pass; it does the same both
+      times, and does not change its inputs.
+    - `inputs` are passed on by position, unchanged: tensors, with or without `requires_grad`, and
+      anything else (None, numbers, strings). Gradients reach the tensors among them, but not those
+      inside a list or a dict.
+    - After `backward()` the inputs, and all parameters that the function uses, have the gradients of a
+      plain call, even if no input requires a gradient, or if some outputs are not part of the loss.
     - Until the backward pass no intermediate value of the function is stored.
-    - The second call draws the same random numbers: the random state of the CPU, and of each CUDA device that
-      an input is on, is restored to what it was before the first call. Afterwards it is what it was before
-      the second call.
-    - The second call has the autocast of the first, on the CPU and on CUDA, wherever `backward` is called.
+    - The second call draws the same random numbers: the random state of the CPU, and of each CUDA
+      device that an input is on, is restored to what it was before the first call. Afterwards it is
+      what it was before the second call.
+    - The second call has the autocast of the first, on the CPU and on CUDA, wherever `backward` is
+      called.
     - If gradients are disabled (`torch.no_grad`), the function is called once, and no more.
-    - Only `backward()` need work. An answer need not support `torch.autograd.grad` or second derivatives.
+    - Only `backward()` need work. An answer need not support `torch.autograd.grad` or second
+      derivatives.
 
     Source: Chen et al. 2016, §4; `torch.utils.checkpoint.checkpoint` does the same.
     """
@@ -189,26 +191,27 @@ def train_step(
     Returns:
         The mean loss over the group's targets, and the norm of its gradient before clipping.
 
-    - `model` maps a batch's inputs to logits `(…, V)`. Its mode (training or evaluation) stays as it is.
-    - `batches` is the group, perhaps a generator, of pairs of inputs and targets. Inputs are what the model
-      takes, most often tokens `(B, T)`. Targets are ids `(…)`, int64, on the same device, one for each row of
-      logits.
-    - `loss` adds nothing for targets of −100, such as
-      `functools.partial(F.cross_entropy, reduction="sum")`. It gets logits in float32 (float64 if they are in
-      float64), and is computed outside autocast. Its result is 0-d.
-    - `optimizer` has all parameters of the model. Gradients from before the call have no part in the step,
-      and none remain after it.
-    - Of `scaler` only `scale`, `unscale_`, `step` and `update` are used, so a `torch.amp.GradScaler` would
-      work as well.
+    - `model` maps a batch's inputs to logits `(…, V)`. Its mode (training or evaluation) stays as it
+      is.
+    - `batches` is the group, perhaps a generator, of pairs of inputs and targets. Inputs are what the
+      model takes, most often tokens `(B, T)`. Targets are ids `(…)`, int64, on the same device, one for
+      each row of logits.
+    - `loss` adds nothing for targets of −100, such as `functools.partial(F.cross_entropy,
+      reduction="sum")`. It gets logits in float32 (float64 if they are in float64), and is computed
+      outside autocast. Its result is 0-d.
+    - `optimizer` has all parameters of the model. Gradients from before the call have no part in the
+      step, and none remain after it.
+    - Of `scaler` only `scale`, `unscale_`, `step` and `update` are used, so a `torch.amp.GradScaler`
+      would work as well.
     - `max_norm` is θ for the gradient of the entire group, unscaled.
-    - `dtype` is `torch.float16` or `torch.bfloat16`; autocast is on the device of the inputs. With None the
-      model computes in the dtype of its parameters.
-    - Return two floats. The first is the group's summed loss divided by the number of the group's targets
-      other than −100, neither scaled nor clipped. The step is taken along its gradient: k batches accumulated
-      give the step that one batch of all their rows would. The second is the norm ‖g‖ of that gradient before
-      clipping.
-    - If a gradient is not finite, the step is skipped and `scaler` is updated as in every step. The norm is
-      then infinite or NaN.
+    - `dtype` is `torch.float16` or `torch.bfloat16`; autocast is on the device of the inputs. With None
+      the model computes in the dtype of its parameters.
+    - Return two floats. The first is the group's summed loss divided by the number of the group's
+      targets other than −100, neither scaled nor clipped. The step is taken along its gradient: k
+      batches accumulated give the step that one batch of all their rows would. The second is the norm
+      ‖g‖ of that gradient before clipping.
+    - If a gradient is not finite, the step is skipped and `scaler` is updated as in every step. The
+      norm is then infinite or NaN.
 
     Raises:
         ValueError: there is no batch, or no target other than −100.

@@ -129,7 +129,7 @@ class LossScaler:
         self.finite = torch.stack([one.isfinite().all() for one in gradients]).all()  # ()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Unscale if needed, and let the optimizer step unless `unscale_` found an infinite or NaN gradient."""
+        """Let the optimizer step, unless `unscale_` found an infinite or NaN gradient."""
         # 1. Unscale if this has not been done. Step only if all gradients were finite.
         if self.finite is None:
             self.unscale_(optimizer)
