@@ -59,10 +59,7 @@ class LossScaler:
         scaler.step(optimizer)              unless a gradient is infinite or NaN
         scaler.update()                     the scale for the next step
 
-    Args:
-        init_scale: the first S.
-        growth_interval: the number of good steps in a row after which S doubles.
-
+    - `init_scale` is the first S. After `growth_interval` good steps in a row S doubles.
     - One scaler serves one optimizer. The constructor creates nothing on a GPU.
     - `torch.amp.GradScaler` with the same arguments, and its default factors 2 and ½, gives the same
       scales, gradients and steps.
@@ -183,22 +180,17 @@ def train_step(
 ) -> tuple[float, float]:
     """Take one optimizer step for a group of batches, in mixed precision, scaled and clipped.
 
-    Args:
-        batches: inputs with targets, ids of which −100 is ignored.
-        loss: maps logits `(N, V)` and targets `(N,)` to their summed loss.
-        dtype: the autocast dtype of the forward pass; None for none.
-
-    Returns:
-        The mean loss over the group's targets, and the norm of its gradient before clipping.
+    `loss` is a summed loss. Return the mean loss over the targets other than −100, and the norm of its
+    gradient before clipping.
 
     - `model` maps a batch's inputs to logits `(…, V)`. Its mode (training or evaluation) stays as it
       is.
     - `batches` is the group, perhaps a generator, of pairs of inputs and targets. Inputs are what the
       model takes, most often tokens `(B, T)`. Targets are ids `(…)`, int64, on the same device, one for
-      each row of logits.
-    - `loss` adds nothing for targets of −100, such as `functools.partial(F.cross_entropy,
-      reduction="sum")`. It gets logits in float32 (float64 if they are in float64), and is computed
-      outside autocast. Its result is 0-d.
+      each row of logits, or −100, which is ignored.
+    - `loss` maps logits `(N, V)` and targets `(N,)` to their summed loss, 0-d, without those of −100,
+      such as `functools.partial(F.cross_entropy, reduction="sum")`. It gets logits in float32 (float64
+      if they are in float64), and is computed outside autocast.
     - `optimizer` has all parameters of the model. Gradients from before the call have no part in the
       step, and none remain after it.
     - Of `scaler` only `scale`, `unscale_`, `step` and `update` are used, so a `torch.amp.GradScaler`

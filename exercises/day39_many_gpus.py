@@ -10,7 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Group
-        One process's view of a group: its number, their number, and point-to-point messages.
+        One process's view of a group: its rank r, the size n, and point-to-point messages.
         .send(tensor, to)
             Send a copy of a tensor to process `to`, without waiting until it is received.
         .receive(source)

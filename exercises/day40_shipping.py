@@ -75,21 +75,16 @@ class QuantizedLinear(nn.Module):
     A row's scale is the same for all inputs, so it multiplies the sum: `out` more products instead of
     `out · in`.
 
-    Attributes:
-        quantized: q, a buffer.
-        scale: s, a buffer.
-        bias: b, a buffer; None if the layer has none.
-        weight: Ŵ, computed at each access.
-
     - `linear` is the `nn.Linear` to be quantized. It is not changed, and no reference to it or to its
-      tensors is stored: later changes of its weights and bias have no effect here. Weights that
-      `quantize_int8` refuses are refused.
-    - `quantized` is q, int8 `(out, in)`, and `scale` is s, `(out, 1)`, both as `quantize_int8` returns
-      them.
-    - `bias` is a copy of the layer's bias, `(out,)`, in its dtype.
+      tensors is stored: later changes of its weights and bias have no effect here. Raise a ValueError
+      for weights for which `quantize_int8` does.
+    - `quantized` is q, a buffer, int8 `(out, in)`, and `scale` is s, a buffer, `(out, 1)`, both as
+      `quantize_int8` returns them.
+    - `bias`, a buffer too, is a copy of the layer's bias, `(out,)`, in its dtype; None if the layer has
+      none.
     - `quantized`, `scale` and, if there is one, `bias` are in the state dict, and nothing else. There
       are no parameters.
-    - `weight` is a property `(out, in)`, for models that multiply by a layer's matrix themselves. No
+    - `weight` is Ŵ, a property `(out, in)`, for models that multiply by a layer's matrix themselves. No
       floating-point tensor of the size of the weights is stored: one is created in each call, and freed
       after it.
 

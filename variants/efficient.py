@@ -73,10 +73,6 @@ class LossScaler:
         scaler.step(optimizer)              unless a gradient is infinite or NaN
         scaler.update()                     the scale for the next step
 
-    Args:
-        init_scale: the first S.
-        growth_interval: the number of good steps in a row after which S doubles.
-
     Raises:
         ValueError: `init_scale` is not positive and finite, or `growth_interval` is below 1.
 
@@ -218,13 +214,8 @@ def train_step(
 ) -> tuple[float, float]:
     """Take one optimizer step for a group of batches, in mixed precision, scaled and clipped.
 
-    Args:
-        batches: inputs with targets, ids of which −100 is ignored.
-        loss: maps logits `(N, V)` and targets `(N,)` to their summed loss.
-        dtype: the autocast dtype of the forward pass; None for none.
-
-    Returns:
-        The mean loss over the group's targets, and the norm of its gradient before clipping.
+    `loss` is a summed loss. Return the mean loss over the targets other than −100, and the norm of its
+    gradient before clipping.
 
     Raises:
         ValueError: there is no batch, or no target other than −100.

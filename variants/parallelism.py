@@ -14,8 +14,8 @@ From symbols to names
     N               elements of a tensor
     g               a gradient, parameter.grad
 
-The code is that of one process. It communicates through a `Group`: `simulate` creates one for each
-simulated process, and `DistributedGroup` uses `torch.distributed` in processes started by `torchrun`.
+The code is that of one process, which communicates through a `Group`: that of a process in `simulate`, or a
+`DistributedGroup` over `torch.distributed` in a process started by `torchrun`.
 """
 
 import io
@@ -37,12 +37,7 @@ Mail = list[list[deque[Tensor]]]  # tensors in transit, by destination and sourc
 
 
 class Group(Protocol):
-    """One process's view of a group: its number, their number, and point-to-point messages.
-
-    Attributes:
-        rank: r, from 0 to n − 1.
-        size: n, the number of processes.
-    """
+    """One process's view of a group: its rank r, the size n, and point-to-point messages."""
 
     rank: int
     size: int
@@ -174,9 +169,8 @@ def simulate(size: int, work: Callable[[Group], Result]) -> list[Result]:
     yet. So every run is the same, including the draws from torch's random numbers.
 
     Raises:
-        ValueError: `size` below 1.
         RuntimeError: deadlock, or a tensor was sent and never received.
-        Any error that `work` raises; if several processes raise one, that of the lowest rank.
+        The error of the lowest rank whose `work` raises.
     """
     if size < 1:
         raise ValueError(f"size must be at least 1, got {size}")
@@ -235,22 +229,13 @@ class SimulatedGroup:
         return self._awaits is None or len(self._mail[self.rank][self._awaits]) > 0
 
     def send(self, tensor: Tensor, to: int) -> None:
-        """Send a copy of a tensor to process `to`.
-
-        Raises:
-            ValueError: `to` is this process, or out of range.
-        """
+        """Send a copy of a tensor to process `to`."""
         self._check(to)
         self._mail[to][self.rank].append(tensor.detach().clone())
         self.sent[to] += tensor.numel() * tensor.element_size()
 
     def receive(self, source: int) -> Tensor:
-        """Wait for the next tensor from process `source`.
-
-        Raises:
-            ValueError: `source` is this process, or out of range.
-            RuntimeError: deadlock.
-        """
+        """Wait for the next tensor from process `source`; a deadlock is a RuntimeError."""
         self._check(source)
         box = self._mail[self.rank][source]
         if not box:

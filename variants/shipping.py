@@ -82,12 +82,6 @@ class QuantizedLinear(nn.Module):
     A row's scale is the same for all inputs, so it multiplies the sum: `out` more products instead of
     `out · in`.
 
-    Attributes:
-        quantized: q, a buffer.
-        scale: s, a buffer.
-        bias: b, a buffer; None if the layer has none.
-        weight: Ŵ, computed at each access.
-
     Source: Wu et al. 2020, §3.2.
     """
 
@@ -124,10 +118,7 @@ class QuantizedLinear(nn.Module):
 class QuantizedEmbedding(nn.Module):
     """Replace an `nn.Embedding` by one whose matrix is int8, with a scale per token.
 
-    Attributes:
-        quantized: q, `(V, d_model)`, a buffer.
-        scale: s, `(V, 1)`, in the dtype of the embedding matrix, a buffer.
-        weight: Ŵ, computed at each access: a tied output head, such as GPT's, multiplies by it.
+    A tied output head, such as GPT's, multiplies by `weight`, which is Ŵ.
     """
 
     def __init__(self, embedding: nn.Embedding):
