@@ -20,164 +20,152 @@ from torch import Tensor, nn
 
 
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tensor, ""]:
-    """Shorten the gradient where it is longer than `max_norm`; its direction stays.
+    """Scale all gradients down by one factor if their joint norm exceeds `max_norm`; return that norm.
 
         g ← g · min(1, θ / (‖g‖ + 10⁻⁶))
 
-    Args:
-        parameters: those whose `.grad` is changed, perhaps from a generator such as
-            `model.parameters()`. All their gradients together are g; one that has none (`grad` is None)
-            is left out.
-        max_norm: θ, the length that g may have; `math.inf` only measures.
-
-    Returns:
-        ‖g‖ before clipping, the root of the sum of all squares, a 0-d tensor on the gradients' device:
-        in float32, or in float64 where a gradient is in float64. 0 in torch's default dtype where there is
-        no gradient at all.
-
-        Each gradient keeps its dtype. Those in float16 and bfloat16 are squared, added up and
-        multiplied in float32 at least, and rounded once. A norm that is not finite is no error: the
-        same formula applies, so that an infinite one makes finite gradients 0 and infinite ones NaN,
-        and one that is NaN makes all of them NaN.
+    - `parameters` may be a generator such as `model.parameters()`. Their `.grad`s are changed; g is all
+      of them together, and a parameter whose `grad` is None is left out.
+    - θ is `max_norm`. `math.inf` measures and changes nothing.
+    - Return ‖g‖ before clipping, the root of the sum of all squares: a 0-d tensor on the gradients'
+      device, in float32, or in float64 if any gradient is in float64. Without any gradient it is 0 in
+      torch's default dtype.
+    - Each gradient keeps its dtype. Those in float16 and bfloat16 are squared, summed and multiplied in
+      float32 at least, and rounded once.
+    - A norm that is not finite is no error, and the same formula applies, as in torch: an infinite norm
+      turns finite gradients into 0 and infinite ones into NaN, and a norm of NaN turns all into NaN.
 
     Raises:
-        ValueError: a negative `max_norm`, or one that is NaN.
+        ValueError: `max_norm` is negative or NaN.
 
-    Source: Pascanu, Mikolov & Bengio 2013, §3.2, algorithm 1; the 10⁻⁶ and what happens to infinities are
-    those of `torch.nn.utils.clip_grad_norm_`.
+    Source: Pascanu, Mikolov & Bengio 2013, §3.2, algorithm 1; the 10⁻⁶ is that of
+    `torch.nn.utils.clip_grad_norm_`.
     """
-    # 1. The gradients that there are. Read the parameters once: a generator is empty afterwards.
-    # 2. One norm for all of them: the norm of their norms. In float32 at least: a square overflows
-    #    float16 from 256 on, and is 0 below 0.0002.
-    # 3. The same factor for every gradient, and never more than 1: what is short enough stays. No `if`,
-    #    for which a GPU would have to wait.
+    # 1. Collect the gradients that exist. Read the parameters once: a generator is empty afterwards.
+    # 2. Compute one norm for all of them, the norm of their norms, in float32 at least: in float16 the
+    #    square of 256 overflows, and that of 0.0001 is 0.
+    # 3. Multiply every gradient by the same factor, at most 1. An `if` would make the CPU wait for the
+    #    GPU.
     raise NotImplementedError
 
 
 class LossScaler:
-    """Multiply the loss, and with it every gradient, so that small ones do not vanish in float16.
+    """Multiply the loss, and so every gradient, by S, so that float16 can represent small gradients.
 
     In each step, in this order:
 
         scaler.scale(loss).backward()       for each batch of the group
-        scaler.unscale_(optimizer)          may be left out: `step` then does it
+        scaler.unscale_(optimizer)          optional: otherwise `step` calls it
         scaler.step(optimizer)              unless a gradient is infinite or NaN
         scaler.update()                     the scale for the next step
 
-    Args:
-        init_scale: S at the start, above 0.
-        growth_interval: how many good steps in a row let S double.
-
-    The constructor makes nothing on a GPU, and a scaler serves one optimiser. `torch.amp.GradScaler`
-    of the same arguments, with its usual factors 2 and ½, gives the same scales, gradients and steps.
+    - `init_scale` is the first S. After `growth_interval` good steps in a row S doubles.
+    - One scaler serves one optimizer. The constructor creates nothing on a GPU.
+    - `torch.amp.GradScaler` with the same arguments, and its default factors 2 and ½, gives the same
+      scales, gradients and steps.
 
     Raises:
-        ValueError: an `init_scale` that is not above 0, or a `growth_interval` below 1.
+        ValueError: `init_scale` is not positive and finite, or `growth_interval` is below 1.
 
     Source: Micikevicius et al. 2018, §3.2; the rule by which S changes is `torch.amp.GradScaler`'s.
     """
 
     def __init__(self, init_scale: float = 2.0**16, growth_interval: int = 2000):
-        # 1. The scale, and how many steps in a row have been good. Whether this step's gradients are
-        #    unscaled is not known yet, nor whether they are all finite.
+        # 1. Store the scale and the number of good steps in a row. Whether this step's gradients are all
+        #    finite is not known before they are unscaled.
         raise NotImplementedError
 
     def get_scale(self) -> float:
-        """S, as it is now."""
-        # 1. A number, of which `scale`, `unscale_` and `update` all speak.
+        """Return S.
+
+        Return a float, the current scale.
+        """
+        # 1. Return the number that `scale`, `unscale_` and `update` use.
         raise NotImplementedError
 
     def scale(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """The loss times S, to be differentiated.
+        """Return loss · S, which can be differentiated.
 
-        Args:
-            loss: 0-d, of any dtype. It is not changed.
-
-        Returns:
-            loss · S, 0-d, in float32, or in float64 where the loss is: 65536 itself is infinite in float16.
+        - `loss` is 0-d, of any dtype. It is not changed.
+        - Return a 0-d tensor in float32, or in float64 if the loss is in float64.
         """
-        # 1. Widen first, then multiply.
+        # 1. Upcast first: float16 cannot represent 65536. Then multiply.
         raise NotImplementedError
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divide the gradients of all the optimiser's parameters by S, and see whether all are finite.
+        """Divide the gradients of all the optimizer's parameters by S, and note whether all are finite.
 
-        Call it at most once in a step, when all backward passes are done, and before anything that looks at
-        the gradients' size. Parameters without a gradient are passed over. The gradients are divided also
-        where some of them are infinite or NaN.
+        - It is called at most once a step, after all backward passes and before anything that depends on
+          the size of the gradients. Parameters without a gradient are skipped.
+        - The gradients are divided even if some of them are infinite or NaN.
+        - Parameters are stored in float32 (the paper's master weights); only what is computed with them is
+          in float16. So a gradient in float16 is an error.
 
         Raises:
-            ValueError: a gradient in float16, in which a small number would be lost after all: parameters
-                are kept in float32 (the paper's master weights), and only what is computed with them is
-                in float16. Or no gradient at all.
-            RuntimeError: it was called already in this step.
+            ValueError: a gradient is in float16, where the quotient may vanish, or there is no gradient.
+            RuntimeError: a second call in one step.
         """
-        # 1. The gradients of every parameter of every group.
-        # 2. Divide each of them, and note whether all are finite: on their device, without waiting.
+        # 1. Collect the gradients of every parameter of every group.
+        # 2. Divide each in place, and note whether all are finite, on their device and without a sync.
         raise NotImplementedError
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Let the optimiser step with unscaled gradients, but not if one of them is infinite or NaN.
+        """Let the optimizer step, unless `unscale_` found an infinite or NaN gradient.
 
-        The gradients are unscaled first, where `unscale_` was not called in this step. A step is judged by
-        what `unscale_` has seen: what is done to the gradients between the two does not count. A
-        skipped step leaves parameters and optimiser as they are.
+        - If `unscale_` was not called in this step, `step` calls it.
+        - What `unscale_` found decides. What is done to the gradients between the two calls does not count.
+        - A skipped step leaves the parameters and the optimizer's state unchanged.
         """
-        # 1. Unscale, if nobody has. Then step, or not.
+        # 1. Unscale if this has not been done. Step only if all gradients were finite.
         raise NotImplementedError
 
     def update(self) -> None:
-        """End the step: S for the next one.
+        """End the step: halve S if it was skipped, double S after `growth_interval` good steps in a row.
 
-        After a step that was skipped S is halved. After `growth_interval` good steps in a row, counted from
-        the last change of S, it is doubled.
+        Good steps are counted from the last change of S.
 
         Raises:
             RuntimeError: neither `unscale_` nor `step` was called since the last `update`.
         """
-        # 1. Half after a bad step, and count from 0 again.
-        # 2. Count a good step. Enough of them: double, and count from 0 again.
+        # 1. After a skipped step halve the scale, and count from 0 again.
+        # 2. Count a good step. After enough of them double the scale, and count from 0 again.
         # 3. The next step's gradients are not unscaled yet.
         raise NotImplementedError
 
 
 def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
-    """Call `function(*inputs)`, keep only the inputs, and compute the rest again for the backward pass.
+    """Call `function(*inputs)`, store only the inputs, and recompute the rest in the backward pass.
 
-    Args:
-        function: gives a tensor, or a tuple of tensors. Called once now, and once more in each backward
-            pass, it must do the same both times, and not change its inputs: most often a module, such as
-            a block.
-        inputs: passed on by position as they are: tensors, with or without a gradient of their own, and
-            anything else (None, numbers, words). Gradients reach the tensors among them, not those inside a
-            list or a dict.
+    The result and all gradients are those of a plain call. The second call sees the random state and the
+    autocast of the first, so dropout drops the same features.
 
-    Returns:
-        What `function(*inputs)` returns. After `backward()` inputs, and all parameters that the function
-        uses, have the gradients that they would have without checkpoint, also where no input asks for one,
-        or some outputs have no part in the loss.
+    - `function` returns a tensor or a tuple of tensors, and so does `checkpoint`. It is often a module,
+      such as a block. It is called once now, and once more in each backward pass; it does the same both
+      times, and does not change its inputs.
+    - `inputs` are passed on by position, unchanged: tensors, with or without `requires_grad`, and
+      anything else (None, numbers, strings). Gradients reach the tensors among them, but not those
+      inside a list or a dict.
+    - After `backward()` the inputs, and all parameters that the function uses, have the gradients of a
+      plain call, even if no input requires a gradient, or if some outputs are not part of the loss.
+    - Until the backward pass no intermediate value of the function is stored.
+    - The second call draws the same random numbers: the random state of the CPU, and of each CUDA
+      device that an input is on, is restored to what it was before the first call. Afterwards it is
+      what it was before the second call.
+    - The second call has the autocast of the first, on the CPU and on CUDA, wherever `backward` is
+      called.
+    - If gradients are disabled (`torch.no_grad`), the function is called once, and no more.
+    - Only `backward()` need work. An answer need not support `torch.autograd.grad` or second
+      derivatives.
 
-        Until the backward pass nothing is kept for it that the function computed. What the function draws
-        at random, as dropout does, it draws again: for the second call the random state of the CPU, and
-        of each CUDA device that an input lies on, is set back to what it was before the first; afterwards
-        it is what it was before the second. The second call has the autocast of the first, on the CPU and on
-        CUDA, wherever `backward` is called. Where gradients are disabled (`torch.no_grad`) the function is
-        simply called.
-
-        Only `backward()` need work: neither `torch.autograd.grad` nor a second derivative is asked of an
-        answer.
-
-    Source: Chen et al. 2016, §4; it does what `torch.utils.checkpoint.checkpoint` does.
+    Source: Chen et al. 2016, §4; `torch.utils.checkpoint.checkpoint` does the same.
     """
-    # 1. Note what the result depends on beside the inputs: the random states, and autocast. (Where
-    #    gradients are disabled that is all: autograd keeps nothing, and there is no second call.)
-    # 2. The second call. Put back what was noted, for as long as it lasts; gradients are on, which they
-    #    are not in a backward pass. Collect, in their order, the tensors that autograd wants to keep.
-    # 3. The first call: for each tensor that autograd wants to keep it gets a number instead. When the
-    #    backward pass hands one in, the tensor is that of this number in the second call: the first
-    #    number causes it, and each tensor is let go of once it was asked for. (What is kept, and what is
-    #    handed out, `torch.autograd.graph.saved_tensors_hooks` lets one say. A `torch.autograd.Function`
-    #    is another way to write all this.)
+    # 1. Note what the result depends on besides the inputs: the random states and autocast.
+    # 2. Write the second call: restore the noted state for its duration, and enable gradients, which are
+    #    off in a backward pass. Collect the tensors that autograd wants to save, in order.
+    # 3. Make the first call: hand autograd a number in place of each tensor that it wants to save. When
+    #    the backward pass asks for number i, return the i-th tensor of the second call, which the first
+    #    request triggers, and drop it. `torch.autograd.graph.saved_tensors_hooks` sets what is saved and
+    #    what is returned; a `torch.autograd.Function` works as well.
     raise NotImplementedError
 
 
@@ -190,40 +178,42 @@ def train_step(
     max_norm: float,
     dtype: torch.dtype | None = None,
 ) -> tuple[float, float]:
-    """One step of the optimiser for a group of batches, in mixed precision, scaled and clipped.
+    """Take one optimizer step for a group of batches, in mixed precision, scaled and clipped.
 
-    Args:
-        model: from a batch's inputs to logits, `(…, V)`. Its mode is the caller's business.
-        batches: the group: pairs of inputs and targets, perhaps from a generator. Inputs are what the
-            model takes, most often tokens `(B, T)`; targets are ids `(…)` on the same device, int64, one for
-            each row of logits, −100 where nothing is to be predicted.
-        loss: from logits `(N, V)` and targets `(N,)` to their *summed* loss, 0-d, to which targets of −100
-            add nothing: `functools.partial(F.cross_entropy, reduction="sum")`. It gets logits in float32 (or
-            in float64, where they come in float64), and is computed outside autocast.
-        optimizer: holds all parameters of the model. Gradients from before the call have no part in the
-            step, and none are left behind.
-        scaler: used by its methods `scale`, `unscale_`, `step` and `update` alone, so that a
-            `torch.amp.GradScaler` would do as well.
-        max_norm: θ, what the gradient is clipped to: the whole group's, unscaled.
-        dtype: what the model's forward pass is autocast to, on the device of its inputs: `torch.float16` or
-            `torch.bfloat16`. None: no autocast, the parameters' own dtype.
+    `loss` is a summed loss. Return the mean loss over the targets other than −100, and the norm of its
+    gradient before clipping.
 
-    Returns:
-        Two floats. First the mean loss: the group's summed loss over the group's targets other than −100,
-        neither scaled nor clipped. Its gradient is the step's: k batches accumulated give the step that one
-        batch of all their rows would. Second ‖g‖, the norm of that gradient before clipping. A step whose
-        gradients are not all finite is skipped, and the scaler told, as in every step; the norm is then
-        infinite or NaN.
+    - `model` maps a batch's inputs to logits `(…, V)`. Its mode (training or evaluation) stays as it
+      is.
+    - `batches` is the group, perhaps a generator, of pairs of inputs and targets. Inputs are what the
+      model takes, most often tokens `(B, T)`. Targets are ids `(…)`, int64, on the same device, one for
+      each row of logits, or −100, which is ignored.
+    - `loss` maps logits `(N, V)` and targets `(N,)` to their summed loss, 0-d, without those of −100,
+      such as `functools.partial(F.cross_entropy, reduction="sum")`. It gets logits in float32 (float64
+      if they are in float64), and is computed outside autocast.
+    - `optimizer` has all parameters of the model. Gradients from before the call have no part in the
+      step, and none remain after it.
+    - Of `scaler` only `scale`, `unscale_`, `step` and `update` are used, so a `torch.amp.GradScaler`
+      would work as well.
+    - `max_norm` is θ for the gradient of the entire group, unscaled.
+    - `dtype` is `torch.float16` or `torch.bfloat16`; autocast is on the device of the inputs. With None
+      the model computes in the dtype of its parameters.
+    - Return two floats. The first is the group's summed loss divided by the number of the group's
+      targets other than −100, neither scaled nor clipped. The step is taken along its gradient: k
+      batches accumulated give the step that one batch of all their rows would. The second is the norm
+      ‖g‖ of that gradient before clipping.
+    - If a gradient is not finite, the step is skipped and `scaler` is updated as in every step. The
+      norm is then infinite or NaN.
 
     Raises:
-        ValueError: no batch, or no target but −100 in all of them.
+        ValueError: there is no batch, or no target other than −100.
 
-    Source: Micikevicius et al. 2018, §3; the order of unscaling and clipping is torch.amp's.
+    Source: Micikevicius et al. 2018, §3; the order of unscaling and clipping is that of `torch.amp`.
     """
-    # 1. The group, and how many targets it has: to be known before the first backward pass.
-    # 2. Forward, perhaps in half precision.
-    # 3. The summed loss, in float32 at least: exponentials and long sums are not for halves.
-    # 4. Backward: each batch adds its part of the group's mean loss, scaled.
-    # 5. Unscale, then clip: `max_norm` is meant for the true gradient.
-    # 6. Step, or skip it. Then the scale for the next one, and no gradient left behind.
+    # 1. Count the targets of the group, which the first backward pass needs already.
+    # 2. Forward pass, in half precision if asked for.
+    # 3. Compute the summed loss, in float32 at least: exponentials and long sums need the precision.
+    # 4. Backward pass: each batch adds the gradient of its part of the group's mean loss, scaled.
+    # 5. Unscale, then clip: `max_norm` applies to the true gradient.
+    # 6. Step or skip, update the scale, and clear the gradients.
     raise NotImplementedError

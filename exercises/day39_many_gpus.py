@@ -10,11 +10,11 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Group
-        One process's view of a group: who it is, how many there are, and a way to send and to receive.
+        One process's view of a group: its rank r, the size n, and point-to-point messages.
         .send(tensor, to)
-            Send a tensor to process `to`, without waiting until that receives it.
+            Send a copy of a tensor to process `to`, without waiting until it is received.
         .receive(source)
-            Wait for a tensor from process `source`.
+            Wait for the next tensor from process `source`, in the order in which they were sent.
 """
 
 import math
@@ -29,35 +29,34 @@ from variants.parallelism import Group
 
 
 def ring_all_reduce(tensor: Shaped[Tensor, "*shape"], group: Group) -> Shaped[Tensor, "*shape"]:
-    """The sum of all processes' tensors, in every process, by messages to the next one in a ring.
+    """Return the sum of all processes' tensors in every process, by messages to the next one in a ring.
 
         result = tensor₀ + tensor₁ + … + tensorₙ₋₁,  elementwise
 
-    Args:
-        tensor: this process's summand. All processes call with the same shape and dtype: any shape, a
-            0-d tensor and an empty one too; any number of elements, fewer than processes too; any dtype
-            that can be added; any layout in memory.
-        group: `group.rank` is r, `group.size` is n, `group.send(tensor, to)` and `group.receive(source)`
-            send to and receive from a process, by its number.
+    Each process sends 2 (n − 1) chunks of N/n elements: about 2N, whatever n. All processes get the same
+    bits.
 
-    Returns:
-        The sum: shape, dtype and device of `tensor`, which stays as it is. The result needs no gradient.
-        All processes have the same bits: every element is added up once, and then copied. In which order
-        it is added up is open. With n = 1 it equals `tensor`.
+    - `tensor` is this process's summand. All processes call with the same shape and dtype: any shape,
+      also 0-d and empty; any number of elements, also fewer than processes; any dtype that supports
+      addition; any memory layout. It is not changed.
+    - `group.rank` is r, and `group.size` is n. `group.send(tensor, to)` and `group.receive(source)`
+      send to a process and receive from one, by its number.
+    - The sum has the shape, dtype and device of `tensor`. It requires no gradient. With n = 1 it equals
+      `tensor`.
+    - Every element is summed in one process and then copied, so all processes have the same bits. The
+      order of summation is up to you.
+    - A process sends only to the next one, (r + 1) mod n, and receives only from the previous one. A
+      message has at most ⌈N/n⌉ elements, in the dtype of `tensor`, and a process sends at most 2 (n −
+      1) times that.
 
-        A process sends to the next one alone, (r + 1) mod n, and receives from the one before it. It
-        sends N/n elements at a time, rounded up at most, in the dtype of `tensor`, and in all no more
-        than 2 (n − 1) times that: about 2N, whatever n.
-
-    Source: Patarasuk & Yuan 2009, *Bandwidth Optimal All-reduce Algorithms for Clusters of
-    Workstations*.
+    Source: Patarasuk & Yuan 2009.
     """
-    # 1. Lay the tensor out flat, and cut it into one chunk for each process; lengths may differ by one.
-    # 2. First time around: in each of n − 1 rounds pass one chunk on, the one that came last, and add
-    #    your own numbers to the one that comes. Begin with chunk r. Then chunk r + 1 is summed up here.
-    # 3. Second time around: pass on the chunk that is summed up, and put the one that comes in place of
-    #    your own. Begin with chunk r + 1.
-    # 4. Join the chunks, in the tensor's shape.
+    # 1. Flatten the tensor, and split it into one chunk per process; lengths may differ by one.
+    # 2. First time around the ring: in each of n − 1 rounds send the chunk that arrived last, and add your
+    #    own numbers to the one that arrives. Begin with chunk r; in the end you have the sum of chunk r + 1.
+    # 3. Second time around: send the summed chunk that you got last, and replace your own by the one that
+    #    arrives. Begin with chunk r + 1.
+    # 4. Concatenate the chunks in the tensor's shape.
     raise NotImplementedError
 
 
@@ -66,74 +65,70 @@ def average_gradients(model: nn.Module, group: Group) -> None:
 
         g ← (g₀ + g₁ + … + gₙ₋₁) / n
 
-    Args:
-        model: has been through `backward` in this process. All processes have the same architecture and
-            the same parameters frozen; which parameters have a gradient may differ between them.
-        group: this process's place among the others, as for `ring_all_reduce`.
+    A gradient that is None counts as zeros. Frozen parameters are skipped.
 
-    Returns:
-        Nothing. Afterwards the `.grad` of every parameter that `requires_grad` is the mean, in its shape
-        and dtype, the same bits in all processes. A gradient that is None in a process counts as zeros
-        there, as a layer that its examples did not reach; where it is None in all of them, it may
-        become zeros or stay None. Half precision does not overflow where the mean itself can be held.
-        Parameters that are frozen are left as they are, with whatever gradient they have, and so are the
-        parameters' values. How many messages it takes is open: a ring for each gradient, or one for many
-        of them laid side by side, as `DistributedDataParallel` does.
+    - `model` has been through `backward` in this process. All processes have the same architecture and
+      the same frozen parameters; which parameters have a gradient may differ between processes.
+    - `group` is as in `ring_all_reduce`.
+    - Return nothing. Afterwards the `.grad` of every parameter with `requires_grad` is the mean, in the
+      parameter's shape and dtype, with the same bits in all processes.
+    - A gradient that is None in a process counts as zeros there, as for a layer that its examples did
+      not reach. If it is None in all processes, it may become zeros or remain None.
+    - In half precision nothing overflows if the mean itself can be represented.
+    - Frozen parameters keep whatever gradient they have. The values of the parameters are not changed.
+    - The number of messages is up to you: one ring per gradient, or one for several concatenated
+      gradients, as in `DistributedDataParallel`.
 
-    Source: Li et al. 2020, *PyTorch Distributed: Experiences on Accelerating Data Parallel Training*, §3.2.
+    Source: Li et al. 2020, §3.2.
     """
-    # 1. All processes walk through the parameters in the same order, and none leaves one out that
-    #    another may have a gradient for.
-    # 2. No gradient counts as zeros.
-    # 3. Divide before the sum: of two halves of 40,000 the mean fits into float16, the sum does not.
+    # 1. All processes visit the parameters in the same order, and skip none for which a different process
+    #    may have a gradient.
+    # 2. Replace a missing gradient by zeros.
+    # 3. Divide before summing: in float16 40,000 + 40,000 overflows, and the mean does not.
     raise NotImplementedError
 
 
 def shard(parameter: Float[Tensor, "*shape"], group: Group) -> Float[Tensor, " piece"]:
-    """The piece of a parameter that this process keeps.
+    """Return the shard of a parameter that this process stores.
 
         piece_r = flat[r·k : (r + 1)·k],  k = ⌈N / n⌉,  flat = the N elements in a row, zeros after them
 
-    Args:
-        parameter: the whole, of any shape, 0-d or empty too; the same in all processes.
-        group: as for `ring_all_reduce`. Nothing needs to be sent.
+    - `parameter` is the full parameter, the same in all processes, of any shape, also 0-d and empty. It
+      is not changed. `group` is as in `ring_all_reduce`; nothing need be sent.
+    - Return `(k,)`, in the dtype and on the device of `parameter`: the elements from r·k on, in the
+      order of `flatten`. All shards have the same length, so the last ones may end in zeros, or be all
+      zeros.
+    - The shard requires no gradient. Its own memory has k elements and no more, so the full parameter
+      can be freed.
 
-    Returns:
-        `(k,)`, in dtype and on the device of `parameter`, which stays as it is: of the elements, in the
-        order of `flatten`, those from r·k on. All pieces are of one length, so the last ones may end in
-        zeros, or be nothing else. The piece needs no gradient, and has memory of its own, k elements
-        and no more: the whole can be let go of.
-
-    Source: Rajbhandari et al. 2019, *ZeRO: Memory Optimizations Toward Training Trillion Parameter
-    Models*, §5.3; the flat, padded parameter: Zhao et al. 2023, *PyTorch FSDP*.
+    Source: Rajbhandari et al. 2019, §5.3; the flat, padded parameter: Zhao et al. 2023, *PyTorch FSDP*.
     """
-    # 1. How long a piece is: rounded up, so that all are of one length.
-    # 2. Zeros at the end, and the piece of this process. A slice is a view, which would keep the whole
-    #    in memory: copy it.
+    # 1. Compute the length of a shard, rounded up so that all have the same.
+    # 2. Pad with zeros, and return a copy of this process's slice: the slice itself is a view, which would
+    #    keep the full parameter in memory.
     raise NotImplementedError
 
 
 def gather(
     piece: Float[Tensor, " piece"], shape: Sequence[int], group: Group
 ) -> Float[Tensor, "*shape"]:
-    """The whole parameter, in every process, from the pieces that all of them keep.
+    """Return the full parameter in every process, from the shards that they store.
 
         gather(shard(parameter, group), parameter.shape, group) = parameter
 
-    Args:
-        piece: what this process keeps, `(k,)`; the same k and dtype in all processes.
-        shape: of the whole: a `torch.Size` or a tuple, `()` too. It has more than (k − 1)·n elements and
-            at most k·n, so that the padding is what is over.
-        group: as for `ring_all_reduce`.
-
-    Returns:
-        The pieces side by side, that of process 0 first, without the padding, in this shape, in dtype and
-        on the device of `piece`, which stays as it is. It needs no gradient. A process sends to the next
-        one alone, one piece at a time, in all (n − 1)·k elements.
+    - `piece` is the shard that this process stores, `(k,)`, with the same k and dtype in all processes.
+      It is not changed.
+    - `shape` is that of the full parameter: a `torch.Size` or a tuple, possibly `()`. It has more than
+      (k − 1)·n and at most k·n elements; the rest of the shards is padding.
+    - `group` is as in `ring_all_reduce`.
+    - Return the shards concatenated, that of process 0 first, without the padding, in this shape, in
+      the dtype and on the device of `piece`. The result requires no gradient.
+    - A process sends only to the next one, one shard at a time, (n − 1)·k elements in total.
 
     Source: Rajbhandari et al. 2019, §5.3; the second half of the ring of Patarasuk & Yuan 2009.
     """
-    # 1. Room for all pieces, by the number of the process that keeps them. One's own is there.
-    # 2. In n − 1 rounds pass on what came last, one's own at first; what comes is from one further back.
-    # 3. Join them, cut the padding off, and give the whole its shape.
+    # 1. Make a list of n shards, indexed by process, and enter your own.
+    # 2. In n − 1 rounds send the shard that arrived last, your own at first; each arriving shard is that of
+    #    the process one further back in the ring.
+    # 3. Concatenate the shards, cut off the padding, and reshape.
     raise NotImplementedError

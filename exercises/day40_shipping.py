@@ -17,109 +17,101 @@ from torch import Tensor, nn
 def quantize_int8(
     weight: Float[Tensor, "out in"],
 ) -> tuple[Int8[Tensor, "out in"], Float[Tensor, "out 1"]]:
-    """Round each row of a matrix to integers from −127 to 127, times a scale of the row's own.
+    """Quantize each row of a matrix to integers from −127 to 127; return them and their scales.
 
         sᵢ = maxⱼ |Wᵢⱼ| / 127,    qᵢⱼ = round(Wᵢⱼ / sᵢ)
 
-    0 stays 0, and −w becomes −q (symmetric: there is no offset). −128 is left out, which has no
-    counterpart. No weight is off by more than half a step: |Wᵢⱼ − sᵢ qᵢⱼ| ≤ sᵢ / 2, to rounding.
+    The quantization is symmetric: there is no offset. No weight is off by more than half a step, sᵢ / 2.
 
-    Args:
-        weight: W, `(out, in)`, float16, bfloat16, float32 or float64; in is at least 1, and out may be
-            0. It may be a parameter, and stays as it is.
-
-    Returns:
-        q and s, in that order, on the device of `weight`. q is int8 `(out, in)`: the nearest integers, and
-        where two are equally near, the even one, as `torch.round` does. s is `(out, 1)`, positive; float64
-        where `weight` is, else float32, also for halves, whose quotients are computed in float32. A row of
-        zeros has scale 1 and zeros. (So has a row whose scale would be below the smallest normal number,
-        10⁻³⁸ in float32.) Neither has a gradient, or a history.
+    - `weight` is W, `(out, in)`, in float16, bfloat16, float32 or float64, possibly a parameter. in is
+      at least 1; out may be 0. It is not changed.
+    - Return q and s, in that order, on the device of `weight`. Neither requires a gradient or has a
+      history.
+    - q is int8 `(out, in)`: the nearest integers, and of two equally near ones the even one, as in
+      `torch.round`. −w becomes −q; −128 is not used. The bound of half a step holds up to rounding.
+    - s is `(out, 1)`, positive, in float64 if `weight` is, otherwise in float32. The quotients of
+      float16 and bfloat16 are computed in float32.
+    - A row of zeros has scale 1 and integers 0. So has a row whose scale would be below the smallest
+      normal number (10⁻³⁸ in float32).
 
     Raises:
-        ValueError: not two axes, no columns, no floating-point numbers, or infinity or NaN among them.
+        ValueError: `weight` is not a matrix with columns, not floating-point, or not finite.
 
-    Source: Wu et al. 2020, *Integer Quantization for Deep Learning Inference*, §3.1.2 (scale quantization,
-    whose s is 1/s here) and §3.2 (a scale for each row); s as a step's width: Jacob et al. 2018,
-    *Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference*, eq. 1.
+    Source: Wu et al. 2020, *Integer Quantization for Deep Learning Inference*, §3.1.2 (whose s is 1/s here)
+    and §3.2 (a scale per row); s as a step: Jacob et al. 2018, *Quantization and Training of Neural
+    Networks for Efficient Integer-Arithmetic-Only Inference*, eq. 1.
     """
-    # 1. Leave the history behind, and widen halves.
-    # 2. A row's scale: its largest magnitude is to become 127. Where all is 0, it is 1.
-    # 3. Count in steps of the scale, and round. None can be beyond 127: nothing has to be cut off.
+    # 1. Detach the weights, and upcast half precision.
+    # 2. Compute the scale that maps the largest magnitude of a row to 127. A row of zeros has scale 1.
+    # 3. Divide by the scale, and round. No result can exceed 127, so nothing has to be clipped.
     raise NotImplementedError
 
 
 def dequantize(
     quantized: Int8[Tensor, "*rows width"], scale: Float[Tensor, "*rows 1"]
 ) -> Float[Tensor, "*rows width"]:
-    """The weights that the integers stand for.
+    """Return the weights that the integers represent, in the dtype of `scale`.
 
         Ŵᵢⱼ = sᵢ qᵢⱼ
 
-    Args:
-        quantized: q, int8 `(…, in)`, most often `(out, in)`; any axis may be 0.
-        scale: s, `(…, 1)`: one for each row.
-
-    Returns:
-        Ŵ, of q's shape and the dtype of `scale`. Gradients reach `scale`.
+    - `quantized` is q, int8 `(…, in)`, most often `(out, in)`; any axis may be 0.
+    - `scale` is s, `(…, 1)`, one for each row.
+    - Return Ŵ in q's shape and the dtype of `scale`. Gradients reach `scale`.
 
     Raises:
         ValueError: `quantized` is not int8, or `scale` is not q's shape with a last axis of 1.
 
     Source: Wu et al. 2020, §3.1.2; Jacob et al. 2018, eq. 1, with no offset.
     """
-    # 1. From marks to real numbers, each row by its own ruler.
+    # 1. Convert the integers, and multiply each row by its scale.
     raise NotImplementedError
 
 
 class QuantizedLinear(nn.Module):
-    """What stands for an `nn.Linear` whose weights are kept in eight bits.
+    """Replace an `nn.Linear` by one whose weights are int8.
 
         y = (x qᵀ) · s + b,    which is x Ŵᵀ + b
 
-    The scale belongs to an output, and so waits until the sum over the inputs is done: `out` products more,
-    instead of `out · in`.
+    A row's scale is the same for all inputs, so it multiplies the sum: `out` more products instead of
+    `out · in`.
 
-    Args:
-        linear: the `nn.Linear` that it is made from. It stays as it is, and nothing of it is kept: what
-            later becomes of its weights and bias does not show here.
+    - `linear` is the `nn.Linear` to be quantized. It is not changed, and no reference to it or to its
+      tensors is stored: later changes of its weights and bias have no effect here. Raise a ValueError
+      for weights for which `quantize_int8` does.
+    - `quantized` is q, a buffer, int8 `(out, in)`, and `scale` is s, a buffer, `(out, 1)`, both as
+      `quantize_int8` returns them.
+    - `bias`, a buffer too, is a copy of the layer's bias, `(out,)`, in its dtype; None if the layer has
+      none.
+    - `quantized`, `scale` and, if there is one, `bias` are in the state dict, and nothing else. There
+      are no parameters.
+    - `weight` is Ŵ, a property `(out, in)`, for models that multiply by a layer's matrix themselves. No
+      floating-point tensor of the size of the weights is stored: one is created in each call, and freed
+      after it.
 
-    Attributes:
-        quantized: q, int8 `(out, in)`, a buffer.
-        scale: s, `(out, 1)`, as `quantize_int8` gives it, a buffer.
-        bias: a copy of the linear layer's, `(out,)`, in its dtype, a buffer; None where it has none.
-        weight: Ŵ, `(out, in)`, made anew each time it is asked for. (A property: some models multiply by
-            a layer's matrix themselves.)
-
-        The first three stand in the state dict, the bias only where there is one, and nothing else. There are
-        no parameters. No tensor of real numbers as large as the weights is kept: one is made anew in each
-        call, and gone after it.
-
-    Raises:
-        ValueError: as `quantize_int8` does.
-
-    Source: Wu et al. 2020, §3.2: a scale for each row of the weights can be taken out of the sum.
+    Source: Wu et al. 2020, §3.2.
     """
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
-        # 1. Quantise the weights, and copy the bias. Buffers: they are saved, and not trained.
+        # 1. Quantize the weights, and copy the bias. Buffers are saved, but not trained.
         raise NotImplementedError
 
     @property
     def weight(self) -> Float[Tensor, "out in"]:
-        """Ŵ, as `dequantize` gives it, in the dtype of `scale`."""
-        # 1. Back to real numbers.
+        """Return Ŵ, in the dtype of `scale`."""
+        # 1. Dequantize.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
-        """From `(…, in)` to `(…, out)`, with any leading axes, or none; each may be 0.
+        """Map `(…, in)` to `(…, out)`, in the dtype of `x`; half precision is computed in float32.
 
-        Returns:
-            What `F.linear(x, dequantize(quantized, scale), bias)` gives, to rounding, in the dtype of `x`.
-            float16 and bfloat16 are computed in float32: sums of x q go beyond float16's 65504 where the
-            outputs do not. float64 is computed in float64. Gradients reach `x`. The scale and the bias may be
-            of another dtype than x, as after `module.half()`.
+        - `x` has any leading axes, or none; each may be 0.
+        - Return `F.linear(x, dequantize(quantized, scale), bias)`, up to rounding, in the dtype of `x`.
+          Gradients reach `x`.
+        - float16 and bfloat16 are computed in float32, because sums of x q may exceed float16's 65504 when
+          the outputs do not. float64 is computed in float64.
+        - `scale` and `bias` may have a different dtype than `x`, as after `module.half()`.
         """
-        # 1. Sum over the inputs, by the integers as they are. Halves are widened first.
-        # 2. Each output by its own scale, then the bias, and back to the dtype of x.
+        # 1. Multiply by the integers, and sum over the inputs. Upcast half precision first.
+        # 2. Multiply each output by its scale, add the bias, and return to the dtype of x.
         raise NotImplementedError

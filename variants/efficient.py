@@ -1,9 +1,8 @@
-"""Efficient training: gradients that stay within bounds, half precision, activations computed again.
+"""Efficient training: gradient clipping, loss scaling for float16, activation checkpointing.
 
-Nothing here changes the model. Four small pieces change what a step costs, and what it survives: a
-gradient is shortened where it is too long; a loss is scaled so that its gradients fit into float16; the
-activations of a part are thrown away, and computed a second time when the backward pass needs them. The
-fourth piece is the step that puts them together, with day 18's accumulation.
+The model stays as it is. A gradient that is too long is scaled down, a loss is scaled up so that its
+gradients can be represented in float16, and activations are recomputed in the backward pass instead of
+stored. `train_step` combines the three with the gradient accumulation of day 18.
 
 Papers: Pascanu, Mikolov & Bengio 2013, *On the Difficulty of Training Recurrent Neural Networks*
 (clipping); Micikevicius et al. 2018, *Mixed Precision Training* (loss scaling); Chen et al. 2016,
@@ -12,9 +11,9 @@ Papers: Pascanu, Mikolov & Bengio 2013, *On the Difficulty of Training Recurrent
 From symbols to names
     B, T            batch, time
     V               vocab, tokens in the vocabulary
-    g               all gradients, taken as one long vector
-    ‖g‖             norm, its length
-    θ               max_norm, the length that it may have
+    g               all gradients, as one vector
+    ‖g‖             norm
+    θ               max_norm
     S               the scale of the loss, `LossScaler.get_scale()`
 """
 
@@ -35,45 +34,29 @@ from variants.gpt import GPT
 
 
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tensor, ""]:
-    """Shorten the gradient where it is longer than `max_norm`; its direction stays.
+    """Scale all gradients down by one factor if their joint norm exceeds `max_norm`; return that norm.
 
         g ← g · min(1, θ / (‖g‖ + 10⁻⁶))
 
-    Args:
-        parameters: those whose `.grad` is changed, perhaps from a generator such as
-            `model.parameters()`. All their gradients together are g; one that has none (`grad` is None)
-            is left out.
-        max_norm: θ, the length that g may have; `math.inf` only measures.
-
-    Returns:
-        ‖g‖ before clipping, the root of the sum of all squares, a 0-d tensor on the gradients' device:
-        in float32, or in float64 where a gradient is in float64. 0 in torch's default dtype where there is
-        no gradient at all.
-
-        Each gradient keeps its dtype. Those in float16 and bfloat16 are squared, added up and
-        multiplied in float32 at least, and rounded once. A norm that is not finite is no error: the
-        same formula applies, so that an infinite one makes finite gradients 0 and infinite ones NaN,
-        and one that is NaN makes all of them NaN.
-
     Raises:
-        ValueError: a negative `max_norm`, or one that is NaN.
+        ValueError: `max_norm` is negative or NaN.
 
-    Source: Pascanu, Mikolov & Bengio 2013, §3.2, algorithm 1; the 10⁻⁶ and what happens to infinities are
-    those of `torch.nn.utils.clip_grad_norm_`.
+    Source: Pascanu, Mikolov & Bengio 2013, §3.2, algorithm 1; the 10⁻⁶ is that of
+    `torch.nn.utils.clip_grad_norm_`.
     """
     if not max_norm >= 0:
-        raise ValueError(f"max_norm must not be negative, and is {max_norm}")
-    # 1. The gradients that there are. Read the parameters once: a generator is empty afterwards.
+        raise ValueError(f"max_norm must be at least 0, got {max_norm}")
+    # 1. Collect the gradients that exist. Read the parameters once: a generator is empty afterwards.
     gradients = [one.grad for one in parameters if one.grad is not None]
     if not gradients:
         return torch.zeros(())
-    # 2. One norm for all of them: the norm of their norms. In float32 at least: a square overflows
-    #    float16 from 256 on, and is 0 below 0.0002.
+    # 2. Compute one norm for all of them, the norm of their norms, in float32 at least: in float16 the
+    #    square of 256 overflows, and that of 0.0001 is 0.
     widest = functools.reduce(torch.promote_types, (one.dtype for one in gradients), torch.float32)
     lengths = [torch.linalg.vector_norm(one, dtype=widest) for one in gradients]
     norm = torch.linalg.vector_norm(torch.stack(lengths))  # ()
-    # 3. The same factor for every gradient, and never more than 1: what is short enough stays. No `if`,
-    #    for which a GPU would have to wait.
+    # 3. Multiply every gradient by the same factor, at most 1. An `if` would make the CPU wait for the
+    #    GPU.
     factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)  # ()
     for one in gradients:
         one.copy_(one.to(widest) * factor)
@@ -81,113 +64,89 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Float[Tenso
 
 
 class LossScaler:
-    """Multiply the loss, and with it every gradient, so that small ones do not vanish in float16.
+    """Multiply the loss, and so every gradient, by S, so that float16 can represent small gradients.
 
     In each step, in this order:
 
         scaler.scale(loss).backward()       for each batch of the group
-        scaler.unscale_(optimizer)          may be left out: `step` then does it
+        scaler.unscale_(optimizer)          optional: otherwise `step` calls it
         scaler.step(optimizer)              unless a gradient is infinite or NaN
         scaler.update()                     the scale for the next step
 
-    Args:
-        init_scale: S at the start, above 0.
-        growth_interval: how many good steps in a row let S double.
-
-    The constructor makes nothing on a GPU, and a scaler serves one optimiser. `torch.amp.GradScaler`
-    of the same arguments, with its usual factors 2 and ½, gives the same scales, gradients and steps.
-
     Raises:
-        ValueError: an `init_scale` that is not above 0, or a `growth_interval` below 1.
+        ValueError: `init_scale` is not positive and finite, or `growth_interval` is below 1.
 
     Source: Micikevicius et al. 2018, §3.2; the rule by which S changes is `torch.amp.GradScaler`'s.
     """
 
     def __init__(self, init_scale: float = 2.0**16, growth_interval: int = 2000):
         if not 0 < init_scale < math.inf:
-            raise ValueError(f"init_scale must be above 0 and finite, and is {init_scale}")
+            raise ValueError(f"init_scale must be positive and finite, got {init_scale}")
         if growth_interval < 1:
-            raise ValueError(f"growth_interval must be at least 1, and is {growth_interval}")
-        # 1. The scale, and how many steps in a row have been good. Whether this step's gradients are
-        #    unscaled is not known yet, nor whether they are all finite.
+            raise ValueError(f"growth_interval must be at least 1, got {growth_interval}")
+        # 1. Store the scale and the number of good steps in a row. Whether this step's gradients are all
+        #    finite is not known before they are unscaled.
         self.current = float(init_scale)
         self.growth_interval = growth_interval
         self.good_steps = 0
         self.finite: Tensor | None = None
 
     def get_scale(self) -> float:
-        """S, as it is now."""
-        # 1. A number, of which `scale`, `unscale_` and `update` all speak.
+        """Return S."""
+        # 1. Return the number that `scale`, `unscale_` and `update` use.
         return self.current
 
     def scale(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """The loss times S, to be differentiated.
-
-        Args:
-            loss: 0-d, of any dtype. It is not changed.
-
-        Returns:
-            loss · S, 0-d, in float32, or in float64 where the loss is: 65536 itself is infinite in float16.
-        """
-        # 1. Widen first, then multiply.
+        """Return loss · S, which can be differentiated."""
+        # 1. Upcast first: float16 cannot represent 65536. Then multiply.
         return loss.to(torch.promote_types(loss.dtype, torch.float32)) * self.current
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divide the gradients of all the optimiser's parameters by S, and see whether all are finite.
-
-        Call it at most once in a step, when all backward passes are done, and before anything that looks at
-        the gradients' size. Parameters without a gradient are passed over. The gradients are divided also
-        where some of them are infinite or NaN.
+        """Divide the gradients of all the optimizer's parameters by S, and note whether all are finite.
 
         Raises:
-            ValueError: a gradient in float16, in which a small number would be lost after all: parameters
-                are kept in float32 (the paper's master weights), and only what is computed with them is
-                in float16. Or no gradient at all.
-            RuntimeError: it was called already in this step.
+            ValueError: a gradient is in float16, where the quotient may vanish, or there is no gradient.
+            RuntimeError: a second call in one step.
         """
         if self.finite is not None:
-            raise RuntimeError("unscale_ was called already since the last update()")
-        # 1. The gradients of every parameter of every group.
+            raise RuntimeError(
+                "unscale_() must be called at most once before update(), got a second call"
+            )
+        # 1. Collect the gradients of every parameter of every group.
         parameters = (one for group in optimizer.param_groups for one in group["params"])
         gradients = [one.grad for one in parameters if one.grad is not None]
         if not gradients:
-            raise ValueError("optimizer must hold a parameter with a gradient, and holds none")
+            raise ValueError("optimizer must have a parameter with a gradient, got none")
         if any(one.dtype == torch.float16 for one in gradients):
-            raise ValueError("gradients must not be float16: keep the parameters in float32")
-        # 2. Divide each of them, and note whether all are finite: on their device, without waiting.
+            raise ValueError("gradients must be float32, float64 or bfloat16, got float16")
+        # 2. Divide each in place, and note whether all are finite, on their device and without a sync.
         for one in gradients:
             one.div_(self.current)
         self.finite = torch.stack([one.isfinite().all() for one in gradients]).all()  # ()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Let the optimiser step with unscaled gradients, but not if one of them is infinite or NaN.
-
-        The gradients are unscaled first, where `unscale_` was not called in this step. A step is judged by
-        what `unscale_` has seen: what is done to the gradients between the two does not count. A
-        skipped step leaves parameters and optimiser as they are.
-        """
-        # 1. Unscale, if nobody has. Then step, or not.
+        """Let the optimizer step, unless `unscale_` found an infinite or NaN gradient."""
+        # 1. Unscale if this has not been done. Step only if all gradients were finite.
         if self.finite is None:
             self.unscale_(optimizer)
         if self.finite:
             optimizer.step()
 
     def update(self) -> None:
-        """End the step: S for the next one.
-
-        After a step that was skipped S is halved. After `growth_interval` good steps in a row, counted from
-        the last change of S, it is doubled.
+        """End the step: halve S if it was skipped, double S after `growth_interval` good steps in a row.
 
         Raises:
             RuntimeError: neither `unscale_` nor `step` was called since the last `update`.
         """
         if self.finite is None:
-            raise RuntimeError("update() comes after step(), and there was none since the last one")
-        # 1. Half after a bad step, and count from 0 again.
+            raise RuntimeError(
+                "update() must come after step(), got no step since the last update()"
+            )
+        # 1. After a skipped step halve the scale, and count from 0 again.
         if not self.finite:
             self.current /= 2
             self.good_steps = 0
-        # 2. Count a good step. Enough of them: double, and count from 0 again.
+        # 2. Count a good step. After enough of them double the scale, and count from 0 again.
         else:
             self.good_steps += 1
             if self.good_steps == self.growth_interval:
@@ -198,35 +157,14 @@ class LossScaler:
 
 
 def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
-    """Call `function(*inputs)`, keep only the inputs, and compute the rest again for the backward pass.
+    """Call `function(*inputs)`, store only the inputs, and recompute the rest in the backward pass.
 
-    Args:
-        function: gives a tensor, or a tuple of tensors. Called once now, and once more in each backward
-            pass, it must do the same both times, and not change its inputs: most often a module, such as
-            a block.
-        inputs: passed on by position as they are: tensors, with or without a gradient of their own, and
-            anything else (None, numbers, words). Gradients reach the tensors among them, not those inside a
-            list or a dict.
+    The result and all gradients are those of a plain call. The second call sees the random state and the
+    autocast of the first, so dropout drops the same features.
 
-    Returns:
-        What `function(*inputs)` returns. After `backward()` inputs, and all parameters that the function
-        uses, have the gradients that they would have without checkpoint, also where no input asks for one,
-        or some outputs have no part in the loss.
-
-        Until the backward pass nothing is kept for it that the function computed. What the function draws
-        at random, as dropout does, it draws again: for the second call the random state of the CPU, and
-        of each CUDA device that an input lies on, is set back to what it was before the first; afterwards
-        it is what it was before the second. The second call has the autocast of the first, on the CPU and on
-        CUDA, wherever `backward` is called. Where gradients are disabled (`torch.no_grad`) the function is
-        simply called.
-
-        Only `backward()` need work: neither `torch.autograd.grad` nor a second derivative is asked of an
-        answer.
-
-    Source: Chen et al. 2016, §4; it does what `torch.utils.checkpoint.checkpoint` does.
+    Source: Chen et al. 2016, §4; `torch.utils.checkpoint.checkpoint` does the same.
     """
-    # 1. Note what the result depends on beside the inputs: the random states, and autocast. (Where
-    #    gradients are disabled that is all: autograd keeps nothing, and there is no second call.)
+    # 1. Note what the result depends on besides the inputs: the random states and autocast.
     gpus = {one.device for one in inputs if isinstance(one, Tensor) and one.is_cuda}
     drawn_on_cpu = torch.get_rng_state()
     drawn_on = {gpu: torch.cuda.get_rng_state(gpu) for gpu in gpus}
@@ -234,8 +172,8 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
         torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))
         for kind in ("cpu", "cuda")
     ]
-    # 2. The second call. Put back what was noted, for as long as it lasts; gradients are on, which they
-    #    are not in a backward pass. Collect, in their order, the tensors that autograd wants to keep.
+    # 2. Write the second call: restore the noted state for its duration, and enable gradients, which are
+    #    off in a backward pass. Collect the tensors that autograd wants to save, in order.
     found: dict[int, Tensor] = {}
 
     def call_again() -> None:
@@ -250,11 +188,10 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
             with torch.autograd.graph.saved_tensors_hooks(collect, lambda nothing: nothing):
                 function(*inputs)
 
-    # 3. The first call: for each tensor that autograd wants to keep it gets a number instead. When the
-    #    backward pass hands one in, the tensor is that of this number in the second call: the first
-    #    number causes it, and each tensor is let go of once it was asked for. (What is kept, and what is
-    #    handed out, `torch.autograd.graph.saved_tensors_hooks` lets one say. A `torch.autograd.Function`
-    #    is another way to write all this.)
+    # 3. Make the first call: hand autograd a number in place of each tensor that it wants to save. When
+    #    the backward pass asks for number i, return the i-th tensor of the second call, which the first
+    #    request triggers, and drop it. `torch.autograd.graph.saved_tensors_hooks` sets what is saved and
+    #    what is returned; a `torch.autograd.Function` works as well.
     numbers = itertools.count()
 
     def tensor_of(number: int) -> Tensor:
@@ -275,58 +212,38 @@ def train_step(
     max_norm: float,
     dtype: torch.dtype | None = None,
 ) -> tuple[float, float]:
-    """One step of the optimiser for a group of batches, in mixed precision, scaled and clipped.
+    """Take one optimizer step for a group of batches, in mixed precision, scaled and clipped.
 
-    Args:
-        model: from a batch's inputs to logits, `(…, V)`. Its mode is the caller's business.
-        batches: the group: pairs of inputs and targets, perhaps from a generator. Inputs are what the
-            model takes, most often tokens `(B, T)`; targets are ids `(…)` on the same device, int64, one for
-            each row of logits, −100 where nothing is to be predicted.
-        loss: from logits `(N, V)` and targets `(N,)` to their *summed* loss, 0-d, to which targets of −100
-            add nothing: `functools.partial(F.cross_entropy, reduction="sum")`. It gets logits in float32 (or
-            in float64, where they come in float64), and is computed outside autocast.
-        optimizer: holds all parameters of the model. Gradients from before the call have no part in the
-            step, and none are left behind.
-        scaler: used by its methods `scale`, `unscale_`, `step` and `update` alone, so that a
-            `torch.amp.GradScaler` would do as well.
-        max_norm: θ, what the gradient is clipped to: the whole group's, unscaled.
-        dtype: what the model's forward pass is autocast to, on the device of its inputs: `torch.float16` or
-            `torch.bfloat16`. None: no autocast, the parameters' own dtype.
-
-    Returns:
-        Two floats. First the mean loss: the group's summed loss over the group's targets other than −100,
-        neither scaled nor clipped. Its gradient is the step's: k batches accumulated give the step that one
-        batch of all their rows would. Second ‖g‖, the norm of that gradient before clipping. A step whose
-        gradients are not all finite is skipped, and the scaler told, as in every step; the norm is then
-        infinite or NaN.
+    `loss` is a summed loss. Return the mean loss over the targets other than −100, and the norm of its
+    gradient before clipping.
 
     Raises:
-        ValueError: no batch, or no target but −100 in all of them.
+        ValueError: there is no batch, or no target other than −100.
 
-    Source: Micikevicius et al. 2018, §3; the order of unscaling and clipping is torch.amp's.
+    Source: Micikevicius et al. 2018, §3; the order of unscaling and clipping is that of `torch.amp`.
     """
-    # 1. The group, and how many targets it has: to be known before the first backward pass.
+    # 1. Count the targets of the group, which the first backward pass needs already.
     group = list(batches)
     count = sum(int((targets != -100).sum()) for _, targets in group)
     if count == 0:
-        raise ValueError("batches hold no target, or none but -100")
+        raise ValueError("batches must have a target other than -100, got none")
     optimizer.zero_grad()
     total = 0.0
     for inputs, targets in group:
-        # 2. Forward, perhaps in half precision.
+        # 2. Forward pass, in half precision if asked for.
         with torch.autocast(inputs.device.type, dtype, enabled=dtype is not None):
             logits = model(inputs)  # (…, V)
-        # 3. The summed loss, in float32 at least: exponentials and long sums are not for halves.
+        # 3. Compute the summed loss, in float32 at least: exponentials and long sums need the precision.
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         summed = loss(logits.flatten(0, -2), targets.flatten())  # ()
-        # 4. Backward: each batch adds its part of the group's mean loss, scaled.
+        # 4. Backward pass: each batch adds the gradient of its part of the group's mean loss, scaled.
         scaler.scale(summed / count).backward()
         total += summed.item()
-    # 5. Unscale, then clip: `max_norm` is meant for the true gradient.
+    # 5. Unscale, then clip: `max_norm` applies to the true gradient.
     scaler.unscale_(optimizer)
     held = (one for each in optimizer.param_groups for one in each["params"])
     norm = clip_gradients(held, max_norm)
-    # 6. Step, or skip it. Then the scale for the next one, and no gradient left behind.
+    # 6. Step or skip, update the scale, and clear the gradients.
     scaler.step(optimizer)
     scaler.update()
     optimizer.zero_grad()
@@ -334,17 +251,13 @@ def train_step(
 
 
 class CheckpointedGPT(GPT):
-    """The GPT of day 23, which keeps only what goes into each block.
-
-    Args and attributes are those of `GPT`, and so is what it computes, gradients too: weights load from
-    one into the other.
-    """
+    """The GPT of day 23 that stores only the input of each block; its weights and its results are GPT's."""
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Score what comes next after each token, as `GPT` does."""
+        """Return logits for the token after each token, as `GPT` does."""
         if tokens.size(1) > self.config.context:
             raise ValueError(
-                f"tokens must be at most context = {self.config.context} long, not {tokens.size(1)}"
+                f"tokens must be at most context={self.config.context} long, got {tokens.size(1)}"
             )
         positions = torch.arange(tokens.size(1), device=tokens.device)  # (T,)
         x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)

@@ -1,10 +1,9 @@
-"""LoRA: fine-tune a model by low-rank updates of some of its matrices, which are frozen themselves.
+"""LoRA: fine-tuning by low-rank updates of some weight matrices, which stay frozen.
 
     h = W x + (α / r) B A x
 
-Only A and B are trained: r (d_in + d_out) numbers for each matrix instead of d_in · d_out. Adam's moments and
-the gradients shrink accordingly. After training, W + (α / r) B A replaces W, so that the fine-tuned model is
-as fast as the original.
+Only A and B are trained: r (d_in + d_out) numbers per matrix instead of d_in · d_out, and as many gradients
+and moments of Adam. After training, W + (α / r) B A replaces W, so the model is as fast as the original.
 
 Paper: Hu et al. 2021, *LoRA: Low-Rank Adaptation of Large Language Models*.
 
@@ -26,10 +25,10 @@ ALPHA = 16.0
 
 
 class LoRALinear(nn.Linear):
-    """An `nn.Linear` with a low-rank update; it computes what the layer computes until it is trained.
+    """An `nn.Linear` with a low-rank update that is 0 at initialization.
 
     Args:
-        linear: the layer. Its weight and bias are shared, and frozen.
+        linear: the layer; its weight and bias are shared, and frozen.
         rank: r.
         alpha: α.
 
@@ -43,29 +42,28 @@ class LoRALinear(nn.Linear):
 
     def __init__(self, linear: nn.Linear, rank: int, alpha: float = ALPHA):
         d_out, d_in = linear.weight.shape
-        super().__init__(d_in, d_out, linear.bias is not None, device="meta")  # without numbers
+        super().__init__(d_in, d_out, linear.bias is not None, device="meta")  # allocates nothing
         # 1. The layer's own weight and bias, which are not trained.
         self.weight, self.bias = linear.weight, linear.bias
         for frozen in linear.parameters():
             frozen.requires_grad_(False)
-        # 2. The update, 0 at first since B is. A must not be 0 as well: no gradient would reach either.
+        # 2. The update is 0 because B is. If A were 0 as well, neither would have a gradient.
         like = {"dtype": linear.weight.dtype, "device": linear.weight.device}
         self.a = nn.Parameter(torch.randn(rank, d_in, **like) / d_in**0.5)  # (r, d_in)
         self.b = nn.Parameter(torch.zeros(d_out, rank, **like))  # (d_out, r)
         self.scale = alpha / rank
 
     def forward(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
-        """From `(…, d_in)` to `(…, d_out)`, through the bottleneck of width r: B A is never computed."""
+        """Return W x + b + (α / r) B A x, without computing B A."""
         update = F.linear(F.linear(x, self.a), self.b)  # (…, d_out)
         return super().forward(x) + self.scale * update  # (…, d_out)
 
 
 def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float = ALPHA) -> None:
-    """Freeze a model, and give the linear layers with these names low-rank updates to be trained.
+    """Freeze a model, and add low-rank updates to its linear layers with these names, in place.
 
     Args:
-        model: changed in place.
-        rank: r, at least 1.
+        rank: r.
         names: the last parts of the layers' names, such as `w_q` and `w_v`.
         alpha: α.
 
@@ -80,14 +78,14 @@ def add_lora(model: nn.Module, rank: int, names: Collection[str], alpha: float =
         if isinstance(layer, nn.Linear) and name.rpartition(".")[2] in names
     }
     if not chosen:
-        raise ValueError(f"the model has no linear layer named {', '.join(names)}")
+        raise ValueError(f"names must include a linear layer's, got {', '.join(names)}")
     model.requires_grad_(False)
     for name, layer in chosen.items():
         model.set_submodule(name, LoRALinear(layer, rank, alpha))
 
 
 def merged(weights: Mapping[str, Tensor], alpha: float = ALPHA) -> dict[str, Tensor]:
-    """Return the state dict of the plain model, from that of a model with updates.
+    """Return the state dict of the plain model from that of a model with updates.
 
         W ← W + (α / r) B A
 

@@ -1,18 +1,14 @@
-"""A model as a file that runs without this code: ONNX, a graph of operations, and the weights in it.
+"""Export of a model to ONNX: a file with a graph of operations and the weights, which runs without this code.
 
-torch runs a model once with stand-ins for tensors, writes down which operations it calls, and gives them
-ONNX's names. A graph knows no Python object: a cache comes in as tensors, and goes out as longer ones.
+torch traces the model once with stand-ins for tensors, and writes the operations under ONNX's names. A graph
+knows no Python objects, so a KV cache is passed in and out as tensors.
 
-    export(model, file)               a language model that reads the whole text
-    export(model, file, cache=True)   one that is handed the keys and values of what it has read
-    OnnxModel(file)                   either of them in onnxruntime, to be asked by `generate` of day 24
-
-What this needs a learner's set-up does not have: `pip install onnx onnxscript onnxruntime`.
+The exercises do not need these packages: `pip install onnx onnxscript onnxruntime`.
 
 From symbols to names
     B, T            batch, time: tokens of a chunk
-    T_past, T_k     tokens read before it, and both together
-    N, G, d_k       n_layers, heads that keys and values have, and their width
+    T_past, T_k     tokens before the chunk, and both together
+    N, G, d_k       n_layers, key/value heads, and their width
     V               vocab
 """
 
@@ -33,18 +29,17 @@ from torch import Tensor, nn
 from variants.kv_cache import new_cache
 
 OPSET = 18
-"""ONNX's version of its operations: the one that torch's translations are written in. Any other is made from
-it by a converter, which does not know every operation."""
+"""The version of ONNX's operations that torch exports to without a conversion, which may fail."""
 
 NEEDED = "pip install onnx onnxscript onnxruntime"
 
 
 class GrowingCache:
-    """A `KVCache` for a graph: what each layer holds is a tensor that grows, instead of room that fills.
+    """A `KVCache` for a graph: each layer's tensor grows, instead of filling preallocated memory.
 
     Attributes:
-        keys, values: a list of N tensors `(B, G, T_k, d_k)`.
-        length: T_past: how many tokens were read before this chunk.
+        keys, values: N tensors `(B, G, T_k, d_k)` each.
+        length: T_past, the number of tokens before this chunk.
     """
 
     def __init__(
@@ -59,72 +54,56 @@ class GrowingCache:
         key: Float[Tensor, "B G T d_k"],
         value: Float[Tensor, "B G T d_k"],
     ) -> tuple[Float[Tensor, "B G T_k d_k"], Float[Tensor, "B G T_k d_k"]]:
-        """Append a chunk to one layer, and give back all that it holds."""
+        """Append a chunk to one layer, and return all of its keys and values."""
         self.keys[layer] = torch.cat((self.keys[layer], key), dim=2)  # (B, G, T_k, d_k)
         self.values[layer] = torch.cat((self.values[layer], value), dim=2)  # (B, G, T_k, d_k)
         return self.keys[layer], self.values[layer]
 
 
-class WholeText(nn.Module):
-    """A model as a function of the tokens alone."""
+class Traced(nn.Module):
+    """A model as a function of tensors alone."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """What it scores, after its `generator` where it has one, as those of `training/` do."""
-        return self.scored(self.model(tokens))
-
-    def scored(self, states: Tensor) -> Float[Tensor, "B T V"]:
-        """From what the model returns to scores of tokens."""
-        return self.model.generator(states) if hasattr(self.model, "generator") else states
-
-
-class Chunk(WholeText):
-    """A model as a function of a chunk's tokens, and of the keys and values of what was read before."""
-
     def forward(
         self,
         tokens: Int[Tensor, "B T"],
-        past_keys: Float[Tensor, "N B G T_past d_k"],
-        past_values: Float[Tensor, "N B G T_past d_k"],
-    ) -> tuple[
-        Float[Tensor, "B T V"], Float[Tensor, "N B G T_k d_k"], Float[Tensor, "N B G T_k d_k"]
-    ]:
-        """The chunk's scores, and all keys and values for the next one."""
-        cache = GrowingCache(past_keys, past_values)
-        scores = self.scored(self.model(tokens, cache))  # (B, T, V)
-        return scores, torch.stack(cache.keys), torch.stack(cache.values)  # (N, B, G, T_k, d_k)
+        past_keys: Float[Tensor, "N B G T_past d_k"] | None = None,
+        past_values: Float[Tensor, "N B G T_past d_k"] | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Return logits `(B, T, V)`, and with a past all keys and values, `(N, B, G, T_k, d_k)` each."""
+        cache = () if past_keys is None else (GrowingCache(past_keys, past_values),)
+        logits = self.model(tokens, *cache)
+        if hasattr(self.model, "generator"):
+            logits = self.model.generator(logits)
+        return logits, *(torch.stack(held) for one in cache for held in (one.keys, one.values))
 
 
 def export(model: nn.Module, file: str | Path, cache: bool = False) -> None:
-    """Write a language model as ONNX, all in one file.
+    """Write a language model to one ONNX file, in evaluation mode.
 
-    Without a cache the file's input is `tokens`, int64 `(batch, time)`, and its output `logits`, `(batch,
-    time, V)`. With a cache there are the inputs `past_keys` and `past_values` as well, `(N, batch, G, past,
-    d_k)`, and the outputs `present_keys` and `present_values`, `(N, batch, G, past + time, d_k)`, to be
-    handed back with the next chunk. At the start of a text `past` is 0. batch, time and past may be of any
-    size in each call; past and time together at most the model's context.
+    Without a cache, the input is `tokens`, int64 `(batch, time)`, and the output `logits`, `(batch, time,
+    V)`. With a cache, there are also the inputs `past_keys` and `past_values`, `(N, batch, G, past, d_k)`,
+    and the outputs `present_keys` and `present_values`, `(N, batch, G, past + time, d_k)`, which are the
+    next chunk's inputs. At first `past` is 0. Batch, time and past may have any size, with past + time at
+    most the model's context.
 
     Args:
         model: called as `model(tokens)`, or with a cache as `model(tokens, cache)`, such as a `CachedGPT` or
-            a `LLaMA`, whose `config` then tells the cache's sizes; or `quantize_model` of one, whose weights
-            stand in the file as int8. A `generator` that it has is applied: the "logits" are then
-            log-probabilities. It stays as it is, and may be in training mode; the file computes without
-            dropout.
-        file: what was there before is replaced.
-        cache: whether the file is handed what was read before.
+            a `LLaMA`; or `quantize_model` of one, whose weights are int8 in the file. If it has a
+            `generator`, `logits` are log-probabilities.
 
     Raises:
-        ModuleNotFoundError: packages are missing; the message says which, and how they are installed.
+        ModuleNotFoundError: a package is missing.
     """
     for name in ("onnx", "onnxscript"):
         _package(name)
-    # 1. A copy, since what is traced leaves its marks, and with its dropout off.
+    # 1. Copy the model, which tracing would modify, and disable dropout.
     model = copy.deepcopy(model)
-    traced = (Chunk(model) if cache else WholeText(model)).eval()
-    # 2. Inputs to trace with. An axis that is named here may have any size in the file.
+    traced = Traced(model).eval()
+    # 2. Make inputs to trace with. The axes named here may have any size in the file.
     weight = next(itertools.chain(model.parameters(), model.buffers()))
     tokens = torch.zeros(2, 3, dtype=torch.int64, device=weight.device)  # (B, T)
     given, sizes = {"tokens": tokens}, {"tokens": {0: "batch", 1: "time"}}
@@ -133,8 +112,8 @@ def export(model: nn.Module, file: str | Path, cache: bool = False) -> None:
         for name in ("past_keys", "past_values"):
             given[name] = torch.zeros_like(held)  # (N, B, G, T_past, d_k)
             sizes[name] = {1: "batch", 3: "past"}
-    # 3. Write down what happens. Not optimised: that would turn eight bits back into 32. onnxruntime does
-    #    it when it reads the file.
+    # 3. Export. torch's optimizer would turn int8 weights back into float32; onnxruntime optimizes when it
+    #    reads the file.
     with _quietly():
         torch.onnx.export(
             traced,
@@ -152,15 +131,11 @@ def export(model: nn.Module, file: str | Path, cache: bool = False) -> None:
 
 
 class OnnxModel(nn.Module):
-    """An exported file in onnxruntime, asked as `generate` of day 24 asks a model.
+    """An exported file in onnxruntime on the CPU, with the interface that `generate` of day 24 needs.
 
     Args:
-        file: as `export` writes it.
-        context: the most tokens that the model reads, which the file does not know: `generate` cuts to it.
-
-    Attributes:
-        session: the `onnxruntime.InferenceSession`, on the CPU.
-        config: it has `context`, and nothing else.
+        file: written by `export`.
+        context: the maximum number of tokens, to which `generate` truncates; the file does not contain it.
 
     Raises:
         ModuleNotFoundError: onnxruntime is missing.
@@ -172,19 +147,18 @@ class OnnxModel(nn.Module):
             str(file), providers=["CPUExecutionProvider"]
         )
         self.config = SimpleNamespace(context=context)
-        self._read: Tensor | None = None  # the text so far, (B, t)
-        self._past: dict = {}  # its keys and values, by the names of the inputs
+        self._read: Tensor | None = None  # all tokens so far, (B, t)
+        self._past: dict = {}  # their keys and values, by input name
 
     def forward(self, tokens: Int[Tensor, "B t"]) -> Float[Tensor, "B T V"]:
-        """Logits of the tokens; of a file with a cache, of those that it has not read yet.
+        """Return logits: of all tokens, or with a cache of those that follow the previous call's.
 
-        A text that does not go on from the last one, such as one that was cut off on the left, is read from
-        its beginning.
+        Tokens that do not continue the previous call's, as after a truncation, are all read.
         """
         inputs = {"tokens": tokens.numpy()}
         caches = [one for one in self.session.get_inputs() if one.name != "tokens"]
         if caches:
-            past = self._held(tokens)
+            past = self._cached(tokens)
             inputs["tokens"] = tokens[:, past:].numpy()  # (B, T)
             for one in caches:
                 n, _, g, _, d_k = one.shape
@@ -195,8 +169,8 @@ class OnnxModel(nn.Module):
         self._past = {one.name: held for one, held in zip(caches, present, strict=True)}
         return torch.from_numpy(logits)  # (B, T, V)
 
-    def _held(self, tokens: Tensor) -> int:
-        """How many of the tokens, from the left, the cache holds: those of the last text, or none."""
+    def _cached(self, tokens: Tensor) -> int:
+        """Return the number of leading tokens that are in the cache: all of the previous call's, or none."""
         if self._read is None or self._read.size(1) >= tokens.size(1):
             return 0
         begins = torch.equal(self._read, tokens[:, : self._read.size(1)])
@@ -204,16 +178,16 @@ class OnnxModel(nn.Module):
 
 
 def _package(name: str) -> ModuleType:
-    """A package that not everybody has."""
+    """Import an optional package."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{name} is missing, which ONNX needs here: {NEEDED}") from error
+        raise ModuleNotFoundError(f"{name} is missing: {NEEDED}") from error
 
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what the exporter says of torchvision, of tables that several layers share, of itself."""
+    """Silence the exporter's warnings on torchvision, shared weights and itself."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,25 +1,25 @@
-"""Many processes, one training run: gradients averaged around a ring, parameters kept in pieces.
+"""Data parallelism: gradients averaged by a ring all-reduce, and parameters sharded over processes.
 
-The loop of day 18 runs in several processes at once, one a GPU. In data parallelism each holds the whole
-model and reads examples of its own; before every step all of them need the mean of their gradients. A
-ring gets it to them with traffic that does not grow with the number of processes. Where the model itself
-is too large, each process keeps a piece of every parameter, and asks for the whole where it is used.
+Each process, one per GPU, trains on its own examples and needs the mean of all gradients before a step. In
+a ring the traffic of a process hardly depends on the number of processes. If the model does not fit on one
+GPU, each process stores a shard of every parameter and gathers the full parameter where it is used.
 
 Papers: Patarasuk & Yuan 2009, *Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations*;
-Li et al. 2020, *PyTorch Distributed*; Rajbhandari et al. 2019, *ZeRO*, https://arxiv.org/abs/1910.02054.
+Li et al. 2020, *PyTorch Distributed: Experiences on Accelerating Data Parallel Training*; Rajbhandari et
+al. 2019, *ZeRO: Memory Optimizations Toward Training Trillion Parameter Models*.
 
 From symbols to names
     n               group.size, the number of processes
-    r               group.rank, the number of one of them, counted from 0
-    N               numbers in a tensor
+    r               group.rank, this process's number, from 0
+    N               elements of a tensor
     g               a gradient, parameter.grad
 
-The code is written from the point of view of one process. What it knows of the others is a `Group`:
-`simulate` makes one for each of several processes in the memory of this one, `DistributedGroup` stands
-on `torch.distributed`, in processes that `torchrun` has started.
+The code is that of one process, which communicates through a `Group`: that of a process in `simulate`, or a
+`DistributedGroup` over `torch.distributed` in a process started by `torchrun`.
 """
 
 import io
+import itertools
 import math
 import threading
 from collections import deque
@@ -33,69 +33,51 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 Result = TypeVar("Result")
+Mail = list[list[deque[Tensor]]]  # tensors in transit, by destination and source
 
 
 class Group(Protocol):
-    """One process's view of a group: who it is, how many there are, and a way to send and to receive.
-
-    Attributes:
-        rank: r, its own number, from 0 to size − 1.
-        size: n, the number of processes.
-    """
+    """One process's view of a group: its rank r, the size n, and point-to-point messages."""
 
     rank: int
     size: int
 
     def send(self, tensor: Tensor, to: int) -> None:
-        """Send a tensor to process `to`, without waiting until that receives it. What is sent is a copy."""
+        """Send a copy of a tensor to process `to`, without waiting until it is received."""
 
     def receive(self, source: int) -> Tensor:
-        """Wait for a tensor from process `source`. Those of one sender arrive in the order of sending."""
+        """Wait for the next tensor from process `source`, in the order in which they were sent."""
 
 
 # --- Day 39 · Many GPUs ---------------------------------------------------------------------------
 
 
 def ring_all_reduce(tensor: Shaped[Tensor, "*shape"], group: Group) -> Shaped[Tensor, "*shape"]:
-    """The sum of all processes' tensors, in every process, by messages to the next one in a ring.
+    """Return the sum of all processes' tensors in every process, by messages to the next one in a ring.
 
         result = tensor₀ + tensor₁ + … + tensorₙ₋₁,  elementwise
 
-    Args:
-        tensor: this process's summand. All processes call with the same shape and dtype: any shape, a
-            0-d tensor and an empty one too; any number of elements, fewer than processes too; any dtype
-            that can be added; any layout in memory.
-        group: `group.rank` is r, `group.size` is n, `group.send(tensor, to)` and `group.receive(source)`
-            send to and receive from a process, by its number.
+    Each process sends 2 (n − 1) chunks of N/n elements: about 2N, whatever n. All processes get the same
+    bits.
 
-    Returns:
-        The sum: shape, dtype and device of `tensor`, which stays as it is. The result needs no gradient.
-        All processes have the same bits: every element is added up once, and then copied. In which order
-        it is added up is open. With n = 1 it equals `tensor`.
-
-        A process sends to the next one alone, (r + 1) mod n, and receives from the one before it. It
-        sends N/n elements at a time, rounded up at most, in the dtype of `tensor`, and in all no more
-        than 2 (n − 1) times that: about 2N, whatever n.
-
-    Source: Patarasuk & Yuan 2009, *Bandwidth Optimal All-reduce Algorithms for Clusters of
-    Workstations*.
+    Source: Patarasuk & Yuan 2009.
     """
     size, rank = group.size, group.rank
     after, before = (rank + 1) % size, (rank - 1) % size
-    # 1. Lay the tensor out flat, and cut it into one chunk for each process; lengths may differ by one.
+    # 1. Flatten the tensor, and split it into one chunk per process; lengths may differ by one.
     chunks = list(tensor.detach().flatten().tensor_split(size))  # n × (N/n,)
-    # 2. First time around: in each of n − 1 rounds pass one chunk on, the one that came last, and add
-    #    your own numbers to the one that comes. Begin with chunk r. Then chunk r + 1 is summed up here.
+    # 2. First time around the ring: in each of n − 1 rounds send the chunk that arrived last, and add your
+    #    own numbers to the one that arrives. Begin with chunk r; in the end you have the sum of chunk r + 1.
     for step in range(size - 1):
         group.send(chunks[(rank - step) % size], after)
         arriving = (rank - step - 1) % size
         chunks[arriving] = chunks[arriving] + group.receive(before)  # (N/n,)
-    # 3. Second time around: pass on the chunk that is summed up, and put the one that comes in place of
-    #    your own. Begin with chunk r + 1.
+    # 3. Second time around: send the summed chunk that you got last, and replace your own by the one that
+    #    arrives. Begin with chunk r + 1.
     for step in range(size - 1):
         group.send(chunks[(rank + 1 - step) % size], after)
         chunks[(rank - step) % size] = group.receive(before)  # (N/n,)
-    # 4. Join the chunks, in the tensor's shape.
+    # 4. Concatenate the chunks in the tensor's shape.
     return torch.cat(chunks).view(tensor.shape)
 
 
@@ -104,56 +86,33 @@ def average_gradients(model: nn.Module, group: Group) -> None:
 
         g ← (g₀ + g₁ + … + gₙ₋₁) / n
 
-    Args:
-        model: has been through `backward` in this process. All processes have the same architecture and
-            the same parameters frozen; which parameters have a gradient may differ between them.
-        group: this process's place among the others, as for `ring_all_reduce`.
+    A gradient that is None counts as zeros. Frozen parameters are skipped.
 
-    Returns:
-        Nothing. Afterwards the `.grad` of every parameter that `requires_grad` is the mean, in its shape
-        and dtype, the same bits in all processes. A gradient that is None in a process counts as zeros
-        there, as a layer that its examples did not reach; where it is None in all of them, it may
-        become zeros or stay None. Half precision does not overflow where the mean itself can be held.
-        Parameters that are frozen are left as they are, with whatever gradient they have, and so are the
-        parameters' values. How many messages it takes is open: a ring for each gradient, or one for many
-        of them laid side by side, as `DistributedDataParallel` does.
-
-    Source: Li et al. 2020, *PyTorch Distributed: Experiences on Accelerating Data Parallel Training*, §3.2.
+    Source: Li et al. 2020, §3.2.
     """
-    # 1. All processes walk through the parameters in the same order, and none leaves one out that
-    #    another may have a gradient for.
+    # 1. All processes visit the parameters in the same order, and skip none for which a different process
+    #    may have a gradient.
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue
-        # 2. No gradient counts as zeros.
+        # 2. Replace a missing gradient by zeros.
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        # 3. Divide before the sum: of two halves of 40,000 the mean fits into float16, the sum does not.
+        # 3. Divide before summing: in float16 40,000 + 40,000 overflows, and the mean does not.
         parameter.grad = ring_all_reduce(gradient / group.size, group)  # the parameter's shape
 
 
 def shard(parameter: Float[Tensor, "*shape"], group: Group) -> Float[Tensor, " piece"]:
-    """The piece of a parameter that this process keeps.
+    """Return the shard of a parameter that this process stores.
 
         piece_r = flat[r·k : (r + 1)·k],  k = ⌈N / n⌉,  flat = the N elements in a row, zeros after them
 
-    Args:
-        parameter: the whole, of any shape, 0-d or empty too; the same in all processes.
-        group: as for `ring_all_reduce`. Nothing needs to be sent.
-
-    Returns:
-        `(k,)`, in dtype and on the device of `parameter`, which stays as it is: of the elements, in the
-        order of `flatten`, those from r·k on. All pieces are of one length, so the last ones may end in
-        zeros, or be nothing else. The piece needs no gradient, and has memory of its own, k elements
-        and no more: the whole can be let go of.
-
-    Source: Rajbhandari et al. 2019, *ZeRO: Memory Optimizations Toward Training Trillion Parameter
-    Models*, §5.3; the flat, padded parameter: Zhao et al. 2023, *PyTorch FSDP*.
+    Source: Rajbhandari et al. 2019, §5.3; the flat, padded parameter: Zhao et al. 2023, *PyTorch FSDP*.
     """
-    # 1. How long a piece is: rounded up, so that all are of one length.
+    # 1. Compute the length of a shard, rounded up so that all have the same.
     flat = parameter.detach().flatten()  # (N,)
     length = math.ceil(flat.numel() / group.size)
-    # 2. Zeros at the end, and the piece of this process. A slice is a view, which would keep the whole
-    #    in memory: copy it.
+    # 2. Pad with zeros, and return a copy of this process's slice: the slice itself is a view, which would
+    #    keep the full parameter in memory.
     padded = F.pad(flat, (0, length * group.size - flat.numel()))  # (n·k,)
     return padded[group.rank * length : (group.rank + 1) * length].clone()  # (k,)
 
@@ -161,46 +120,30 @@ def shard(parameter: Float[Tensor, "*shape"], group: Group) -> Float[Tensor, " p
 def gather(
     piece: Float[Tensor, " piece"], shape: Sequence[int], group: Group
 ) -> Float[Tensor, "*shape"]:
-    """The whole parameter, in every process, from the pieces that all of them keep.
+    """Return the full parameter in every process, from the shards that they store.
 
         gather(shard(parameter, group), parameter.shape, group) = parameter
-
-    Args:
-        piece: what this process keeps, `(k,)`; the same k and dtype in all processes.
-        shape: of the whole: a `torch.Size` or a tuple, `()` too. It has more than (k − 1)·n elements and
-            at most k·n, so that the padding is what is over.
-        group: as for `ring_all_reduce`.
-
-    Returns:
-        The pieces side by side, that of process 0 first, without the padding, in this shape, in dtype and
-        on the device of `piece`, which stays as it is. It needs no gradient. A process sends to the next
-        one alone, one piece at a time, in all (n − 1)·k elements.
 
     Source: Rajbhandari et al. 2019, §5.3; the second half of the ring of Patarasuk & Yuan 2009.
     """
     size, rank = group.size, group.rank
-    # 1. Room for all pieces, by the number of the process that keeps them. One's own is there.
+    # 1. Make a list of n shards, indexed by process, and enter your own.
     pieces = [piece.detach()] * size  # n × (k,)
-    # 2. In n − 1 rounds pass on what came last, one's own at first; what comes is from one further back.
+    # 2. In n − 1 rounds send the shard that arrived last, your own at first; each arriving shard is that of
+    #    the process one further back in the ring.
     for step in range(size - 1):
         group.send(pieces[(rank - step) % size], (rank + 1) % size)
         pieces[(rank - step - 1) % size] = group.receive((rank - 1) % size)  # (k,)
-    # 3. Join them, cut the padding off, and give the whole its shape.
+    # 3. Concatenate the shards, cut off the padding, and reshape.
     return torch.cat(pieces)[: math.prod(shape)].view(shape)
 
 
 def reduce_scatter(tensor: Shaped[Tensor, "*shape"], group: Group) -> Shaped[Tensor, " piece"]:
-    """Return this process's piece of the sum of all processes' tensors.
+    """Return this process's shard `(k,)` of the sum of all processes' tensors.
 
         reduce_scatter(tensor, group) = shard(tensor₀ + tensor₁ + … + tensorₙ₋₁, group), up to rounding
 
-    Args:
-        tensor: this process's summand; the same shape and dtype in all processes.
-        group: as for `ring_all_reduce`.
-
-    Returns:
-        `(k,)`, k = ⌈N / n⌉, padded with zeros like the pieces of `shard`. A process sends to the next one
-        alone, (n − 1)·k elements: half of what an all-reduce sends.
+    A process sends (n − 1)·k elements, half as many as in an all-reduce.
 
     Source: Rajbhandari et al. 2019, §7; the first half of the ring of Patarasuk & Yuan 2009.
     """
@@ -220,84 +163,79 @@ def reduce_scatter(tensor: Shaped[Tensor, "*shape"], group: Group) -> Shaped[Ten
 
 
 def simulate(size: int, work: Callable[[Group], Result]) -> list[Result]:
-    """Run `work(group)` in each of `size` simulated processes, and return what each of them returned.
+    """Run `work(group)` in each of `size` simulated processes, and return the results by rank.
 
-    They take turns: the first runs until it waits for something that nobody has sent yet, then the next.
-    So every run is the same, the draws from torch's random numbers included. Each process is a thread with
-    the memory of this one: what they share, they share.
-
-    Args:
-        size: n, at least 1.
-        work: called with a `SimulatedGroup` of its own for each process.
+    The processes are threads that take turns: each runs until it waits for a tensor that has not been sent
+    yet. So every run is the same, including the draws from torch's random numbers.
 
     Raises:
-        ValueError: `size` below 1.
-        RuntimeError: deadlock, as soon as all processes that have not ended wait for one another; or a
-            tensor that was sent and never received.
-        What `work` raises in a process is raised here, of several that of the lowest rank.
+        RuntimeError: deadlock, or a tensor was sent and never received.
+        The error of the lowest rank whose `work` raises.
     """
     if size < 1:
-        raise ValueError(f"size must be at least 1, not {size}")
+        raise ValueError(f"size must be at least 1, got {size}")
     mail: Mail = [[deque() for _ in range(size)] for _ in range(size)]
-    processes = [_Process(SimulatedGroup(rank, mail), work) for rank in range(size)]
-    # 1. A turn for each that has something to go on with, until all have ended. Where none has, nobody
-    #    will ever send anything again: those that wait are told so.
-    while waiting := [one for one in processes if not one.ended]:
-        able = [one for one in waiting if one.group.can_go_on]
-        for one in able or waiting:
-            one.group.stuck = not able
-            one.take_turn()
-    # 2. A process's own mistake comes before the deadlocks that it leads to.
-    failed = [one for one in processes if one.error]
-    for one in sorted(failed, key=lambda one: one.group.stuck):
-        raise one.error
-    for to, boxes in enumerate(mail):
-        for source, box in enumerate(boxes):
-            if box:
-                raise RuntimeError(
-                    f"process {source} sent process {to} a tensor that it never received"
-                )
-    return [one.result for one in processes]
+    groups = [SimulatedGroup(rank, mail) for rank in range(size)]
+    results: dict[int, Result] = {}
+    errors: dict[int, BaseException] = {}
+
+    def run(group: SimulatedGroup) -> None:
+        group.turn.acquire()
+        try:
+            results[group.rank] = work(group)
+        except BaseException as error:
+            errors[group.rank] = error
+        group.ended = True
+        group.over.release()
+
+    threads = [threading.Thread(target=run, args=(group,), daemon=True) for group in groups]
+    for thread in threads:
+        thread.start()
+    # 1. Let each process that can resume take a turn, until all have ended. If none can resume, this is a
+    #    deadlock, which those that wait raise.
+    while waiting := [group for group in groups if not group.ended]:
+        able = [group for group in waiting if group.can_resume]
+        for group in able or waiting:
+            group.deadlocked = not able
+            group.turn.release()
+            group.over.acquire()
+    for thread in threads:
+        thread.join()
+    # 2. Report a process's own error before the deadlocks that it causes.
+    for rank in sorted(errors, key=lambda rank: (groups[rank].deadlocked, rank)):
+        raise errors[rank]
+    for to, source in itertools.product(range(size), repeat=2):
+        if mail[to][source]:
+            raise RuntimeError(
+                f"process {source} sent process {to} a tensor that it never received"
+            )
+    return [results[rank] for rank in range(size)]
 
 
 class SimulatedGroup:
-    """A process's group where the others are simulated.
+    """The `Group` of a simulated process; `sent` counts the bytes that it has sent to each process."""
 
-    Attributes:
-        rank, size, send, receive: those of a `Group`. A message travels by a copy in memory.
-        sent: bytes that this process has sent so far, by destination: a list of `size` numbers.
-    """
-
-    def __init__(self, rank: int, mail: "Mail"):
+    def __init__(self, rank: int, mail: Mail):
         self.rank, self.size = rank, len(mail)
         self.sent = [0] * self.size
-        self.stuck = False
+        self.ended = self.deadlocked = False
         self.turn, self.over = threading.Semaphore(0), threading.Semaphore(0)
         self._mail = mail
         self._awaits: int | None = None
 
     @property
-    def can_go_on(self) -> bool:
-        """Whether it waits for nothing, or for something that has come."""
+    def can_resume(self) -> bool:
+        """Whether the process waits for nothing, or for a tensor that has arrived."""
         return self._awaits is None or len(self._mail[self.rank][self._awaits]) > 0
 
     def send(self, tensor: Tensor, to: int) -> None:
-        """Send a copy of a tensor to process `to`, and go on.
-
-        Raises:
-            ValueError: there is no such process, or it is this one.
-        """
+        """Send a copy of a tensor to process `to`."""
         self._check(to)
         self._mail[to][self.rank].append(tensor.detach().clone())
         self.sent[to] += tensor.numel() * tensor.element_size()
 
     def receive(self, source: int) -> Tensor:
-        """Wait for the next tensor from process `source`.
-
-        Raises:
-            ValueError: there is no such process, or it is this one.
-            RuntimeError: it never comes.
-        """
+        """Wait for the next tensor from process `source`; a deadlock is a RuntimeError."""
         self._check(source)
         box = self._mail[self.rank][source]
         if not box:
@@ -305,7 +243,7 @@ class SimulatedGroup:
             self.over.release()
             self.turn.acquire()
             self._awaits = None
-        if self.stuck:
+        if self.deadlocked:
             raise RuntimeError(
                 f"deadlock: process {self.rank} waits for process {source}, which sends nothing more"
             )
@@ -318,60 +256,26 @@ class SimulatedGroup:
             )
 
 
-Mail = list[list[deque[Tensor]]]  # what has been sent to whom, by whom, and not been received yet
-
-
-class _Process:
-    """A simulated process: a thread that runs when it is given a turn."""
-
-    def __init__(self, group: SimulatedGroup, work: Callable[[Group], Result]):
-        self.group, self.work = group, work
-        self.ended = False
-        self.error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def take_turn(self) -> None:
-        """Let it go on, until it waits or ends."""
-        self.group.turn.release()
-        self.group.over.acquire()
-        if self.ended:
-            self.thread.join()
-
-    def _run(self) -> None:
-        self.group.turn.acquire()
-        try:
-            self.result = self.work(self.group)
-        except BaseException as error:
-            self.error = error
-        self.ended = True
-        self.group.over.release()
-
-
 class DistributedGroup:
-    """All processes that `torchrun` has started, over torch.distributed's backend gloo.
+    """The `Group` of a process started by `torchrun`, over torch.distributed's backend gloo, on the CPU.
 
-    Made after `dist.init_process_group("gloo")`; every process makes one, and calls `finish` before it lets
-    go of it. Tensors lie on the CPU, and are sent whole, with shape and dtype. As many as there are processes
-    may be on their way from one process; with more it waits for the oldest to be received.
-
-    Attributes:
-        rank, size, send, receive: those of a `Group`.
+    Create it after `dist.init_process_group("gloo")`, and call `finish` at the end. A process may have n
+    messages in transit; before it sends more, it waits for the oldest.
     """
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self._under_way: deque[list[dist.Work]] = deque()
+        self._in_transit: deque[list[dist.Work]] = deque()
 
     def send(self, tensor: Tensor, to: int) -> None:
         """Send a copy of a tensor to process `to`."""
-        # 1. As bytes, their number ahead of them: who receives has to know how much room to make.
+        # 1. Send bytes, preceded by their number: the receiver has to allocate a buffer of that size.
         packed = io.BytesIO()
         torch.save(tensor.detach().clone(), packed)
         content = torch.frombuffer(packed.getbuffer(), dtype=torch.uint8)  # (bytes,)
         length = torch.tensor([content.numel()])  # (1,)
-        # 2. Sending waits for the receiver, so it goes on beside what this process does next.
-        self._under_way.append([dist.isend(length, to), dist.isend(content, to)])
+        # 2. A send completes only when it is received, so it must not block this process.
+        self._in_transit.append([dist.isend(length, to), dist.isend(content, to)])
         self._wait(self.size)
 
     def receive(self, source: int) -> Tensor:
@@ -383,11 +287,11 @@ class DistributedGroup:
         return torch.load(io.BytesIO(content.numpy().tobytes()), weights_only=True)
 
     def finish(self) -> None:
-        """Wait until all that was sent has been received: a process that ends takes its messages along."""
+        """Wait until all messages have been received: they are lost when the process ends."""
         self._wait(0)
 
     def _wait(self, most: int) -> None:
-        """Wait until no more than so many messages are on their way."""
-        while len(self._under_way) > most:
-            for one in self._under_way.popleft():
+        """Wait until at most `most` messages are in transit."""
+        while len(self._in_transit) > most:
+            for one in self._in_transit.popleft():
                 one.wait()

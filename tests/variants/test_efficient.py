@@ -273,7 +273,7 @@ def test_calls_in_another_order_are_refused():
     with pytest.raises(RuntimeError, match="after step"):
         scaler.update()
     scaler.unscale_(optimizer)
-    with pytest.raises(RuntimeError, match="called already"):
+    with pytest.raises(RuntimeError, match="at most once"):
         scaler.unscale_(optimizer)
     scaler.update()
     scaler.unscale_(optimizer)
@@ -545,7 +545,7 @@ def test_a_gpt_of_checkpoints_is_gpt():
     equal(ours(tokens), plain(tokens))
     for one, other in zip(ours.parameters(), plain.parameters(), strict=True):
         equal(one.grad, other.grad)
-    with pytest.raises(ValueError, match=r"context = 9.*10"):
+    with pytest.raises(ValueError, match=r"context=9.*10"):
         ours(torch.randint(11, (1, 10)))
 
 
@@ -719,7 +719,7 @@ def test_the_models_mode_is_left_alone():
 def test_without_a_target_there_is_no_step(batches):
     model = linear()
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
-    with pytest.raises(ValueError, match="no target"):
+    with pytest.raises(ValueError, match="must have a target"):
         train_step(model, batches, SUMMED, optimizer, LossScaler(), 1.0)
 
 

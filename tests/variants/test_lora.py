@@ -83,5 +83,5 @@ def test_updates_are_in_the_dtype_of_their_layer():
 def test_what_cannot_be_updated_is_refused():
     with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
         add_lora(made("gpt"), rank=0, names=("w_qkv",))
-    with pytest.raises(ValueError, match="no linear layer named w_q, embed"):
+    with pytest.raises(ValueError, match="a linear layer's, got w_q, embed"):
         add_lora(made("gpt"), rank=2, names=("w_q", "embed"))

@@ -470,7 +470,7 @@ def test_processes_that_there_are_not_are_refused(other):
 
 
 def test_no_process_at_all_is_refused():
-    with pytest.raises(ValueError, match="size must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
         simulate(0, lambda group: None)
 
 
