@@ -49,7 +49,7 @@ INSTEAD = {
 
 @dataclass(frozen=True)
 class Box:
-    """A part of the drawing: what stands in it, where it lies, and the days that are about it."""
+    """A part of the drawing: its label, its rectangle, and the days that are about it."""
 
     label: str
     x: int
@@ -152,7 +152,7 @@ RESIDUALS = [
 
 
 class Diagram:
-    """A picture that a notebook shows as it is."""
+    """An SVG image that a notebook displays."""
 
     def __init__(self, svg: str, says: str) -> None:
         self.svg = svg

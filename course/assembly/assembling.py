@@ -1,7 +1,7 @@
 """The learner's own Transformer, trained in a worker and judged here.
 
-What the worker says of its progress is shown; whether it has learnt to copy is told from the tokens that
-it sends.
+The worker's progress is shown as it reports it. Whether the model has learned to copy is judged from the
+tokens that it sends.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PATIENCE = 60.0  # seconds between two signs of life
 
 @dataclass
 class Assembled:
-    """What came of it."""
+    """The result of the training run."""
 
     own: list[str] = field(default_factory=list)
     """The learner's exercises that are in it."""
     filled: dict[str, list[str]] = field(default_factory=dict)
-    """Those that the reference stands in for, by the reason."""
+    """The exercises that the reference fills in, by the reason."""
     exact: float = 0.0
     """The share of held-out sequences that were copied without a mistake."""
     attention: list[Any] = field(default_factory=list)

@@ -13,7 +13,7 @@ from course.assembly.parts import put_together
 from course.checks.observation import flatten
 from course.checks.raising import raised
 
-# The copy task: say again what was said. Symbols 1 to 10, 0 is padding; 1 also starts every sequence.
+# The copy task: output the input sequence. Symbols 1 to 10, 0 is padding; 1 also starts every sequence.
 VOCABULARY = 11
 LENGTH = 10
 START = 1
@@ -34,7 +34,7 @@ Send = Callable[..., None]
 
 @dataclass
 class CopyProgress:
-    """How far the training is."""
+    """The progress of the training run."""
 
     step: int
     most_steps: int
@@ -48,7 +48,7 @@ def sequences(source: random.Random, count: int) -> list[list[int]]:
 
 
 def serve(request: dict[str, Any], send: Send) -> None:
-    """Assemble and train; send how it goes, and at the end what it can do."""
+    """Assemble and train a model; send its progress, and finally its outputs."""
     parts, own, filled = put_together(
         {stem: Path(path) for stem, path in request["assemble"].items()}
     )

@@ -15,7 +15,7 @@ from course.references.text import home_of, reference
 
 PAPER = "implementation.py"
 
-# Why the reference stands in for a part without anything being wrong.
+# Reasons for which the reference fills in a part though nothing is wrong.
 NO_FILE, NOT_BEGUN, IMPORTED = "no file", "not begun", "imported from it"
 NOTHING_WRONG = (NO_FILE, NOT_BEGUN, IMPORTED)
 

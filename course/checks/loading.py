@@ -24,7 +24,7 @@ CORE, WATERTIGHT = "core", "watertight"
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """What is told of a check, and can be known without reading its file."""
+    """The facts about a check that are available without importing its file."""
 
     name: str
     exercise: str
@@ -78,8 +78,7 @@ def load_checks(day: Day) -> list[Check]:
             uses = _definitions_used(function, exercises)
             if not uses:
                 raise ValueError(f"{day.checks.name}: {name} uses none of {', '.join(exercises)}")
-            # A check of several exercises counts for the last: what comes later stands on what came
-            # before.
+            # A check of several exercises counts for the last, which builds on the others.
             exercise = max(uses, key=exercises.index)
             constant = {
                 leaf: mark.args[-1]

@@ -29,7 +29,7 @@ LONGEST_NAME = 60  # of a type that is not known
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception, as data: its kind, its words, and the frames that lie in the answer's own file."""
+    """An exception as data: its type, its message, and the frames in the answer's own file."""
 
     kind: str
     message: str

@@ -1,4 +1,4 @@
-"""A learner's own earlier parts, where an edition holds no reference to import them from."""
+"""A learner's own parts of earlier days, for editions without their references."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from course.curriculum import Day
 
 
 class NotDone(ImportError):
-    """An earlier day's part is asked for that is not written yet. The text says what to do."""
+    """An earlier day's part is not written yet. The message says what to do."""
 
 
 class EarlierParts:
     """The exercises in a folder, each day's file loaded once."""
 
     def __init__(self, folder: Path, stub_of: Callable[[Day], str]) -> None:
-        """Nothing is loaded yet.
+        """Create the parts without loading any.
 
         Args:
-            folder: where the answers lie.
-            stub_of: gives a day's stub, from which what is begun differs.
+            folder: the folder of the answers.
+            stub_of: returns a day's stub, to tell whether an answer is begun.
         """
         self._folder = folder
         self._stub_of = stub_of

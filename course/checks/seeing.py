@@ -1,4 +1,4 @@
-"""A check run on an answer, and what it saw.
+"""Run a check on an answer, and record its output.
 
 A worker calls it directly, without pytest, so that a verdict takes milliseconds, and the same check can
 be run on inputs that were transformed first.
@@ -29,7 +29,7 @@ BUILD = "build"
 
 @dataclass(frozen=True)
 class CheckRun:
-    """What came of running a check: an observation or an exception, and which inputs were damaged."""
+    """One run of a check: its output or its exception, and the inputs that were changed in place."""
 
     observation: Observation
     raised: Raised | None = None
@@ -47,16 +47,16 @@ def see(
     file: str | None = None,
     hand: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> CheckRun:
-    """Run a check on an answer and keep what it saw; an exception is something seen, too.
+    """Run a check on an answer, and return its output or its exception.
 
     Args:
         check: the check.
         answer: the learner's module, or the reference.
-        seed: where the inputs come from.
-        device: where the inputs lie.
+        seed: the seed of the inputs.
+        device: the device of the inputs.
         transform: applied to every input array before the check gets it.
-        file: the answer's file name, by which its own lines are told from others in a traceback.
-        hand: makes of the inputs what the check is handed.
+        file: the answer's file name, which tells its own lines from others in a traceback.
+        hand: maps the inputs to what the check is given.
     """
     with device_there(device, file):
         inputs = check_inputs(check, seed, device, transform)
@@ -93,7 +93,7 @@ def check_inputs(
 
 @functools.cache
 def takes_device(check: Check) -> bool:
-    """Whether a check has anything that can lie on a GPU: NumPy's arrays, numbers and words cannot."""
+    """Whether a check has inputs that can be on a GPU, unlike NumPy arrays, numbers and strings."""
     if not check.tensors:
         return False
     wants = inspect.signature(check.function).parameters
@@ -116,8 +116,8 @@ def device_there(device: str, file: str | None = None) -> AbstractContextManager
 
 @contextmanager
 def _seeded(check: Check, seed: int, device: str) -> Iterator[None]:
-    """Within it, dropout draws what it draws every time, in one thread: a second one would only wait for
-    tensors this small. After it, everything is as it was before, gradients switched on included."""
+    """Seed dropout, enable gradients and use one thread within the context, as tensors are small; restore all
+    of these afterwards."""
     if not check.tensors:
         yield
         return

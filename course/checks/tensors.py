@@ -36,7 +36,7 @@ class TensorDraw(Draw):
 class Build:
     """The `build` fixture: makes a module for a check, and gives it weights by name.
 
-    The module is on the check's device and in training mode. Weights of matrices have the deviation
+    The module is on the check's device and in training mode. Weights of matrices have the standard deviation
     1/√(inputs), those of vectors lie around 0.5, so that none is without effect.
     """
 
@@ -80,7 +80,7 @@ def _weights(seed: int, who: str, shape: tuple[int, ...]) -> Tensor:
 
 @contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Within it tables are made in float64 if that is what is asked for; never in halves."""
+    """Create tensors in float64 within the context if `dtype` is float64, and else in float32."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if dtype == torch.float64 else torch.float32)
     try:
@@ -89,11 +89,11 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-# --- What comes up on the way ---------------------------------------------------------------------
+# --- Intermediate values ------------------------------------------------------------------------
 
 
 class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within it, the result of every operation on tensors is reported."""
+    """Report the floating-point result of every operation on tensors within the context."""
 
     def __init__(self, note: Callable[[Tensor], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -103,7 +103,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         result = function(*args, **(kwargs or {}))
-        if "empty" in str(function):  # what lies in memory by chance is no result
+        if "empty" in str(function):  # uninitialized memory is no result
             return result
         for value in result if isinstance(result, tuple | list) else (result,):
             if isinstance(value, Tensor) and value.is_floating_point():

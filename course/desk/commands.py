@@ -263,7 +263,7 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
             copy.write_bytes(fresh)
     elif copy.read_bytes() != fresh:
         console.print(
-            f"This is the copy you have worked in. To begin anew, delete it: {display.shown(copy)}"
+            f"This is the copy you have worked in. To start over, delete it: {display.shown(copy)}"
         )
     console.print(f"Your copy: {display.shown(copy)}")
     console.print(
@@ -277,7 +277,7 @@ def _open_copy(day: Day, notebook: Path, prepare: Callable[[dict[str, Any]], Non
 
 
 def _without_outputs(content: dict[str, Any]) -> None:
-    """Bring a notebook to before it was run: its outputs would answer what is asked for a prediction."""
+    """Remove a notebook's outputs, which would answer the questions that ask for a prediction."""
     for cell in content["cells"]:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}

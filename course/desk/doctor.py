@@ -41,7 +41,7 @@ MARKS_OF = {True: Text("✔", "passed"), False: Text("✘", "failed"), None: Tex
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `fine` is None for what is good to know and not needed."""
+    """The result of one check of the installation. `fine` is None for information only."""
 
     what: str
     found: str
@@ -49,13 +49,13 @@ class Finding:
 
 
 def examine(sandbox: Iterable[str]) -> bool:
-    """Look at everything the course stands on, and show what was found.
+    """Check everything that the course needs, and show the results.
 
     Args:
-        sandbox: what is to be said of the sandbox, where there is grading.
+        sandbox: the result for the sandbox, if this installation can grade.
 
     Returns:
-        Whether all that is needed is there.
+        Whether everything needed is installed.
     """
     table = Table.grid(padding=(0, 2))
     missing = 0
@@ -70,7 +70,7 @@ def examine(sandbox: Iterable[str]) -> bool:
 
 
 def _findings(sandbox: Iterable[str]) -> Iterator[Finding]:
-    """Everything the course stands on, a finding each."""
+    """Yield a finding for everything that the course needs."""
     version = platform.python_version()
     fine = sys.version_info >= OLDEST_PYTHON
     yield Finding("Python", version if fine else f"{version}, and 3.11 or newer is needed", fine)

@@ -111,7 +111,7 @@ def _listens(jupyter: subprocess.Popen[bytes], port: int) -> bool:
 
 
 def _end(jupyter: subprocess.Popen[bytes]) -> None:
-    """End it with its kernels; at once where somebody presses Ctrl-C again."""
+    """End Jupyter with its kernels, immediately if Ctrl-C is pressed again."""
     jupyter.terminate()
     try:
         jupyter.wait(PATIENCE)

@@ -13,8 +13,7 @@ INDENT = 2
 
 
 class _Code(CodeBlock):
-    """Lines as they were written. Where one is too long the terminal goes on in its next row, and
-    whoever copies it gets one line."""
+    """Code with its own line breaks. A long line wraps in the terminal, and is copied as one line."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = Syntax("", self.lexer_name, theme=self.theme, background_color="default")

@@ -1,8 +1,7 @@
-"""What the tool remembers between two runs: the last verdict on each file, and the hints already
-given.
+"""The state that the tool keeps between runs: the last verdict on each file, and the hints already given.
 
-It lies in `.course/`, which git ignores. It may be deleted at any time, and a folder that cannot be
-written to only makes the tool forgetful.
+It is stored in `.course/`, which git ignores. It may be deleted at any time. If the folder is not writable,
+nothing is stored.
 """
 
 from __future__ import annotations

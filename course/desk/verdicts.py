@@ -207,7 +207,7 @@ def case(check: CheckResult) -> RenderableType:
 
 
 def diagnoses(result: DayResult) -> RenderableType:
-    """What was misunderstood, for each exercise of which it is known."""
+    """The diagnoses of the exercises that have one."""
     told = [*result.core, *result.invitations]
     known = {check.exercise: check for check in reversed(told) if check.misconception}
     boxes = [_check_box(known[name]) for name in result.day.exercises if name in known]
@@ -215,7 +215,7 @@ def diagnoses(result: DayResult) -> RenderableType:
 
 
 def _check_box(check: CheckResult) -> RenderableType:
-    """What was misunderstood, which is the first line of a message."""
+    """The diagnosis, which is the first line of a message."""
     told, _, _ = check.message.partition("\n")
     return Panel(
         safe(told.replace(" • ", "\n• ")),  # several things, a line each

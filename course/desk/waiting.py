@@ -1,4 +1,4 @@
-"""What stands on the screen while a verdict takes long: which check runs, and for how many seconds."""
+"""The display while a verdict takes long: which check is running, and for how many seconds."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ LONG = 0.5  # seconds after which it is shown
 
 
 class Waiting:
-    """Within it, a terminal shows what is waited for, in place of the last verdict: that is out of date."""
+    """Show the running check in a terminal, instead of the previous verdict, within the context."""
 
     def __init__(self, console: Console, day: Day, keys: str) -> None:
-        """Nothing is shown yet.
+        """Create a display that shows nothing yet.
 
         Args:
-            console: where.
+            console: the console.
             day: the day that is checked.
-            keys: what can be pressed meanwhile.
+            keys: a line about the keys that can be pressed meanwhile.
         """
         self._console = console
         self._day = day
@@ -33,7 +33,7 @@ class Waiting:
         self._shown = ""
 
     def show(self, running: Running) -> None:
-        """Show what runs, if that has taken long."""
+        """Show the running check, if the verdict has taken long."""
         now = time.monotonic()
         if now - self._started < LONG or not self._console.is_terminal:
             return

@@ -201,7 +201,7 @@ class Watch:
         yield from self._search(search)
 
     def _prepare_the_next_day(self) -> Iterator[None]:
-        """Observe ahead what the day after this one will need, once nobody saves any more."""
+        """Observe ahead what the day after this one will need, once the file stops changing."""
         later = [day for day in DAYS if day.ready and day.number > self._day.number][:1]
         if later and later[0].uses_torch == self._day.uses_torch:  # torch takes a second to import
             yield from Judge(later[0], self._seed, self._device).prepare()
@@ -228,7 +228,7 @@ class Watch:
             self._console.print(Text(f"\n{UNKNOWN}", "quiet"))
         where = self._answers / f"{result.day.stem}.py"
         done = result.status == "passed"
-        after = "Passed: n goes on to the next day." if done else f"Watching {where}."
+        after = "Passed: n shows the next day." if done else f"Watching {where}."
         timing = f" {self._moment}, {result.seconds:.2f} s"
         self._console.print(
             Text.assemble("\n", (after, "passed" if done else ""), (timing, "quiet"))

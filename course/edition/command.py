@@ -50,6 +50,6 @@ def bundle(
             f"{out} cannot be written: {error.strerror or error}.", param_hint="--out"
         ) from error
     except KeyboardInterrupt:
-        console.print("Stopped. What is recorded is kept: the same command goes on from here.")
+        console.print("Stopped. Finished recordings are kept: the same command resumes from here.")
         raise typer.Exit(1) from None
     console.print(f"The student edition is in {out}: released through day {through}.")

@@ -6,6 +6,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from course.checks.arrays import PRACTICE
 from course.checks.loading import Outline
@@ -110,6 +111,10 @@ class Judge:
             if why
         }
 
+    def outcomes(self, answer: Any, file: str | None = None) -> dict[str, Outcome]:
+        """Run every check on an answer in this process (see `Truth.run`)."""
+        return {check.name: Outcome(self.truth.run(check, answer, file)) for check in self.checks}
+
     def observing_reference(self) -> Iterator[None]:
         """Run each check on the reference, one at each step, for answers that agree to the last bit."""
         skipped = self.skipped()
@@ -175,20 +180,16 @@ class Judge:
         return Search(self.day, checks, self.truth, seen, wrong)
 
     def _judge(self, check: Outline, outcome: Outcome, begun: Collection[str]) -> CheckResult:
-        def result(status: str, message: str = "", *, explained: bool = False) -> CheckResult:
-            return CheckResult(
-                check.name,
-                check.exercise,
-                status,
-                message,
-                check.says,
-                None,
-                outcome.seconds,
-                self._device(check),
-                check.tier,
-                check.beyond,
-                explained,
-            )
+        result = functools.partial(
+            CheckResult,
+            check.name,
+            check.exercise,
+            says=check.says,
+            seconds=outcome.seconds,
+            device=self._device(check),
+            tier=check.tier,
+            beyond=check.beyond,
+        )
 
         if outcome.seen is None:
             return result(outcome.status, outcome.message)

@@ -66,7 +66,7 @@ class Placed(Truth):
         places = {
             path: leaf.device for path, leaf in self.observe_reference(check).observation.items()
         }
-        seen = run.expected.seen
+        seen = run.seen
         there = {
             path: replace(leaf, device=places.get(path, leaf.device and PRACTICE))
             for path, leaf in seen.observation.items()

@@ -35,6 +35,11 @@ class WrongAnswerRun:
     fails: bool
     """Whether the check fails it."""
 
+    @property
+    def seen(self) -> CheckRun:
+        """The run itself."""
+        return self.expected.seen
+
 
 class Truth:
     """The runs that answers are compared with, for one day, seed and device."""
@@ -96,6 +101,10 @@ class Truth:
     def accepts(self, check: Outline, run: CheckRun) -> bool:
         """Whether a run agrees with the reference's, to the last bit or to rounding."""
         return is_same(run, self.observe_reference(check)) or matches(run, self.right(check))
+
+    def passes(self, check: Outline, answer: Any) -> bool:
+        """Whether an answer in this process passes a check."""
+        return self.accepts(check, self.run(check, answer))
 
     def observe_reference(self, check: Outline) -> CheckRun:
         """Return the reference's run, which is enough to pass answers that agree to the last bit."""
@@ -276,7 +285,7 @@ def _of_wrong(known: dict[str, WrongAnswerRun], right: CheckRun) -> Frames:
     """Pack the runs with mistakes; those equal to the reference's by name alone."""
     frames: Frames = [({"same": []}, {})]
     for name, run in known.items():
-        seen = run.expected.seen
+        seen = run.seen
         if _same(seen, right):
             frames[0][0]["same"].append(name)
         else:

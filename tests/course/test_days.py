@@ -113,9 +113,7 @@ each_wrong = pytest.mark.parametrize(
 def failures_of(day, wrong):
     """The verdicts on a known wrong answer that are bad ones."""
     judge = judge_of(day)
-    seen = {
-        check.name: Outcome(judge.truth.wrong(check, wrong).expected.seen) for check in judge.checks
-    }
+    seen = {check.name: Outcome(judge.truth.wrong(check, wrong).seen) for check in judge.checks}
     results = judge.results(seen)
     return [result for result in results if result.status in ("failed", "error")]
 
@@ -140,7 +138,7 @@ def test_what_known_mistakes_raise_can_be_told(day):
     judge = judge_of(day)
     truth = judge.truth
     wrong = [truth.wrong(check, one) for check in judge.checks for one in truth.misconceptions]
-    raised = [one.expected.seen.raised for one in wrong]
+    raised = [one.seen.raised for one in wrong]
     said = {one.message.partition("\n")[0] for one in raised if one}
     assert not {pattern(words) for words in said if words} - known()
 
@@ -188,10 +186,8 @@ def test_mistake_about_devices_is_caught_and_named(day, wrong):
     judge, there = judge_of(day), on_practice(day)
     module = wrong.module(day)
     own = [check for check in judge.checks if check.exercise == wrong.definition]
-    assert all(judge.truth.accepts(check, judge.truth.run(check, module)) for check in own)
-    seen = {
-        check.name: Outcome(there.truth.wrong(check, wrong).expected.seen) for check in there.checks
-    }
+    assert all(judge.truth.passes(check, module) for check in own)
+    seen = {check.name: Outcome(there.truth.wrong(check, wrong).seen) for check in there.checks}
     failed = [one for one in there.results(seen) if one.status in ("failed", "error")]
     of_its_own = [result for result in failed if result.exercise == wrong.definition]
     assert of_its_own
@@ -208,7 +204,7 @@ def test_exercises_are_observed_on_the_practice_gpu(day):
     taking = [check for check in load_checks(day) if check.tier == CORE and takes_tensors(check)]
     assert set(counts.values()) <= {1, 2}
     assert set(counts) >= {check.exercise for check in taking} - NOT_THERE
-    assert all(there.passes(check, there.truth.run(check, reference)) for check in checks)
+    assert all(there.truth.passes(check, reference) for check in checks)
 
 
 @each_wrong
@@ -218,9 +214,7 @@ def test_misconception_is_caught_at_another_seed(day, wrong, seed):
     module = wrong.module(day)
     telling = {result.name for result in failures_of(day, wrong)}
     likely_first = sorted(judge.checks, key=lambda check: check.name not in telling)
-    assert not all(
-        judge.truth.accepts(check, judge.truth.run(check, module)) for check in likely_first
-    )
+    assert not all(judge.truth.passes(check, module) for check in likely_first)
 
 
 @each_day
@@ -253,10 +247,8 @@ def test_accepted_answer_passes(day, path, seed):
         answer = build_answer(str(path), read_answer(path))
     wrong = []
     for one in filter(None, (judge, judge.there)):
-        seen = {
-            check.name: Outcome(one.truth.run(check, answer, str(path))) for check in one.checks
-        }
-        wrong += [result for result in one.results(seen) if result.status != "passed"]
+        results = one.results(one.outcomes(answer, str(path)))
+        wrong += [result for result in results if result.status != "passed"]
     assert not wrong, [(result.name, result.message) for result in wrong]
 
 
@@ -357,9 +349,8 @@ def test_answer_is_not_changed_by_a_shared_state(day):
     judge = judge_of(day)
     reference = reference_module(day)
     for check in reversed(judge.checks):
-        assert (
-            compare(judge.truth.run(check, reference).observation, judge.truth.right(check)) is None
-        )
+        seen = judge.truth.run(check, reference)
+        assert compare(seen.observation, judge.truth.right(check)) is None
 
 
 def test_nothing_has_drifted():

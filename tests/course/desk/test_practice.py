@@ -228,11 +228,8 @@ def test_recordings_tell_mistakes_about_devices(tmp_path):
     truth, here = Placed(DAY, 0, known, recording), Judge(DAY)
     for check in (one for one in truth.outlines() if one.there):
         assert truth.knows(check)
-        assert {leaf.device for leaf in truth.observe_reference(check).observation.values()} == {
-            PRACTICE
-        }
-        assert is_same(
-            truth.observe_reference(check), here.there.truth.run(check, reference_module(DAY))
-        )
+        seen = truth.observe_reference(check)
+        assert {leaf.device for leaf in seen.observation.values()} == {PRACTICE}
+        assert is_same(seen, here.there.truth.run(check, reference_module(DAY)))
         for wrong in known:
             assert truth.wrong(check, wrong).fails == here.there.truth.wrong(check, wrong).fails

@@ -188,7 +188,7 @@ class TestInATerminal:
         project.exercise.write_text(answer, encoding="utf-8")
         terminal.expect(r"(\d+) of \1 checks pass")
         terminal.expect("★ watertight")
-        terminal.expect("n goes on to the next day")
+        terminal.expect("n shows the next day")
         terminal.send("r")
         terminal.expect(r"(\d+) of \1 checks pass")
         terminal.expect("★ watertight")
@@ -236,7 +236,7 @@ class TestInATerminal:
         project.exercise.write_text(loose, encoding="utf-8")
         terminal.expect(r"(\d+) of \1 checks pass")
         terminal.expect("An invitation to make `attention` watertight")
-        terminal.expect("n goes on to the next day")
+        terminal.expect("n shows the next day")
 
     def test_interrupt_leaves_the_terminal_sound(self, project):
         """After Ctrl-C the shell echoes what is typed, line by line, as before."""

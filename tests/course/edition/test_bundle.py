@@ -19,7 +19,7 @@ from course.edition import bundle as bundling
 from course.edition import command as commands
 from course.edition.bundle import UNFINISHED, bundle
 from course.judging import recorded, truth
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 from course.judging.recorded import record
 from course.judging.truth import Truth
@@ -269,7 +269,7 @@ def test_every_known_wrong_answer_is_named(number, edition):
         by_heart = Judge(day)
     for wrong in load_misconceptions(day):
         module = wrong.module(day)
-        outcomes = {c.name: Outcome(judge.truth.run(c, module)) for c in judge.checks}
+        outcomes = judge.outcomes(module)
         by_reference, by_recording = judge.results(outcomes), by_heart.results(outcomes)
         assert [(r.status, r.misconception) for r in by_recording] == [
             (r.status, r.misconception) for r in by_reference

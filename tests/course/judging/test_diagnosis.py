@@ -7,7 +7,7 @@ import pytest
 
 from course.curriculum import DAYS, find_day
 from course.judging import diagnosis
-from course.judging.judge import Judge, Outcome
+from course.judging.judge import Judge
 from course.judging.messages import beside_others, contradict
 from course.judging.misconceptions import load_misconceptions, module_with
 from course.references.changed import reference_module
@@ -21,9 +21,7 @@ OUTPUT = "return weights @ value, weights"
 
 def results_of(day, module):
     judge = judge_of(day)
-    return judge.results(
-        {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
-    )
+    return judge.results(judge.outcomes(module))
 
 
 def failures(day, definition, *edits):
@@ -337,7 +335,7 @@ def search():
     judge = Judge(day)
     known = {wrong.id: wrong for wrong in judge.truth.misconceptions}
     module = module_with([known["not_scaled"], known["mask_ignored"]], day)
-    outcomes = {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
+    outcomes = judge.outcomes(module)
     return judge.search(outcomes, judge.verdicts(outcomes))
 
 
@@ -377,6 +375,5 @@ def test_an_answer_that_is_right_is_not_searched():
     """Nothing is wrong, so there is nothing to look for."""
     day = find_day("2")
     judge = judge_of(day)
-    module = reference_module(day)
-    outcomes = {check.name: Outcome(judge.truth.run(check, module)) for check in judge.checks}
+    outcomes = judge.outcomes(reference_module(day))
     assert judge.search(outcomes, judge.verdicts(outcomes)).done
