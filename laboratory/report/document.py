@@ -214,4 +214,5 @@ def _entry(asked: Study, first: bool) -> Iterator[str]:
         return
     for picture in drawing.pictures(asked)[:1]:
         yield f"[![{picture.words}]({folder}/{picture.file})]({folder}/{NAME})"
-    yield f"[The report]({folder}/{NAME}) · [what was expected, and what may explain it]({asked.name}/reading.md)"
+    reading = f"[what was expected, and what may explain it]({asked.name}/reading.md)"
+    yield f"[The report]({folder}/{NAME}) · {reading}"
