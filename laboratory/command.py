@@ -108,5 +108,5 @@ def _told(name: str | None) -> Iterator[None]:
         console.print(told, soft_wrap=True)
         raise typer.Exit(REFUSED) from error
     except KeyboardInterrupt as error:
-        console.print(f"Stopped. Finished runs are kept. To resume: course study {name or ''}")
+        console.print(f"Stopped. Finished cells are kept. To resume: course study {name or ''}")
         raise typer.Exit(INTERRUPTED) from error

@@ -100,7 +100,7 @@ def test_imports_are_followed_through_others_and_through_strings():
     def needs(name):
         return {compare.name_of(file) for file in needed_by(ROOT / name)}
 
-    assert "laboratory/report/statistics.py" in needs("tests/laboratory/test_report.py")
+    assert "laboratory/report/panels.py" in needs("tests/laboratory/test_report.py")
     assert "training/loop/trainer.py" in needs(
         "tests/training/test_processes.py"
     )  # `-m`, in a string

@@ -51,15 +51,15 @@ def headline(compared: Compared) -> str:
         for word in (BETTER, WORSE)
         if grouped[word]
     ]
-    parts = [f"Claimed: {'; '.join(claimed)}"] if claimed else ["Claimed: nothing"]
+    parts = [f"**Claimed:** {'; '.join(claimed)}"] if claimed else ["**Claimed:** nothing"]
     if grouped[SAME]:
-        parts.append(f"Identical to {baseline} in every seed: {_and(grouped[SAME])}")
+        parts.append(f"**Identical** to {baseline} in every seed: {_and(grouped[SAME])}")
     if grouped[BOUNDED]:
-        parts.append(f"Bounded ({_bounded(figure)}): {_and(grouped[BOUNDED])}")
+        parts.append(f"**Bounded** ({_bounded(figure)}): {_and(grouped[BOUNDED])}")
     if grouped[OPEN]:
-        parts.append(f"Open: {_and(grouped[OPEN])}")
+        parts.append(f"**Open:** {_and(grouped[OPEN])}")
     if diverged:
-        parts.append(f"Diverged in some runs: {_and(diverged)}")
+        parts.append(f"**Diverged** in some runs: {_and(diverged)}")
     told = ". ".join([_capital(figure.label), *parts])
     return f"{told}. {caveat(compared.study)}"
 

@@ -103,7 +103,7 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     for picture in drawing.pictures(asked):
         yield f"![{picture.words}]({picture.file})"
     reading = "../reading.md" if asked.full else "reading.md"
-    yield f"What was expected, and why it is so: [the page to read with it]({reading})."
+    yield f"What was expected, and what may explain the results: [the page to read with it]({reading})."
     yield from _numbers(compared)
     yield from _made(compared)
 
@@ -214,4 +214,5 @@ def _entry(asked: Study, first: bool) -> Iterator[str]:
         return
     for picture in drawing.pictures(asked)[:1]:
         yield f"[![{picture.words}]({folder}/{picture.file})]({folder}/{NAME})"
-    yield f"[The report]({folder}/{NAME}) · [what was expected, and why]({asked.name}/reading.md)"
+    reading = f"[what was expected, and what may explain it]({asked.name}/reading.md)"
+    yield f"[The report]({folder}/{NAME}) · {reading}"

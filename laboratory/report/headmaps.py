@@ -66,7 +66,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
         axes[2, 0].set_ylabel("seed")
         _share(axes)
         figure.supxlabel(
-            "Numbers: nats per symbol that the loss on repeated symbols grows by with a head off.\n"
+            "Numbers: added to the loss on repeated symbols with a head off, in nats.\n"
             "Frame: the best head; dotted: of the layers below, the previous-token head.",
             fontsize=7,
         )

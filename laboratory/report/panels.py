@@ -352,10 +352,12 @@ def levels(plot: Axes, axis: str, counted: dict[str, float]) -> None:
     for value, told in words.items():
         (plot.axhline if axis == "y" else plot.axvline)(value, color=INK, lw=0.9, ls=(0, (2, 2)))
         if axis == "y":
-            place, over = (0.99, value), plot.get_yaxis_transform()
+            place, over = (0.7, value), plot.get_yaxis_transform()
         else:
             place, over = (value, 1.01), plot.get_xaxis_transform()
-        plot.text(*place, told, transform=over, fontsize=8.5, color=INK, ha="right", va="bottom")
+        white = {"facecolor": "white", "alpha": 0.8, "pad": 0.4, "linewidth": 0}
+        style: dict[str, Any] = {"fontsize": 8.5, "color": INK, "bbox": white}
+        plot.text(*place, told, transform=over, ha="right", va="bottom", **style)
 
 
 def _below(plot: Axes, words: str) -> None:

@@ -118,7 +118,7 @@ def test_higher_is_better_where_it_is_said_to_be() -> None:
 def test_what_three_seeds_do_not_decide_is_open() -> None:
     one = simple()
     told = document.report(one, results(one))
-    assert "Open: `deep`." in told
+    assert "**Open:** `deep`." in told
     assert "- `deep`: open: 0.00 (−0.05 to +0.05)." in told
     row = next(line for line in told.splitlines() if line.startswith("| `deep` | 2.00"))
     assert "**" not in row
@@ -131,11 +131,11 @@ def test_a_small_interval_is_bounded_by_the_margin() -> None:
 
     one = simple()
     told = document.report(one, results(one, change))
-    assert "Bounded (the same to within 0.01 nats per character): `deep`." in told
+    assert "**Bounded** (the same to within 0.01 nats per character): `deep`." in told
     assert "- `deep`: the same to within 0.01 nats per character: " in told
     assert "1 bounded" in told
     without = simple(figures={"loss": {"words": "loss"}})
-    assert "Open: `deep`." in document.report(without, results(without, change))
+    assert "**Open:** `deep`." in document.report(without, results(without, change))
 
 
 def test_a_claimed_difference_within_the_margin_says_so() -> None:
@@ -152,7 +152,9 @@ def test_a_claimed_difference_within_the_margin_says_so() -> None:
 def test_the_headline_carries_units_rates_seeds_and_the_caveat() -> None:
     one = simple(caveat="All end at the bigram level.")
     told = document.answer(one, results(one))
-    assert told.startswith("Loss in nats per character. Claimed: better than `narrow`: `wide` by ")
+    assert told.startswith(
+        "Loss in nats per character. **Claimed:** better than `narrow`: `wide` by "
+    )
     assert told.endswith("All at one learning rate, 3 seeds. All end at the bigram level.")
     assert "| variant | loss in nats per character |" in document.report(one, results(one))
     tuned = simple(learning_rates=[0.5, 1, 2])
@@ -177,7 +179,7 @@ def test_what_is_the_same_to_the_last_digit_is_more_than_bounded() -> None:
 
     one = simple()
     told = document.report(one, results(one, change))
-    assert "Identical to `narrow` in every seed: `deep`." in told
+    assert "**Identical** to `narrow` in every seed: `deep`." in told
     assert "- `deep`: the same in every seed." in told
     assert "Bounded" not in told
 
@@ -212,7 +214,7 @@ def test_claims_are_corrected_for_the_comparisons_of_a_figure() -> None:
     assert "`wide` by " in document.answer(alone, results(alone, change))
     many = asked(grid={"warmup": [10, 50, 90, 130, 170, 210]})
     told = document.answer(many, results(many, change))
-    assert "Claimed: nothing. Open: `wide` and `deep`." in told
+    assert "**Claimed:** nothing. **Open:** `wide` and `deep`." in told
 
 
 def test_points_are_told_apart() -> None:
@@ -225,7 +227,8 @@ def test_points_are_told_apart() -> None:
     told_of = headline(Compared(one, mixed))
     assert "better than `narrow`: `wide` at warmup 10 by" in told_of
     assert (
-        "Bounded (the same to within 0.01 nats per character): `wide` (at 1 of 2 points)" in told_of
+        "**Bounded** (the same to within 0.01 nats per character): `wide` (at 1 of 2 points)"
+        in told_of
     )
     assert "better at warmup 10 by 0.100" in told
     assert "the same to within 0.01 nats per character at warmup 50" in told
@@ -277,7 +280,7 @@ def test_what_diverged_is_told_and_not_averaged_away(seeds: int) -> None:
     told = document.report(one, results(one, diverge("wide", seeds)))
     assert f"- `wide`: diverged in {seeds} of 3 seeds." in told
     assert f"| `wide` | diverged in {seeds} of 3 |" in told
-    assert "Diverged in some runs: `wide`" in told
+    assert "**Diverged** in some runs: `wide`" in told
     assert "nan" not in told
     assert "better" not in headline(Compared(one, results(one, diverge("wide", seeds))))
 
@@ -286,7 +289,7 @@ def test_with_a_baseline_that_diverged_nothing_is_compared() -> None:
     one = simple()
     told = document.report(one, results(one, diverge("narrow", 1)))
     assert "- `narrow`: diverged in 1 of 3 seeds." in told
-    assert "Claimed: nothing" in told and "better by" not in told
+    assert "**Claimed:** nothing" in told and "better by" not in told
 
 
 def test_a_figure_that_a_variant_lacks_is_a_dash_with_its_reason() -> None:
@@ -316,7 +319,7 @@ def test_nothing_is_claimed_of_two_seeds() -> None:
     told = document.report(
         one, dataclasses.replace(whole, cells=[seen for seen in whole.cells if seen.seed < 2])
     )
-    assert "better by" not in told and "Claimed: nothing" in told
+    assert "better by" not in told and "**Claimed:** nothing" in told
 
 
 def test_a_variant_that_was_not_run_is_said_to_be_missing() -> None:
