@@ -1,7 +1,7 @@
-"""The weights that others have published, under our names: one table an architecture.
+"""Published weights under our names: one table per architecture.
 
-Each table goes from the names in a state dict of Hugging Face's `transformers` to those in our modules,
-`{n}` standing for the number of a layer; each function applies one.
+A table maps the names in a state dict of Hugging Face's `transformers` to those in our modules, where `{n}`
+is the index of a layer. Each function applies one table. The results share their memory with the inputs.
 """
 
 import re
@@ -31,32 +31,23 @@ GPT2 = {
 
 
 def gpt2(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict of a `GPT2LMHeadModel`, or of a `GPT2Model`, as that of a `variants.gpt.GPT`.
+    """Convert the state dict of a `GPT2LMHeadModel` or a `GPT2Model` to that of `variants.gpt.GPT`.
 
-    Args:
-        published: names to tensors. The weights of its linear layers are `Conv1D`s', which compute x W + b
-            and so have the shape (in, out).
-
-    Returns:
-        Names to tensors for `GPT.load_state_dict`. They share their memory with `published`; linear
-        weights are transposed views, (out, in). The head is left out, since it is the embedding, and so
-        are the causal masks that old checkpoints hold.
+    GPT-2's `Conv1D`s compute x W + b, so their weights are transposed. The tied head is left out, and so are
+    the causal masks of old checkpoints.
 
     Raises:
         ValueError: a name that no GPT-2 has, or a head that is not the embedding.
     """
     weights = {name.removeprefix("transformer."): tensor for name, tensor in published.items()}
-    # 1. Leave out what we have not: the head, which is tied, and masks.
-    head = weights.pop("lm_head.weight", None)
-    table = weights.get("wte.weight")
-    if head is not None and (table is None or not torch.equal(head, table)):
-        raise ValueError("lm_head.weight must equal wte.weight: our head is tied to the embedding")
+    # 1. Leave out the head, which is tied, and the masks.
+    _drop_tied(weights, "lm_head.weight", "wte.weight")
     weights = {
         name: tensor
         for name, tensor in weights.items()
         if not name.endswith((".attn.bias", ".attn.masked_bias"))
     }
-    # 2. Rename, and transpose what a Conv1D held.
+    # 2. Rename, and transpose the weights of Conv1D.
     return {
         _renamed(name, GPT2): tensor.T if re.search(r"\.c_\w+\.weight$", name) else tensor
         for name, tensor in weights.items()
@@ -94,34 +85,23 @@ BERT = {
 
 
 def bert(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict of a `BertForMaskedLM`, or of a `BertForPreTraining`, as that of a `variants.bert.BERT`.
+    """Convert the state dict of a `BertForMaskedLM` or `BertForPreTraining` to that of `variants.bert.BERT`.
 
-    Args:
-        published: names to tensors. In old checkpoints a norm's are called `gamma` and `beta`.
-
-    Returns:
-        Names to tensors for `BERT.load_state_dict`, which share their memory with `published`. What the
-        prediction of the next sentence needs (`pooler`, `seq_relationship`) is left out, and so are the
-        head's matrix, since it is the embedding, and the table of positions' numbers of old checkpoints.
+    Old checkpoints call a LayerNorm's parameters `gamma` and `beta`. Left out are the tied matrix of the
+    head, next-sentence prediction (`pooler`, `seq_relationship`), and the position ids of old checkpoints.
 
     Raises:
-        ValueError: a name that no BERT has, or a head whose matrix is not the embedding, or whose two
-            biases differ.
+        ValueError: a name that no BERT has, a head whose matrix is not the embedding, or whose biases differ.
     """
     weights = {}
     for name, tensor in published.items():
         name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
         name = name.replace("LayerNorm.beta", "LayerNorm.bias")
         weights[name.removeprefix("bert.")] = tensor
-    # 1. Leave out what is there twice, since it is tied: a file may hold the one or the other.
-    for double, single in [
-        ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
-        ("cls.predictions.decoder.bias", "cls.predictions.bias"),
-    ]:
-        tied = weights.pop(double, None)
-        if tied is not None and not torch.equal(tied, weights.setdefault(single, tied)):
-            raise ValueError(f"{double} must equal {single}: our head is tied")
-    # 2. Leave out what we have not, and rename.
+    # 1. Leave out tied copies.
+    _drop_tied(weights, "cls.predictions.decoder.weight", "embeddings.word_embeddings.weight")
+    _drop_tied(weights, "cls.predictions.decoder.bias", "cls.predictions.bias")
+    # 2. Leave out what our model does not have, and rename.
     others = ("pooler.", "cls.seq_relationship.", "embeddings.position_ids")
     return {
         _renamed(name, BERT): tensor
@@ -165,25 +145,18 @@ T5 = {
 
 
 def t5(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict of a `T5ForConditionalGeneration` as that of a `variants.t5.T5`.
+    """Convert the state dict of a `T5ForConditionalGeneration`, gated or not, to that of `variants.t5.T5`.
 
-    Args:
-        published: names to tensors, of a T5 with or without gates.
-
-    Returns:
-        Names to tensors for `T5.load_state_dict`, which share their memory with `published`. Both stacks'
-        own copies of the embedding are left out, and so are the head, since it is the embedding, and the
-        table for attention to the source of old checkpoints, which nothing reads.
+    Left out are the tied head, both stacks' copies of the embedding, and the cross-attention bias of old
+    checkpoints, which nothing reads.
 
     Raises:
         ValueError: a name that no T5 has, or a head that is not the embedding, as in T5 1.1.
     """
     weights = dict(published)
-    # 1. Leave out what is there more than once, since it is tied, and what nothing reads.
+    # 1. Leave out tied copies, and what nothing reads.
     for double in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"):
-        tied = weights.pop(double, None)
-        if tied is not None and not torch.equal(tied, weights.setdefault("shared.weight", tied)):
-            raise ValueError(f"{double} must equal shared.weight: ours are tied")
+        _drop_tied(weights, double, "shared.weight")
     weights.pop("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", None)
     # 2. Rename.
     return {_renamed(name, T5): tensor for name, tensor in weights.items()}
@@ -206,16 +179,10 @@ LLAMA = {
 
 
 def llama(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict of a `LlamaForCausalLM`, or of a `LlamaModel`, as that of a `variants.llama.LLaMA`.
+    """Convert the state dict of a `LlamaForCausalLM` or a `LlamaModel` to that of `variants.llama.LLaMA`.
 
-    Args:
-        published: names to tensors.
-
-    Returns:
-        Names to tensors for `LLaMA.load_state_dict`, which share their memory with `published`. Where there
-        is no head, as in files of a model whose `tie_word_embeddings` is true, the embedding stands for it;
-        the model then has it twice, and training would move the two apart. The frequencies that old
-        checkpoints hold are left out.
+    If there is no head (`tie_word_embeddings`), it is the embedding; the model then has it twice, and
+    training would move the two apart. The frequencies of old checkpoints are left out.
 
     Raises:
         ValueError: a name that no LLaMA has, such as a bias.
@@ -233,11 +200,9 @@ def llama(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def gpt2_published(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict of a `variants.gpt.GPT` as that of a `GPT2LMHeadModel`: the inverse of `gpt2`.
+    """Convert the state dict of a `variants.gpt.GPT` to that of a `GPT2LMHeadModel`: the inverse of `gpt2`.
 
-    Returns:
-        Names to tensors. The head is left out, since it is the embedding. Linear weights are copied, since
-        a `Conv1D` holds them as (in, out).
+    The head is left out, since it is the embedding. Linear weights are copied, as (in, out).
 
     Raises:
         ValueError: a name that no GPT has.
@@ -253,7 +218,7 @@ def gpt2_published(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def llama_published(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict of a `variants.llama.LLaMA` as that of a `LlamaForCausalLM`: the inverse of `llama`.
+    """Convert the state dict of a `variants.llama.LLaMA` to that of a `LlamaForCausalLM`.
 
     Raises:
         ValueError: a name that no LLaMA has.
@@ -275,21 +240,17 @@ MIXTRAL_MOE = {
 
 
 def mixtral_moe(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict of a `MixtralSparseMoeBlock` as that of a `variants.moe.MixtureOfExperts`.
+    """Convert the state dict of a `MixtralSparseMoeBlock` to that of `variants.moe.MixtureOfExperts`.
 
-    Args:
-        published: names to tensors, `{n}` the number of an expert, as files on the hub have them after
-            `block_sparse_moe.`; or with all experts' weights in one, as `transformers` has them from 5.0 on:
-            `gate_up_proj` (n_experts, 2 · d_ff, d_model), an expert's gate above its up, and `down_proj`.
-
-    Returns:
-        Names to tensors for `MixtureOfExperts.load_state_dict`, which share their memory with `published`.
+    `{n}` is the index of an expert, as in files on the hub (after `block_sparse_moe.`). From version 5.0,
+    `transformers` stores all experts in one tensor: `gate_up_proj` (n_experts, 2 · d_ff, d_model), an
+    expert's gate above its up projection, and `down_proj`.
 
     Raises:
         ValueError: a name that no such block has.
     """
     weights = dict(published)
-    # 1. Take apart what is stored for all experts at once.
+    # 1. Split what is stored for all experts at once.
     for stacked, apart in (("gate_up_proj", ("w1", "w3")), ("down_proj", ("w2",))):
         for number, matrix in enumerate(weights.pop(f"experts.{stacked}", ())):
             for name, part in zip(apart, matrix.chunk(len(apart)), strict=True):
@@ -315,14 +276,9 @@ MAMBA = {
 
 
 def mamba(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state dict of a `MambaForCausalLM`, or of a `MambaModel`, as that of a `variants.mamba.MambaLM`.
+    """Convert the state dict of a `MambaForCausalLM` or a `MambaModel` to that of `variants.mamba.MambaLM`.
 
-    Args:
-        published: names to tensors. The authors' own files say `embedding` for `embeddings`.
-
-    Returns:
-        Names to tensors for `MambaLM.load_state_dict`, which share their memory with `published`. The head
-        is left out, since it is the embedding.
+    The authors' own files have `embedding` for `embeddings`. The tied head is left out.
 
     Raises:
         ValueError: a name that no Mamba has, or a head that is not the embedding.
@@ -332,16 +288,20 @@ def mamba(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in published.items()
     }
     # 1. Leave out the head, which is tied, and rename.
-    head = weights.pop("lm_head.weight", None)
-    table = weights.get("embeddings.weight")
-    if head is not None and (table is None or not torch.equal(head, table)):
-        raise ValueError("lm_head.weight must equal embeddings.weight: our head is tied")
+    _drop_tied(weights, "lm_head.weight", "embeddings.weight")
     return {_renamed(name, MAMBA): tensor for name, tensor in weights.items()}
 
 
+def _drop_tied(weights: dict[str, Tensor], double: str, single: str) -> None:
+    """Leave out a copy of a tied matrix. A file may have it under either name, or both."""
+    tied = weights.pop(double, None)
+    if tied is not None and not torch.equal(tied, weights.setdefault(single, tied)):
+        raise ValueError(f"{double} must equal {single}: they are tied in our model")
+
+
 def _renamed(name: str, table: Mapping[str, str]) -> str:
-    """Our name for a published one, the layer's number carried over."""
-    if name in table:  # one that only a certain layer has
+    """Return our name for a published one, with the layer's index carried over."""
+    if name in table:  # a name that only a certain layer has
         return table[name]
     number = re.search(r"\.(\d+)\.", name)
     pattern = name if number is None else name.replace(number[0], ".{n}.", 1)

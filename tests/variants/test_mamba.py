@@ -578,8 +578,10 @@ def test_a_head_of_its_own_and_unknown_names_are_refused():
     weights = theirs(SMALL).state_dict()
     with pytest.raises(ValueError, match="tied"):
         mamba(weights | {"lm_head.weight": torch.zeros(13, 6)})
-    with pytest.raises(ValueError, match="tied"):
-        mamba({"lm_head.weight": torch.zeros(13, 6)})
+    alone = mamba(
+        {"lm_head.weight": torch.zeros(13, 6)}
+    )  # safetensors keeps any one of what is tied
+    assert alone.keys() == {"embed.weight"}
     with pytest.raises(ValueError, match=r"layers\.0\.mixer\.in_proj\.bias"):
         mamba({"backbone.layers.0.mixer.in_proj.bias": torch.zeros(36)})
 
