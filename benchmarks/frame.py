@@ -58,7 +58,9 @@ def in_a_process(script: str, *case: str, **environment: str) -> Any:
     """Run `script --one case` in a process of its own, and return the JSON that it prints."""
     command = [sys.executable, script, "--one", *case]
     around = os.environ | environment
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=around)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=around)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
     return json.loads(done.stdout)
 
 
