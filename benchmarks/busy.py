@@ -1,18 +1,17 @@
-"""Whether verdicts depend on how busy the machine is: right answers and stubs, beside busy processes.
+"""Whether verdicts depend on the load of the machine: right answers and stubs, beside busy processes.
 
-For each day the worked solution, every accepted answer and the untouched stub are checked by `course check`
-in a process of its own, with an empty cache. The solution and the accepted answers must pass with a star, and
-nothing of the stub may be begun. Whatever else comes is a wrong verdict, and is printed. With `--json` the
-days that are in the file already are left out, so that it can be run in parts.
+For each day `course check` checks the worked solution, every accepted answer and the unchanged stub, each in
+a process of its own with an empty cache. The solution and the accepted answers must pass with a star, and
+the stub must not be started. Any other verdict is wrong, and is printed. With `--json`, days that are in the
+file already are skipped, so that the benchmark can run in parts.
 
     python benchmarks/busy.py                              every day, beside 6 busy processes
     python benchmarks/busy.py --days 33 34 --beside 12
-    python benchmarks/busy.py --json busy.json             goes on where it was stopped
+    python benchmarks/busy.py --json busy.json             resumes
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -22,14 +21,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rounds import busy, console, machine, show_machine, table, write
+import frame
 
 from course.curriculum import DAYS, ROOT, Day
 from course.references.stubs import stub_text
 
 
 def answers_of(day: Day) -> dict[str, tuple[str, bytes]]:
-    """A day's answers by a name: the file's ending, and its content."""
+    """Return a day's answers by name: the suffix of the file, and its content."""
     accepted = {path.stem: (".py", path.read_bytes()) for path in sorted(day.accepted.glob("*.py"))}
     return {
         "stub": (".py", stub_text(day).encode()),
@@ -39,7 +38,7 @@ def answers_of(day: Day) -> dict[str, tuple[str, bytes]]:
 
 
 def check(day: Day, ending: str, content: bytes) -> dict[str, Any]:
-    """What `course check --json` says of an answer, with nothing cached."""
+    """Return the report of `course check --json` on an answer, without a cache."""
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / f"{day.stem}{ending}").write_bytes(content)
         command = [sys.executable, "-m", "course.cli", "check", str(day.number), "--json"]
@@ -55,7 +54,7 @@ def check(day: Day, ending: str, content: bytes) -> dict[str, Any]:
 
 
 def wrong(kind: str, report: dict[str, Any]) -> list[str]:
-    """The checks that have another verdict than they must, with their messages."""
+    """Return the checks with a wrong verdict, with their messages."""
     right = "not_started" if kind == "stub" else "passed"
     return [
         f"{kind}, {one['name']}: {one['status']}. {one['message']}"
@@ -65,7 +64,7 @@ def wrong(kind: str, report: dict[str, Any]) -> list[str]:
 
 
 def measure(day: Day) -> dict[str, Any]:
-    """All answers of a day: how many verdicts, which of them are wrong, and the check that took longest."""
+    """Return the number of a day's verdicts, the wrong ones, and the slowest check."""
     verdicts, mistakes, longest, started = 0, [], (0.0, ""), time.perf_counter()
     for kind, (ending, content) in answers_of(day).items():
         report = check(day, ending, content)
@@ -77,41 +76,39 @@ def measure(day: Day) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Check the days that were asked for, and print a line for each. Exit 1 if a verdict is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Check the given days, and print a row for each. Exit 1 if a verdict is wrong."""
+    parser = frame.options(__doc__)
     parser.add_argument("--days", type=int, nargs="*", help="all if left out")
     parser.add_argument("--beside", type=int, default=6, help="busy processes beside it")
-    parser.add_argument("--json", type=Path, help="write every figure to this file")
     arguments = parser.parse_args()
-    facts = machine()
-    show_machine(facts)
+    facts = frame.show_machine()
     figures: dict[str, Any] = {"machine": facts, "beside": arguments.beside, "days": {}}
     if arguments.json and arguments.json.exists():
         figures = json.loads(arguments.json.read_text(encoding="utf-8"))
-    lines = table(["day"], ["verdicts", "wrong", "longest check, s", "its name", "all, s"], "")
-    with busy(arguments.beside):
+    lines = frame.table(
+        ["day"], ["verdicts", "wrong", "longest check, s", "its name", "all, s"], ""
+    )
+    with frame.busy(arguments.beside):
         for day in DAYS:
             if arguments.days and day.number not in arguments.days:
                 continue
             if day.stem not in figures["days"]:
                 figures["days"][day.stem] = measure(day)
                 if arguments.json:
-                    write(figures, arguments.json)
+                    frame.write(figures, arguments.json)
             found = figures["days"][day.stem]
             seconds, name = found["longest"]
             count = (str(found["verdicts"]), str(len(found["wrong"])))
             lines.add_row(
                 str(day.number), *count, f"{seconds:.2f}", name, f"{found['seconds']:.0f}"
             )
-            console.print(f"day {day.number}: {count[1]} of {count[0]} verdicts are wrong")
+            frame.console.print(f"day {day.number}: {count[1]} of {count[0]} verdicts are wrong")
             for words in found["wrong"]:
-                console.print(f"  {words}", markup=False)
-    console.print(lines)
+                frame.console.print(f"  {words}", markup=False)
+    frame.console.print(lines)
     days = figures["days"].values()
     mistakes = sum(len(found["wrong"]) for found in days)
-    console.print(f"{mistakes} wrong verdicts of {sum(found['verdicts'] for found in days)}")
+    frame.console.print(f"{mistakes} wrong verdicts of {sum(found['verdicts'] for found in days)}")
     sys.exit(1 if mistakes else 0)
 
 

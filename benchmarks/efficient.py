@@ -1,21 +1,19 @@
-"""What checkpoints save of a step's memory, and what they cost of its time.
+"""Memory and time of a training step with activation checkpointing.
 
-The model is a GPT of 12 layers, width 256 and 4 heads with dropout, float32, on one thread of the CPU;
-a step is the forward and the backward pass of 4 rows of 256 tokens. The same weights, tokens and random
-state are given to `GPT` and to `CheckpointedGPT`, and both must give the same gradients, to the last bit.
+A GPT of 12 layers, width 256 and 4 heads with dropout, float32, on one thread of the CPU; a step is the
+forward and the backward pass of 4 rows of 256 tokens. `GPT` and `CheckpointedGPT` have the same weights,
+tokens and random state, and must have the same gradients, bit by bit.
 
-    kept        bytes allocated by the forward pass that are still there when it ends: what waits for the
-                backward pass, wherever it is kept. Checkpoints may keep at most 40% of it.
-    saved       bytes that autograd was given to save, each storage once and parameters left out, as
-                `torch.autograd.graph.saved_tensors_hooks` sees them; what a checkpoint keeps, its inputs,
-                added. It is part of what is kept.
-    peak        the most bytes allocated at any moment of the step, parameters left out, their gradients
-                included; at most 40% as well.
-    time        CPU seconds of the process. The two take turns, each round begins with the other one, and
-                a ratio is of the same round; the median may be at most 1.45.
+    kept        bytes allocated by the forward pass and not freed at its end; with checkpoints at most 40%
+                of those without.
+    saved       bytes that autograd saves, each storage once and without parameters
+                (`torch.autograd.graph.saved_tensors_hooks`), and the inputs that checkpoints store. Part of
+                kept.
+    peak        the maximum of bytes allocated in the step, without parameters but with their gradients;
+                at most 40% as well.
+    time        CPU seconds, alternating; the median ratio of a round may be at most 1.45.
 
-Allocations are followed by their storages: each is counted from the operation that makes it until it
-is freed. The load of the machine is printed.
+A storage counts from the operation that creates it until it is freed.
 
     python benchmarks/efficient.py
     python benchmarks/efficient.py --rounds 15 --json efficient.json
@@ -23,18 +21,13 @@ is freed. The load of the machine is printed.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
-import time
 import weakref
-from functools import partial
-from pathlib import Path
 from typing import Any
 
+import frame
 import torch
 import torch.nn.functional as F
-from rounds import console, in_turns, in_words, machine_with, ratios, show_machine, table, write
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -53,14 +46,8 @@ CHECKPOINTS, PLAIN = "checkpoints", "all kept"
 
 def main() -> None:
     """Measure, print and assert."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    options.add_argument("--rounds", type=int, default=9)
-    options.add_argument("--json", type=Path)
-    given = options.parse_args()
-
-    torch.set_num_threads(1)
-    torch.manual_seed(38)
-    load = os.getloadavg()[0]
+    given = frame.options(__doc__, rounds=9).parse_args()
+    facts = frame.on_one_thread(38)
     models: dict[str, GPT] = {PLAIN: GPT(CONFIG), CHECKPOINTS: CheckpointedGPT(CONFIG)}
     models[CHECKPOINTS].load_state_dict(models[PLAIN].state_dict())
     tokens = torch.randint(CONFIG.vocab, (ROWS, CONFIG.context + 1))
@@ -68,51 +55,41 @@ def main() -> None:
     gradients = {name: gradients_of(model, tokens) for name, model in models.items()}
     assert all(map(torch.equal, *gradients.values())), "checkpoints changed a gradient"
     sizes = {name: sizes_of(model, tokens) for name, model in models.items()}
-    seconds = in_turns(
-        {name: partial(seconds_of, model, tokens) for name, model in models.items()}, given.rounds
+    seconds = frame.timed_in_turns(
+        {name: lambda model=model: gradients_of(model, tokens) for name, model in models.items()},
+        given.rounds,
     )
-
-    show_machine({**machine_with(torch.device("cpu")), "load": f"{load:.1f}"})
     reached = show(sizes, seconds, given.rounds)
-    write({"load": load, "sizes": sizes, "seconds": seconds, "reached": reached}, given.json)
+    frame.write(
+        {"machine": facts, "sizes": sizes, "seconds": seconds, "reached": reached}, given.json
+    )
     for name, most in AT_MOST.items():
         assert reached[name] <= most, f"{name}: {reached[name]:.2f}, and {most} is allowed"
 
 
-# --- What is measured -----------------------------------------------------------------------------
-
-
 def loss_of(model: nn.Module, tokens: Tensor) -> Tensor:
-    """Mean loss of predicting each next token."""
+    """Return the mean loss of the next tokens."""
     return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 
 def gradients_of(model: nn.Module, tokens: Tensor) -> list[Tensor]:
-    """The gradients of all parameters, with the same dropout for everybody."""
+    """Take a step, and return the gradients of all parameters; dropout is the same for all models."""
     model.zero_grad()
     torch.manual_seed(1)
     loss_of(model, tokens).backward()
     return [one.grad for one in model.parameters() if one.grad is not None]
 
 
-def seconds_of(model: nn.Module, tokens: Tensor) -> float:
-    """CPU seconds of a step."""
-    model.zero_grad()
-    started = time.process_time()
-    loss_of(model, tokens).backward()
-    return time.process_time() - started
-
-
 class Allocations(TorchDispatchMode):
-    """Follows the bytes of all storages that operations make while it is entered."""
+    """Count the bytes of all storages that operations create in the context."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = self.peak = 0
         self.sizes: dict[int, int] = {}
 
-    def know(self, tensor: Tensor) -> None:
-        """Leave out what was there before."""
+    def leave_out(self, tensor: Tensor) -> None:
+        """Leave out a tensor that existed before."""
         self.sizes[id(tensor.untyped_storage())] = 0
 
     def __torch_dispatch__(
@@ -138,11 +115,11 @@ class Allocations(TorchDispatchMode):
 
 
 def sizes_of(model: nn.Module, tokens: Tensor) -> dict[str, int]:
-    """Bytes that are kept at the end of the forward pass, that autograd saved, and at the peak."""
+    """Return bytes at the end of the forward pass, saved by autograd, and at the peak."""
     model.zero_grad()
     with Allocations() as seen:
         for one in (*model.parameters(), tokens):
-            seen.know(one)
+            seen.leave_out(one)
         loss = loss_of(model, tokens)
         kept = seen.now
         loss.backward()
@@ -151,9 +128,9 @@ def sizes_of(model: nn.Module, tokens: Tensor) -> dict[str, int]:
 
 
 def saved_by(model: nn.Module, tokens: Tensor) -> int:
-    """Bytes of what autograd saves in the forward pass, and of what checkpoints keep."""
+    """Return bytes that autograd saves in the forward pass and that checkpoints store."""
     parameters = {one.untyped_storage().data_ptr() for one in model.parameters()}
-    storages: dict[int, torch.UntypedStorage] = {}  # held, so that no address is used twice
+    storages: dict[int, torch.UntypedStorage] = {}  # stored, so that no address is reused
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -177,27 +154,21 @@ def saved_by(model: nn.Module, tokens: Tensor) -> int:
     return sum(one.nbytes() for one in storages.values())
 
 
-# --- What is printed ------------------------------------------------------------------------------
-
-
-def show(
-    sizes: dict[str, dict[str, int]], seconds: dict[str, list[float]], rounds: int
-) -> dict[str, float]:
-    """Two tables. Returned is what each figure of the checkpoints is of the plain model's."""
+def show(sizes: dict[str, dict[str, int]], seconds: frame.Taken, rounds: int) -> dict[str, float]:
+    """Print two tables. Return each figure of the checkpoints over that of the plain model."""
     reached = {name: sizes[CHECKPOINTS][name] / sizes[PLAIN][name] for name in sizes[PLAIN]}
-    lines = table([""], list(reached), f"Bytes of a step, {CONFIG.n_layers} layers")
+    lines = frame.table([""], list(reached), f"Bytes of a step, {CONFIG.n_layers} layers")
     for name, found in sizes.items():
-        lines.add_row(name, *map(in_words, found.values()))
+        lines.add_row(name, *map(frame.in_mib, found.values()))
     lines.add_row("ratio", *(f"{100 * one:.1f}%" for one in reached.values()))
-    console.print(lines)
+    frame.console.print(lines)
 
-    lines = table([""], ["ms", "range"], f"Time of a step, medians of {rounds}")
+    lines = frame.table([""], ["ms", "range"], f"Time of a step, medians of {rounds}")
     for name, found in seconds.items():
-        took = [1e3 * one for one in found]
-        lines.add_row(name, f"{statistics.median(took):.0f}", f"{min(took):.0f}–{max(took):.0f}")
-    times = ratios(seconds[CHECKPOINTS], seconds[PLAIN])
-    lines.add_row("ratio", f"{statistics.median(times):.2f}", f"{min(times):.2f}–{max(times):.2f}")
-    console.print(lines)
+        lines.add_row(name, *frame.middle([1e3 * one for one in found], 0))
+    times = frame.ratios(seconds[CHECKPOINTS], seconds[PLAIN])
+    lines.add_row("ratio", *frame.middle(times))
+    frame.console.print(lines)
     return {**reached, "time": statistics.median(times)}
 
 

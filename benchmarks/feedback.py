@@ -1,10 +1,10 @@
-"""How long a learner waits for a verdict, and for what was misunderstood.
+"""How long a learner waits for a verdict and for a diagnosis.
 
-For each day an answer that is right, one with a known mistake, one with a mistake that nobody knows and one
-that raises are saved in turn. Warm is `course watch`: from the save to the verdict, and to the diagnosis or
-the word that none is known. Cold is `course check` in a new process, from its start to its end, with a cache
-that is full and with one that is empty. CPU is what `course watch`, its workers and the server of workers
-spent from one save to the next, the search for a diagnosis included.
+For each day, four answers are saved in turn: a right one, one with a known mistake, one with an unknown
+mistake, and one that raises. Warm is `course watch`: the time from the save to the verdict, and to the
+diagnosis or the message that none is known. Cold is `course check` in a new process, with a full cache and
+with an empty one. CPU is the time of `course watch` and its workers from one save to the next, including
+the search for a diagnosis.
 
     python benchmarks/feedback.py                 every day, three rounds
     python benchmarks/feedback.py --warm          `course watch` alone
@@ -14,7 +14,6 @@ spent from one save to the next, the search for a diagnosis included.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -26,9 +25,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import frame
 import psutil
 from rich.live import Live
-from rounds import busy, console, machine, show_machine, table, write
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT, Day
@@ -36,9 +35,11 @@ from course.desk.watching import LOOKING, UNKNOWN
 from course.judging.judge import Judge
 from course.judging.misconceptions import load_misconceptions
 
-BETWEEN_SAVES = 2.0  # seconds in which a learner at least looks at the verdict, and spares warm up
+BETWEEN_SAVES = 2.0  # seconds in which a learner reads the verdict, and spare workers warm up
 WARM = ("watch: verdict", "watch: diagnosis", "watch: CPU")
 COLD = ("check, cache full", "check, cache empty")
+
+COURSE = [sys.executable, "-m", "course.cli"]
 
 Waits = dict[str, dict[str, list[float]]]
 """Seconds by the kind of answer and the column."""
@@ -92,7 +93,7 @@ def _raises(*arguments, **options):
 
 
 def answers_of(day: Day) -> dict[str, str]:
-    """A day's file, right and wrong in three ways."""
+    """Return a day's file, right and wrong in three ways."""
     right = read_answer(day.solution)
     known = load_misconceptions(day)[0]
     name = day.exercises[-1]
@@ -109,16 +110,8 @@ def answers_of(day: Day) -> dict[str, str]:
 
 @contextmanager
 def watching(day: Day, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """`course watch`, once it has shown its first verdict."""
-    command = [
-        sys.executable,
-        "-m",
-        "course.cli",
-        "watch",
-        str(day.number),
-        "--answers",
-        str(folder),
-    ]
+    """Run `course watch`, from its first verdict on."""
+    command = [*COURSE, "watch", str(day.number), "--answers", str(folder)]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
     ) as watch:
@@ -130,7 +123,7 @@ def watching(day: Day, folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def shown(watch: subprocess.Popen[str]) -> tuple[float, float]:
-    """The moments at which the next verdict was shown, and what came of the search for a diagnosis."""
+    """Return the times at which the next verdict and the result of the search for a diagnosis were shown."""
     assert watch.stdout is not None
     looking, verdict = False, 0.0
     for line in watch.stdout:
@@ -146,7 +139,7 @@ def shown(watch: subprocess.Popen[str]) -> tuple[float, float]:
 
 
 def warm(watch: subprocess.Popen[str], file: Path, text: str) -> tuple[float, float, float]:
-    """Seconds from a save to the verdict, and to the diagnosis; and seconds of CPU up to the next save."""
+    """Return seconds from a save to the verdict and to the diagnosis, and CPU seconds up to the next save."""
     started, spent = time.perf_counter(), computed(watch.pid)
     file.write_text(text, encoding="utf-8")
     verdict, diagnosis = shown(watch)
@@ -155,7 +148,7 @@ def warm(watch: subprocess.Popen[str], file: Path, text: str) -> tuple[float, fl
 
 
 def computed(process: int) -> float:
-    """CPU seconds of a process, of those that it has started, and of those that have ended."""
+    """Return the CPU seconds of a process and its children, including those that have ended."""
     first = psutil.Process(process)
     together = 0.0
     for one in (first, *first.children(recursive=True)):
@@ -168,21 +161,12 @@ def computed(process: int) -> float:
 
 
 def cold(day: Day, kind: str, folder: Path, cache: Path) -> float:
-    """Seconds of a `course check` in a process of its own.
+    """Return the seconds of `course check` in a process of its own.
 
     Raises:
-        RuntimeError: an answer of this kind was not judged as it must be.
+        RuntimeError: the verdict is wrong for this kind of answer.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "course.cli",
-        "check",
-        str(day.number),
-        "--json",
-        "--answers",
-        str(folder),
-    ]
+    command = [*COURSE, "check", str(day.number), "--json", "--answers", str(folder)]
     environment = os.environ | {"COURSE_CACHE": str(cache)}
     started = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
@@ -195,7 +179,7 @@ def cold(day: Day, kind: str, folder: Path, cache: Path) -> float:
 
 
 def fill(day: Day) -> None:
-    """Observe all that diagnoses of the day need, and of the next: `course watch` prepares it while idle."""
+    """Cache what diagnoses of the day and the next need, as `course watch` does when idle."""
     for one in DAYS[day.number - 1 : day.number + 1]:
         for _ in Judge(one).prepare():
             pass
@@ -205,7 +189,7 @@ def fill(day: Day) -> None:
 
 
 def measure(day: Day, rounds: int, full: Path, columns: Sequence[str]) -> Waits:
-    """All waits of a day, by the kind of answer, in seconds."""
+    """Return all waits of a day in seconds, by kind of answer."""
     texts = answers_of(day)
     waits: Waits = {kind: {column: [] for column in columns} for kind in texts}
     fill(day)
@@ -230,32 +214,27 @@ def measure(day: Day, rounds: int, full: Path, columns: Sequence[str]) -> Waits:
 
 
 def in_short(waits: list[float]) -> str:
-    """The median, and what nine in ten wait at most."""
+    """Return the median and the 90th percentile."""
     ninth = sorted(waits)[max(0, -(-9 * len(waits) // 10) - 1)]
     return f"{statistics.median(waits):.2f} ({ninth:.2f})"
 
 
 def main() -> None:
-    """Measure the days that were asked for, and print a line for each day and kind of answer."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--days", type=int, nargs="*", help="all that are there if left out")
+    """Measure the given days, and print a row for each day and kind of answer."""
+    parser = frame.options(__doc__, rounds=3)
+    parser.add_argument("--days", type=int, nargs="*", help="all if left out")
     parser.add_argument("--warm", action="store_true", help="`course watch` alone")
     parser.add_argument("--beside", type=int, default=0, help="busy processes beside it")
-    parser.add_argument("--json", type=Path, help="write every figure to this file")
     arguments = parser.parse_args()
     days = [day for day in DAYS if day.ready and day.number in (arguments.days or range(1, 41))]
-    facts = machine()
-    show_machine(facts)
+    facts = frame.show_machine()
     columns = WARM if arguments.warm else WARM + COLD
-    lines = table(["day", "answer"], list(columns), "seconds: median (nine in ten)")
+    lines = frame.table(["day", "answer"], list(columns), "seconds: median (nine in ten)")
     figures: dict[str, Waits] = {}
     with (
         tempfile.TemporaryDirectory() as cache,
-        busy(arguments.beside),
-        Live(lines, console=console, auto_refresh=False),
+        frame.busy(arguments.beside),
+        Live(lines, console=frame.console, auto_refresh=False),
     ):
         os.environ["COURSE_CACHE"] = cache
         for day in days:
@@ -267,7 +246,7 @@ def main() -> None:
             for column in columns
         ]
         lines.add_row("all", "all", *together)
-    write({"machine": facts, "days": figures}, arguments.json)
+    frame.write({"machine": facts, "days": figures}, arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What grading behind walls costs, beside the same submissions in plain workers.
+"""The cost of grading in a sandbox, beside the same submissions without.
 
-    python benchmarks/grading.py [learners]
+    python benchmarks/grading.py [learners] [--rounds 3]
 
-Each round grades a class of right answers to all days twice, with walls and without; the next round begins
-with the other. Printed are the medians: CPU time of the whole machine for each submission (so let nothing
-else run), the clock, how busy the cores were, and the most memory that all processes together held; the last
-for a class a third of the size, too.
+Each round grades a class of right answers to all days twice, with and without a sandbox, alternating. The
+table has medians: CPU time of the entire machine per submission (so run nothing else), elapsed time, the
+share of the cores' time in use, and the peak memory of all processes; the last also for a class a third of
+the size.
 """
 
 from __future__ import annotations
@@ -17,30 +17,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import frame
 import psutil
-from rounds import console, in_turns, in_words, machine, ratios, show_machine, table
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT
 
-ROUNDS = 3
-WALLED, PLAIN = "with walls", "plain"
+SANDBOXED, PLAIN = "sandbox", "plain"
 READY = [day for day in DAYS if day.ready]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one grading took.
+    """The cost of one grading.
 
     Attributes:
-        computed: CPU seconds of the machine for each submission.
-        seconds: by the clock, of everything.
-        busy: share of the cores' time that was used.
-        memory: bytes, the most at any moment.
+        computed: CPU seconds of the machine per submission.
+        seconds: elapsed, in total.
+        busy: the share of the cores' time in use.
+        memory: bytes at the peak.
     """
 
     computed: float
@@ -51,34 +50,39 @@ class Cost:
 
 def main() -> None:
     """Measure and print."""
-    learners = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+    parser = frame.options(__doc__, rounds=3)
+    parser.add_argument("learners", type=int, nargs="?", default=12)
+    given = parser.parse_args()
+    learners = given.learners
+    facts = frame.show_machine()
     with tempfile.TemporaryDirectory() as name:
         large, small = Path(name, "large"), Path(name, "small")
         make_class(large, learners)
         make_class(small, max(1, learners // 3))
-        ways = {WALLED: partial(grade, large), PLAIN: partial(grade, large, "--unsafe")}
-        found = in_turns(ways, ROUNDS)
+        ways = {SANDBOXED: partial(grade, large), PLAIN: partial(grade, large, "--unsafe")}
+        found = frame.in_turns(ways, given.rounds)
         third = grade(small)
-    show_machine(machine())
-    show(found, third, f"{learners} submissions of {len(READY)} days, medians of {ROUNDS}")
+    show(found, third, f"{learners} submissions of {len(READY)} days, medians of {given.rounds}")
+    costs = {way: [asdict(cost) for cost in each] for way, each in found.items()}
+    frame.write({"machine": facts, "costs": costs, "third of the class": asdict(third)}, given.json)
 
 
 def show(found: dict[str, list[Cost]], third: Cost, title: str) -> None:
-    """A line for each way to grade, one for what walls cost, one for the smaller class."""
-    lines = table([""], ["CPU a submission", "in all", "busy", "memory"], title)
+    """Print a row for each way to grade, one for their ratio, and one for the smaller class."""
+    lines = frame.table([""], ["CPU a submission", "in all", "busy", "memory"], title)
     for way, costs in found.items():
         lines.add_row(
             way,
             f"{median(costs, 'computed'):.2f} s",
             f"{median(costs, 'seconds'):.1f} s",
             f"{median(costs, 'busy'):.0%}",
-            in_words(median(costs, "memory")),
+            frame.in_mib(median(costs, "memory")),
         )
     computed = {way: [cost.computed for cost in costs] for way, costs in found.items()}
-    ratio = statistics.median(ratios(computed[WALLED], computed[PLAIN]))
+    ratio = statistics.median(frame.ratios(computed[SANDBOXED], computed[PLAIN]))
     lines.add_row("ratio", f"{ratio:.2f}")
-    lines.add_row("a third of the class", "", "", "", in_words(third.memory))
-    console.print(lines)
+    lines.add_row("a third of the class", "", "", "", frame.in_mib(third.memory))
+    frame.console.print(lines)
 
 
 def make_class(folder: Path, learners: int) -> None:
@@ -121,7 +125,7 @@ def grade(class_: Path, *how: str) -> Cost:
 
 
 def held(process: int) -> int:
-    """Bytes that a process and all that it has started hold by themselves."""
+    """Return the unshared bytes of a process and its children."""
     total = 0
     try:
         family = psutil.Process(process)

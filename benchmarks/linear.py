@@ -1,24 +1,20 @@
-"""How the time of a layer grows with the length of the text: attention, what replaces it, and Mamba.
+"""How the time of a layer grows with the length of the text: attention, its replacements, and Mamba.
 
-One forward and one backward pass, as training makes them, of texts of 1,024 to 16,384 tokens, float32, on one
-thread of the CPU. One text, and two heads of width 64:
+A forward and a backward pass over texts of 1,024 to 16,384 tokens, float32, on one thread of the CPU, two
+heads of width 64:
 
-    attention   `implementation.attention` under a causal mask, up to 4,096 tokens: at the end its scores
-                alone would be 2 GiB, and the same again for each step from them to the weights
-    linear      `linear_attention`, every token sees every other
+    attention   `implementation.attention` with a causal mask, up to 4,096 tokens: at 16,384 its scores
+                alone would be 2 GiB, and so would each tensor on the way to the weights
+    linear      `linear_attention` over all tokens
     causal      the same with `causal=True`, in chunks
     window      `sliding_window_attention`, 128 tokens to either side, and one global token
-    Mamba       a layer of `Mamba`, its projections and convolution included, 64 wide, 128 inside
+    Mamba       a layer of `Mamba` with its projections and its convolution, width 64, inner width 128
 
-The contenders take turns, one length after the other; each figure is the median of its rounds. Through the
-medians of a contender goes a line in logarithms, by least squares: its slope is the exponent e of T^e. It
-must be at most 1.15 for linear attention, causal and not, and for Mamba. Attention's, which tends to 2, is
-shown beside them, and the window's: the numbers that it writes grow exactly like T (a test counts them), but
-tensors above 32 MiB are fetched from the system anew each time, which costs more for each number. No two
-contenders do the same work, so what is compared are slopes.
-
-Times are CPU seconds of the process, which other programs disturb less than they disturb the clock. The load
-of the machine is printed.
+The contenders alternate, one length after the other. T^e is fitted to the medians of each contender's CPU
+seconds. e must be at most 1.15 for linear attention, causal or not, and for Mamba. Attention's exponent
+tends to 2; it and the window's are printed beside them. A window writes exactly O(T) numbers (a test counts
+them), but tensors above 32 MiB are requested from the system at every call, which costs more per number. The
+contenders do different work, so only exponents are compared.
 
     python benchmarks/linear.py
     python benchmarks/linear.py --rounds 9 --json linear.json
@@ -26,16 +22,11 @@ of the machine is printed.
 
 from __future__ import annotations
 
-import argparse
-import math
-import os
 import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 
+import frame
 import torch
-from rounds import console, in_turns, machine_with, show_machine, table, write
 from torch import Tensor
 
 from implementation import attention, subsequent_mask
@@ -44,7 +35,7 @@ from variants.mamba import Mamba, MambaConfig
 from variants.sliding_window import sliding_window_attention
 
 LENGTHS = [1024, 2048, 4096, 8192, 16384]
-LONGEST = {"attention": 4096}  # where a contender does not go to the end
+LONGEST = {"attention": 4096}  # for a contender that stops before the last length
 MOST = 1.15  # the exponent of what is called linear
 HELD_TO_IT = ("linear", "causal", "Mamba")
 HEADS, D_K = 2, 64
@@ -54,114 +45,77 @@ MAMBA = MambaConfig(n_layers=1, d_model=64, dt_rank=4)
 
 def main() -> None:
     """Measure, print and assert."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--json", type=Path)
-    given = options.parse_args()
-
-    torch.set_num_threads(1)
-    torch.manual_seed(34)
-    load = os.getloadavg()[0]
+    given = frame.options(__doc__, rounds=5).parse_args()
+    facts = frame.on_one_thread(34)
     found: dict[str, dict[int, list[float]]] = {name: {} for name in CONTENDERS}
     for length in LENGTHS:
-        ways = {
-            name: contender(length)
-            for name, contender in CONTENDERS.items()
-            if length <= LONGEST.get(name, length)
-        }
-        for way in ways.values():
-            way()  # memory found, kernels chosen
-        for name, seconds in in_turns(ways, given.rounds).items():
+        for name, seconds in taken_at(length, given.rounds).items():
             found[name][length] = seconds
-    exponents = {name: exponent(by_length) for name, by_length in found.items()}
-
-    show_machine({**machine_with(torch.device("cpu")), "load": f"{load:.1f}"})
-    show(found, exponents, given.rounds)
-    write({"load": load, "seconds": found, "exponents": exponents}, given.json)
+    medians = {
+        name: {length: statistics.median(rounds) for length, rounds in by_length.items()}
+        for name, by_length in found.items()
+    }
+    exponents = {name: frame.exponent(by_length) for name, by_length in medians.items()}
+    lines = frame.table(
+        [""],
+        [*(f"{length:,}" for length in LENGTHS), "exponent"],
+        f"Milliseconds forward and backward, medians of {given.rounds}",
+    )
+    for name, by_length in medians.items():
+        cells = [f"{1e3 * by_length[one]:,.1f}" if one in by_length else "–" for one in LENGTHS]
+        lines.add_row(name, *cells, f"{exponents[name]:.2f}")
+    frame.console.print(lines)
+    frame.write({"machine": facts, "seconds": found, "exponents": exponents}, given.json)
     for name in HELD_TO_IT:
         assert exponents[name] <= MOST, f"{name} grows like T^{exponents[name]:.2f}"
 
 
-# --- What is measured -----------------------------------------------------------------------------
+def taken_at(length: int, rounds: int) -> frame.Taken:
+    """Return the seconds of all contenders that are measured at a length."""
+    ways = {
+        name: contender(length)
+        for name, contender in CONTENDERS.items()
+        if length <= LONGEST.get(name, length)
+    }
+    return frame.timed_in_turns(
+        {name: lambda way=way: way().sum().backward() for name, way in ways.items()}, rounds
+    )
 
 
 def heads(length: int) -> list[Tensor]:
-    """Queries, keys and values that want gradients."""
+    """Return queries, keys and values that require gradients."""
     return [torch.randn(1, HEADS, length, D_K, requires_grad=True) for _ in range(3)]
 
 
-def timed(way: Callable[[], Tensor]) -> Callable[[], float]:
-    """A function that goes forward and backward once, and gives the seconds of both."""
-
-    def step() -> float:
-        started = time.process_time()
-        way().sum().backward()
-        return time.process_time() - started
-
-    return step
-
-
-def full(length: int) -> Callable[[], float]:
+def full(length: int) -> Callable[[], Tensor]:
     query, key, value = heads(length)
     mask = subsequent_mask(length)
-    return timed(lambda: attention(query, key, value, mask)[0])
+    return lambda: attention(query, key, value, mask)[0]
 
 
-def linear(length: int, causal: bool = False) -> Callable[[], float]:
+def linear(length: int, causal: bool = False) -> Callable[[], Tensor]:
     query, key, value = heads(length)
-    return timed(lambda: linear_attention(query, key, value, causal=causal))
+    return lambda: linear_attention(query, key, value, causal=causal)
 
 
-def causal(length: int) -> Callable[[], float]:
-    return linear(length, causal=True)
-
-
-def window(length: int) -> Callable[[], float]:
+def window(length: int) -> Callable[[], Tensor]:
     query, key, value = heads(length)
-    return timed(lambda: sliding_window_attention(query, key, value, WINDOW, global_tokens=1))
+    return lambda: sliding_window_attention(query, key, value, WINDOW, global_tokens=1)
 
 
-def mamba(length: int) -> Callable[[], float]:
+def mamba(length: int) -> Callable[[], Tensor]:
     layer = Mamba(MAMBA)
     x = torch.randn(1, length, MAMBA.d_model, requires_grad=True)
-    return timed(lambda: layer(x))
+    return lambda: layer(x)
 
 
-CONTENDERS = {
+CONTENDERS: dict[str, Callable[[int], Callable[[], Tensor]]] = {
     "attention": full,
     "linear": linear,
-    "causal": causal,
+    "causal": lambda length: linear(length, causal=True),
     "window": window,
     "Mamba": mamba,
 }
-
-
-def exponent(by_length: dict[int, list[float]]) -> float:
-    """The slope of the line through the medians, in logarithms."""
-    lengths = [math.log(length) for length in by_length]
-    seconds = [math.log(statistics.median(rounds)) for rounds in by_length.values()]
-    return statistics.linear_regression(lengths, seconds).slope
-
-
-# --- What is printed ------------------------------------------------------------------------------
-
-
-def show(
-    found: dict[str, dict[int, list[float]]], exponents: dict[str, float], rounds: int
-) -> None:
-    """A row for each contender, a column for each length, and the exponent."""
-    lines = table(
-        [""],
-        [*(f"{length:,}" for length in LENGTHS), "exponent"],
-        f"Milliseconds forward and backward, medians of {rounds}",
-    )
-    for name, by_length in found.items():
-        milliseconds = [
-            f"{1e3 * statistics.median(by_length[length]):,.1f}" if length in by_length else "–"
-            for length in LENGTHS
-        ]
-        lines.add_row(name, *milliseconds, f"{exponents[name]:.2f}")
-    console.print(lines)
 
 
 if __name__ == "__main__":

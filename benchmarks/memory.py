@@ -1,23 +1,22 @@
-"""What training and inference hold in memory, by part: predicted by `variants.memory` and
-`training.models.peak_memory`, and measured.
+"""Memory of training and inference, measured and predicted by `variants.memory` and
+`training.models.peak_memory`.
 
-The paper's decoder, GPT-2 and LLaMA, at three sizes, float32, one thread. Each line of the tables is a
-process of its own, in which these are measured:
+The paper's decoder, GPT-2 and LLaMA, at three sizes, float32, one thread. Each row is a process of its own,
+which measures:
 
     weights, moments, cache   the storages of all their tensors, each counted once
-    activations               the distinct storages that autograd keeps of one forward pass
-                              (`torch.autograd.graph.saved_tensors_hooks`), but for the weights
-    peak                      the most that the process holds during one step (forward, backward, Adam), or
-                              while it reads a text, beyond what it held before there was a model: as the
-                              system counts it (VmHWM, set back right before); on a GPU
-                              `torch.cuda.max_memory_allocated`
+    activations               the storages that autograd saves in a forward pass, without the weights
+                              (`torch.autograd.graph.saved_tensors_hooks`)
+    peak                      the maximum during a step (forward, backward, Adam), or while the model reads a
+                              text, beyond what the process held before there was a model (VmHWM; on a GPU
+                              `torch.cuda.max_memory_allocated`)
 
-Ways: `train`; `recompute`, each layer checkpointed; `fused`, no attention weights kept and no dropout (the
-paper's decoder on the CPU); `infer`, a whole text read without gradients, into a cache where there is one.
+Ways: `train`; `recompute`, each layer checkpointed; `fused`, without stored attention weights and dropout
+(the paper's decoder on the CPU); `infer`, a text read without gradients, into a cache if the model has one.
 Weights, moments and cache must be as predicted to the byte, activations within 5%, and the peak within 15%
-where it is at least 200 MB. That is the peak of tensors: glibc is told to give back at once what was freed
-(MALLOC_MMAP_THRESHOLD_). Left to itself it keeps some of it for later; the peak of a second process, which
-does, is told beside as `usual`, and nothing is asked of it.
+if it is at least 200 MB. For this peak of tensors glibc returns freed memory at once
+(MALLOC_MMAP_THRESHOLD_). By default it keeps some for later; `usual` is the peak of a second process that
+does, printed without a limit.
 
     python benchmarks/memory.py
     python benchmarks/memory.py gpt llama --json memory.json
@@ -25,22 +24,13 @@ does, is told beside as `usual`, and nothing is asked of it.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
+import frame
 import torch
 from torch import Tensor, nn
-
-# A script's own folder comes first, where `training` is another script.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from rounds import console, machine_with, show_machine, table, write
 
 from training.data.vocabulary import Languages, Symbols
 from training.models.architectures import Objective, build, recompute_layers
@@ -69,7 +59,7 @@ WAYS = {
     "wide": ("train", "recompute", "infer"),
     "long": ("train", "fused", "infer"),
 }
-MORE_ROWS = 4  # that are read at once where nothing has to be kept for a backward pass
+MORE_ROWS = 4  # that are read at once without a backward pass
 KV_HEADS = 2  # of LLaMA
 DROPOUT = 0.1
 
@@ -85,13 +75,11 @@ Figures = dict[str, dict[str, int]]
 
 def main() -> None:
     """Measure, print and assert."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    options.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(MODELS))
-    options.add_argument("--json", type=Path)
-    options.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # in a process of its own
-    given = options.parse_args()
+    parser = frame.options(__doc__)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(MODELS))
+    given = parser.parse_args()
     if unknown := set(given.models) - set(MODELS):
-        options.error(f"there is no model {', '.join(unknown)}: {', '.join(MODELS)}")
+        parser.error(f"MODEL must be one of {', '.join(MODELS)}, got {', '.join(unknown)}")
 
     torch.set_num_threads(1)
     if given.one:
@@ -104,46 +92,37 @@ def main() -> None:
         for way in ways
         if way != "fused" or (model == "paper" and DEVICE.type == "cpu")
     ]
+    facts = frame.show_machine(DEVICE)
     rows = [(case, in_processes(case)) for case in cases]
-    show_machine({**machine_with(DEVICE), "load": f"{os.getloadavg()[0]:.1f}"})
     for inference in (False, True):
         show(rows, inference)
-    write([{"case": case, **found} for case, found in rows], given.json)
+    figures = [{"case": case, **found} for case, found in rows]
+    frame.write({"machine": facts, "cases": figures}, given.json)
     for case, found in rows:
         check(" ".join(case), found["predicted"], found["measured"])
 
 
 def check(name: str, predicted: dict[str, int], measured: dict[str, int]) -> None:
-    """What the formulas have to reach."""
+    """Assert what the formulas must reach."""
     for part, wanted in predicted.items():
         most = {"activations": ACTIVATIONS_OFF, "peak": PEAK_OFF}.get(part, 0.0)
         off = abs(measured[part] - wanted)
         if part != "peak" or wanted >= LARGE:
-            assert off <= most * wanted, f"{name}: {part} is {off:,} bytes off what was predicted"
-
-
-# --- What is measured -----------------------------------------------------------------------------
+            assert off <= most * wanted, (
+                f"{name}: {part} differs by {off:,} bytes from the prediction"
+            )
 
 
 def in_processes(case: Case) -> Figures:
-    """`measure` in a process that gives memory back at once, and the peak of one that does as usual."""
-    found = in_a_process(case, {"MALLOC_MMAP_THRESHOLD_": str(GIVEN_BACK)})
+    """Return `measure` of a process that gives memory back at once, and the peak of one that does not."""
+    found: Figures = frame.in_a_process(__file__, *case, MALLOC_MMAP_THRESHOLD_=str(GIVEN_BACK))
     if DEVICE.type == "cpu":
-        found["measured"]["usual"] = in_a_process(case, {})["measured"]["peak"]
-    return found
-
-
-def in_a_process(case: Case, environment: dict[str, str]) -> Figures:
-    """`measure` in a process of its own."""
-    command = [sys.executable, __file__, "--one", *case]
-    around = os.environ | environment
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=around)
-    found: Figures = json.loads(done.stdout)
+        found["measured"]["usual"] = frame.in_a_process(__file__, *case)["measured"]["peak"]
     return found
 
 
 def measure(model: str, size: str, way: str) -> Figures:
-    """What is predicted of a case, and what is measured, in bytes."""
+    """Return what is predicted and what is measured, in bytes."""
     shape, vocab, batch, tokens = SIZES[size]
     dropout = 0.0 if model == "llama" or way in ("fused", "infer") else DROPOUT
     settings = Settings(
@@ -166,20 +145,20 @@ def measure(model: str, size: str, way: str) -> Figures:
     )
     go = infer if way == "infer" else train
     tiny = settings.but({"layers": 1, "d_model": 64, "d_ff": 64, "context": 16})
-    go(tiny, 50, Step(batch=2, tokens=16))  # what torch makes at a first call
+    go(tiny, 50, Step(batch=2, tokens=16))  # what torch allocates at a first call
     return go(settings, vocab, step)
 
 
 def train(settings: Settings, vocab: int, step: Step) -> Figures:
-    """A step in which activations are counted, and one in which the peak is measured."""
-    before = held()
+    """Count activations in one step, and measure the peak in another."""
+    before = frame.start_peak(DEVICE)
     model = made(settings, vocab)
     objective = Objective(model, 0.0).train()
     adam = torch.optim.Adam(model.parameters(), foreach=False)
     tokens = drawn(vocab, step.batch, step.tokens + 1)
     counted = kept_by_autograd(objective, tokens)
-    for _ in range(2):  # the moments come into being at the end of the first step
-        start_peak()
+    for _ in range(2):  # the moments are created at the end of the first step
+        frame.start_peak(DEVICE)
         adam.zero_grad()
         loss, _ = objective(None, tokens)
         (loss / tokens.numel()).backward()
@@ -189,7 +168,7 @@ def train(settings: Settings, vocab: int, step: Step) -> Figures:
         "weights": of_the_model(model),
         "moments": storages(one[name] for one in states for name in ("exp_avg", "exp_avg_sq")),
         "activations": counted,
-        "peak": peak() - before,
+        "peak": frame.peak(DEVICE) - before,
     }
     sizes = sizes_of(settings, vocab)
     predicted = {
@@ -202,12 +181,12 @@ def train(settings: Settings, vocab: int, step: Step) -> Figures:
 
 
 def infer(settings: Settings, vocab: int, step: Step) -> Figures:
-    """A text is read at once, into a cache where the model has one."""
-    before = held()
+    """Read a text at once, into a cache if the model has one."""
+    before = frame.start_peak(DEVICE)
     model = made(settings, vocab).eval()
     tokens = drawn(vocab, step.batch, step.tokens)
     cache: KVCache | None = None
-    start_peak()
+    frame.start_peak(DEVICE)
     with torch.no_grad():
         if settings.model == "paper":
             model.generator(model(tokens))
@@ -215,7 +194,7 @@ def infer(settings: Settings, vocab: int, step: Step) -> Figures:
             with DEVICE:
                 cache = new_cache(model.config, step.batch, step.tokens)
             model(tokens, cache)
-    most = peak() - before
+    most = frame.peak(DEVICE) - before
     sizes, room = sizes_of(settings, vocab), step.tokens if cache else 0
     predicted = {
         "weights": weights(sizes) + tables(sizes),
@@ -228,7 +207,7 @@ def infer(settings: Settings, vocab: int, step: Step) -> Figures:
 
 
 def made(settings: Settings, vocab: int) -> Any:
-    """The model that `course train` makes; GPT-2 knows of a cache, which costs nothing without one."""
+    """Return the model that `course train` builds, with GPT-2 able to use a cache, which costs nothing."""
     symbols = Symbols(tuple(map(str, range(vocab))), " ")
     model = build(settings, Languages(None, symbols, None))
     if settings.model == "gpt":
@@ -241,23 +220,23 @@ def made(settings: Settings, vocab: int) -> Any:
 
 
 def drawn(vocab: int, batch: int, tokens: int) -> Tensor:
-    """Some tokens."""
+    """Return random tokens."""
     return torch.randint(1, vocab, (batch, tokens), device=DEVICE)
 
 
 def of_the_model(model: nn.Module) -> int:
-    """Weights, tables, and LLaMA's angles, which are neither parameter nor buffer."""
+    """Return the bytes of weights, tables, and LLaMA's angles, which are neither parameter nor buffer."""
     angles: list[Any] = [one.angles for one in model.modules() if hasattr(one, "angles")]
     return storages([*model.parameters(), *model.buffers(), *angles])
 
 
 def kept_by_autograd(objective: nn.Module, tokens: Tensor) -> int:
-    """The bytes of a forward pass's saved tensors, but for the model's own."""
+    """Return the bytes of a forward pass's saved tensors, without the model's own."""
     own = {one.untyped_storage().data_ptr() for one in objective.parameters()}
     kept: list[Tensor] = []
 
     def keep(tensor: Tensor) -> Tensor:
-        bare = tensor.detach()  # an output with its history would hold itself, for ever
+        bare = tensor.detach()  # an output with its history would keep itself alive
         if bare.untyped_storage().data_ptr() not in own:
             kept.append(bare)
         return bare
@@ -268,52 +247,19 @@ def kept_by_autograd(objective: nn.Module, tokens: Tensor) -> int:
 
 
 def storages(tensors: Iterable[Tensor]) -> int:
-    """The bytes that tensors lie in, shared ones once."""
+    """Return the bytes of the storages of tensors, shared ones once."""
     each = {one.data_ptr(): one.nbytes() for one in (t.untyped_storage() for t in tensors)}
     return sum(each.values())
 
 
-def held() -> int:
-    """What is held now: by the process, or on the GPU."""
-    if DEVICE.type == "cuda":
-        return torch.cuda.memory_allocated()
-    return in_status("VmRSS")
-
-
-def start_peak() -> None:
-    """The most so far is what there is now."""
-    if DEVICE.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    else:
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak() -> int:
-    """The most since then."""
-    if DEVICE.type == "cuda":
-        return torch.cuda.max_memory_allocated()
-    return in_status("VmHWM")
-
-
-def in_status(name: str) -> int:
-    """A line of Linux' account of this process, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    [line] = [line for line in lines if line.startswith(f"{name}:")]
-    return int(line.split()[1]) * 1024
-
-
-# --- What is printed ------------------------------------------------------------------------------
-
-
 def show(rows: list[tuple[Case, Figures]], infers: bool) -> None:
-    """A table of training, or of inference: each part as predicted / as measured, and what
-    the peak is off by."""
+    """Print a table of training, or of inference: each part as predicted / as measured."""
     some = [(case, found) for case, found in rows if (case[2] == "infer") == infers]
     if not some:
         return
     parts = list(some[0][1]["predicted"])
     title = f"{'Inference' if infers else 'Training'}, MB: predicted/measured"
-    lines = table([""], [*parts, "off by", "usual"], title)
+    lines = frame.table([""], [*parts, "off by", "usual"], title)
     for case, found in some:
         predicted, measured = found["predicted"], found["measured"]
         cells = [f"{predicted[part] / 1e6:,.0f}/{measured[part] / 1e6:,.0f}" for part in parts]
@@ -321,7 +267,7 @@ def show(rows: list[tuple[Case, Figures]], infers: bool) -> None:
         lines.add_row(
             " ".join(case), *cells, f"{measured['peak'] / predicted['peak'] - 1:+.1%}", usual
         )
-    console.print(lines)
+    frame.console.print(lines)
 
 
 if __name__ == "__main__":

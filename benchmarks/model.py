@@ -1,26 +1,25 @@
-"""How fast the reference trains and decodes, beside `torch.nn.Transformer` and x-transformers.
+"""Speed of training and decoding with the reference, beside `torch.nn.Transformer` and x-transformers.
 
-The contenders share all of `implementation.py` but encoder and decoder: embeddings, positions, output
-projection, loss, greedy decoding, Adam. They get the same batches and take turns in every round, and each
-round begins with another one. A ratio is the reference's time over the other's in the same round: below 1 the
-reference is faster.
+The contenders differ in encoder and decoder only: embeddings, positions, output projection, loss, greedy
+decoding and Adam are those of `implementation.py`. They have the same batches and alternate. A ratio is the
+reference's time over theirs in the same round: below 1 the reference is faster.
 
     ours                 `make_model`, post-norm, after `fuse`: torch's kernels for attention and norms
-    ours, weights kept   the same without: the explicit attention and norms that are taught
+    ours, weights kept   the same without: the explicit attention and norms of the lessons
     nn.Transformer       with `batch_first`, and without its two final norms, which post-norm does not have.
-                         It is asserted that with the reference's weights it has the reference's loss,
-                         gradient and words. When decoding it may take its own fast path through the encoder
-                         (but not under autocast on the CPU, where that path fails in torch 2.13)
-    x-transformers       its `Encoder` and `Decoder`, post-norm, ReLU, fused attention, the same dropouts. Not
-                         to be matched: its attention and its norms have no biases, so it has slightly fewer
-                         parameters; how it starts its weights; and it checks for rows without keys
+                         With the reference's weights it must have the reference's loss, gradient and
+                         tokens. When it decodes it may use its fast path through the encoder (but not under
+                         autocast on the CPU, where that path fails in torch 2.13)
+    x-transformers       its `Encoder` and `Decoder`, post-norm, ReLU, fused attention, the same dropouts.
+                         Different remain: its attention and norms have no biases, hence slightly fewer
+                         parameters; its initialization; and its check for rows without keys
 
-No contender keeps anything from one decoded token to the next (x-transformers could), and there is no end
-symbol: all decode equally many tokens. Memory is what a training step needs at its peak, beyond what is held
-between steps (parameters, Adam's averages); it is measured on CUDA, and not on the CPU.
+No contender uses a cache when decoding (x-transformers could), and there is no end symbol, so all decode the
+same number of tokens. Memory is the peak of a training step beyond what is allocated between steps
+(parameters, Adam's moments); it is measured on CUDA only.
 
-Figures mean something on a quiet machine only: nothing else running, mains power, as many threads as real
-cores (`OMP_NUM_THREADS`), 15 rounds or more. The spread of the ratios tells how quiet it was.
+Use a quiet machine: mains power, as many threads as real cores (`OMP_NUM_THREADS`), at least 15 rounds. The
+range of the ratios shows how quiet it was.
 
     python benchmarks/model.py                          both sizes, on the CPU
     python benchmarks/model.py --device cuda --dtype bfloat16 --compile --rounds 15 --json model.json
@@ -28,26 +27,14 @@ cores (`OMP_NUM_THREADS`), 15 rounds or more. The spread of the ratios tells how
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
+import frame
 import torch
-from rounds import (
-    console,
-    in_long_turns,
-    in_words,
-    machine_with,
-    ratios,
-    show_machine,
-    table,
-    write,
-)
 from torch import Tensor, nn
 
 from implementation import (
@@ -87,19 +74,19 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how all of it runs."""
+    """The device and the precision."""
 
     device: torch.device
     dtype: torch.dtype
     compiled: bool
 
     def cast(self) -> torch.autocast:
-        """Autocast to the dtype; nothing in float32."""
+        """Return autocast to the dtype, disabled for float32."""
         reduced = self.dtype != torch.float32
         return torch.autocast(self.device.type, dtype=self.dtype, enabled=reduced)
 
     def wait(self) -> None:
-        """Until the device has done what it was given."""
+        """Wait for the device."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
@@ -108,7 +95,7 @@ class Setting:
 
 
 class TorchEncoder(nn.Module):
-    """torch's encoder, called as ours is."""
+    """torch's encoder with our signature."""
 
     def __init__(self, encoder: nn.TransformerEncoder):
         super().__init__()
@@ -119,7 +106,7 @@ class TorchEncoder(nn.Module):
 
 
 class TorchDecoder(nn.Module):
-    """torch's decoder, called as ours is. It wants the two masks of the target one by one."""
+    """torch's decoder with our signature. It takes the two masks of the target separately."""
 
     def __init__(self, decoder: nn.TransformerDecoder):
         super().__init__()
@@ -137,7 +124,7 @@ class TorchDecoder(nn.Module):
 
 
 class XEncoder(nn.Module):
-    """x-transformers' encoder, called as ours is."""
+    """x-transformers' encoder with our signature."""
 
     def __init__(self, layers: nn.Module):
         super().__init__()
@@ -148,7 +135,7 @@ class XEncoder(nn.Module):
 
 
 class XDecoder(nn.Module):
-    """x-transformers' decoder, called as ours is. It is causal by itself."""
+    """x-transformers' decoder with our signature. It is always causal."""
 
     def __init__(self, layers: nn.Module):
         super().__init__()
@@ -161,18 +148,18 @@ class XDecoder(nn.Module):
 
 
 def hidden_keys(tgt_mask: Tensor) -> Tensor | None:
-    """`(B, T)`, True at padding: the last query sees every real key. None when decoding: all are real."""
+    """Return `(B, T)`, True at padding; None when decoding, where there is none."""
     return None if tgt_mask.size(0) == 1 else ~tgt_mask[:, -1]
 
 
 def our_model(size: Size) -> EncoderDecoder:
-    """The reference, with torch's fused attention."""
+    """Return the reference with torch's fused kernels."""
     model = make_model(size.vocab, size.vocab, size.n, size.d_model, size.d_ff, size.h)
     return fuse(model)
 
 
 def torch_model(size: Size) -> EncoderDecoder:
-    """The reference, with encoder and decoder of `nn.Transformer`."""
+    """Return the reference with encoder and decoder of `nn.Transformer`."""
     whole = nn.Transformer(
         size.d_model, size.h, size.n, size.n, size.d_ff, dropout=0.1, batch_first=True
     )
@@ -183,7 +170,7 @@ def torch_model(size: Size) -> EncoderDecoder:
 
 
 def x_model(size: Size) -> EncoderDecoder:
-    """The reference, with encoder and decoder of x-transformers."""
+    """Return the reference with encoder and decoder of x-transformers."""
     from x_transformers import Decoder, Encoder
 
     how = {
@@ -209,7 +196,7 @@ def x_model(size: Size) -> EncoderDecoder:
 
 
 def contenders(size: Size) -> dict[str, EncoderDecoder]:
-    """Every model that can be made here, by name, the reference first."""
+    """Return all contenders by name, the reference first."""
     models = {
         OURS: our_model(size),
         "ours, weights kept": fuse(our_model(size), False),
@@ -226,7 +213,7 @@ def contenders(size: Size) -> dict[str, EncoderDecoder]:
 
 
 def copy_weights(ours: EncoderDecoder, theirs: EncoderDecoder) -> None:
-    """Give an `nn.Transformer` the reference's weights."""
+    """Copy the reference's weights to an `nn.Transformer`."""
     for name in ("src_embed", "tgt_embed", "generator"):
         getattr(theirs, name).load_state_dict(getattr(ours, name).state_dict())
     our_layers = [*ours.encoder.layers, *ours.decoder.layers]
@@ -236,7 +223,7 @@ def copy_weights(ours: EncoderDecoder, theirs: EncoderDecoder) -> None:
 
 
 def torch_names(layer: nn.Module) -> dict[str, Tensor]:
-    """A layer's weights under the names that torch has for them."""
+    """Return a layer's weights under torch's names."""
     state = {}
     for ours, theirs in (("self_attn", "self_attn"), ("src_attn", "multihead_attn")):
         if hasattr(layer, ours):
@@ -255,7 +242,7 @@ def torch_names(layer: nn.Module) -> dict[str, Tensor]:
 
 
 def check_agreement(size: Size, setting: Setting, batch: Batch) -> None:
-    """With the same weights, `nn.Transformer` says what the reference says, and learns what it learns."""
+    """Assert that with the same weights `nn.Transformer` has the reference's loss, gradient and tokens."""
     ours, theirs = our_model(size), torch_model(size)
     copy_weights(ours, theirs)
     losses, gradients, decoded = [], [], []
@@ -271,16 +258,11 @@ def check_agreement(size: Size, setting: Setting, batch: Batch) -> None:
     assert (decoded[0] == decoded[1]).float().mean() > 0.99, "greedy decoding differs"
 
 
-def parameters(model: nn.Module) -> int:
-    """How many numbers there are to learn."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 # --- What is timed --------------------------------------------------------------------------------
 
 
 def make_batch(size: Size, device: torch.device) -> Batch:
-    """Sentences of `shortest` to `length` tokens, the first of full length, filled up with 0."""
+    """Return sentences of `shortest` to `length` tokens, the first of full length, padded with 0."""
     draw = torch.Generator().manual_seed(0)
     lengths = torch.randint(size.shortest, size.length + 1, (2, size.batch, 1), generator=draw)
     lengths[:, 0] = size.length
@@ -291,21 +273,21 @@ def make_batch(size: Size, device: torch.device) -> Batch:
 
 
 def loss_of(model: EncoderDecoder, batch: Batch, loss: nn.Module) -> Tensor:
-    """The mean loss over the real tokens."""
+    """Return the mean loss over the real tokens."""
     states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
     log_probs = model.generator(states)
     return loss(log_probs.flatten(0, 1), batch.tgt_y.flatten()) / batch.ntokens
 
 
 def decode_once(model: EncoderDecoder, size: Size, batch: Batch) -> Tensor:
-    """The first tokens of a greedy translation."""
+    """Return the first tokens of a greedy translation."""
     return greedy_decode(model, batch.src, batch.src_mask, size.decoded, start=1)
 
 
 def training(
     model: EncoderDecoder, size: Size, setting: Setting, batch: Batch
 ) -> Callable[[], None]:
-    """A function that takes one training step."""
+    """Return a function that takes one training step."""
     loss = LabelSmoothing(size.vocab, 0, 0.1)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
 
@@ -323,7 +305,7 @@ def training(
 def decoding(
     model: EncoderDecoder, size: Size, setting: Setting, batch: Batch
 ) -> Callable[[], None]:
-    """A function that decodes one batch."""
+    """Return a function that decodes one batch."""
 
     def decode() -> None:
         model.eval()
@@ -334,7 +316,7 @@ def decoding(
 
 
 def seconds(act: Callable[[], None], setting: Setting, times: int) -> float:
-    """How long one of several goes takes."""
+    """Return the seconds of an act, averaged over several."""
     setting.wait()
     started = time.perf_counter()
     for _ in range(times):
@@ -344,52 +326,36 @@ def seconds(act: Callable[[], None], setting: Setting, times: int) -> float:
 
 
 def take_turns(
-    acts: dict[str, Callable[[], None]], setting: Setting, rounds: int, turn: float
-) -> dict[str, list[float]]:
-    """The seconds of every contender in every round."""
+    acts: dict[str, Callable[[], None]], setting: Setting, rounds: int, turn: float, tokens: int
+) -> dict[str, dict[str, float]]:
+    """Return the `summary` of all contenders, and the tokens per second of an act of `tokens` tokens."""
     timed = {name: partial(seconds, act, setting) for name, act in acts.items()}
-    return in_long_turns(timed, rounds, turn)
+    taken: frame.Taken = frame.in_long_turns(timed, rounds, turn)
+    return {
+        name: row | {"tokens_per_second": tokens / row["seconds"]}
+        for name, row in frame.summary(taken, OURS).items()
+    }
 
 
 def peak_memory(act: Callable[[], None], setting: Setting) -> int | None:
-    """The most bytes that one go needs beyond those held before it."""
+    """Return the peak of an act beyond what is allocated before it; None on the CPU."""
     if setting.device.type != "cuda":
         return None
     setting.wait()
-    held = torch.cuda.memory_allocated(setting.device)
-    torch.cuda.reset_peak_memory_stats(setting.device)
+    before = frame.start_peak(setting.device)
     act()
     setting.wait()
-    return torch.cuda.max_memory_allocated(setting.device) - held
-
-
-# --- What is told ---------------------------------------------------------------------------------
-
-
-def summary(taken: dict[str, list[float]], tokens: int) -> dict[str, dict[str, float]]:
-    """Medians of each contender, and of the reference's time over its, round by round."""
-    told = {}
-    for name, times in taken.items():
-        by_round = ratios(taken[OURS], times)
-        median = statistics.median(times)
-        told[name] = {
-            "seconds": median,
-            "tokens_per_second": tokens / median,
-            "ratio": statistics.median(by_round),
-            "ratio_lowest": min(by_round),
-            "ratio_highest": max(by_round),
-        }
-    return told
+    return frame.peak(setting.device) - before
 
 
 def measure(name: str, setting: Setting, rounds: int, turn: float) -> dict[str, dict]:
-    """Everything about one size, by contender."""
+    """Return all figures of one size, by contender."""
     torch.manual_seed(0)
     size = SIZES[name]
     batch = make_batch(size, setting.device)
     check_agreement(size, setting, batch)
     models = {key: model.to(setting.device) for key, model in contenders(size).items()}
-    counts = {key: parameters(model) for key, model in models.items()}
+    counts = {key: frame.parameters(model) for key, model in models.items()}
     assert counts["nn.Transformer"] == counts[OURS], counts
     assert all(abs(count / counts[OURS] - 1) < 0.03 for count in counts.values()), counts
     if setting.compiled:
@@ -398,50 +364,52 @@ def measure(name: str, setting: Setting, rounds: int, turn: float) -> dict[str, 
             model.decoder.compile()
     steps = {key: training(model, size, setting, batch) for key, model in models.items()}
     decodes = {key: decoding(model, size, setting, batch) for key, model in models.items()}
-    trained = summary(take_turns(steps, setting, rounds, turn), int(batch.ntokens))
-    spoken = size.batch * (size.decoded - 1)
-    said = summary(take_turns(decodes, setting, rounds, turn), spoken)
+    trained = take_turns(steps, setting, rounds, turn, int(batch.ntokens))
+    decoded = take_turns(decodes, setting, rounds, turn, size.batch * (size.decoded - 1))
     return {
         key: {
             "parameters": counts[key],
             "train": trained[key],
-            "decode": said[key],
+            "decode": decoded[key],
             "peak_bytes": peak_memory(steps[key], setting),
         }
         for key in models
     }
 
 
+# --- What is printed ------------------------------------------------------------------------------
+
+
 def show(name: str, figures: dict[str, dict]) -> None:
-    """One size: a table for training, one for decoding."""
+    """Print a table of training and one of decoding."""
     size = SIZES[name]
-    console.print(
+    frame.console.print(
         f"\n{name}: {size.n} + {size.n} layers, d_model {size.d_model}, d_ff {size.d_ff}, h {size.h}; "
         f"{size.batch} × {size.length} tokens of {size.vocab}. Ratio: time of ours / time of this"
     )
-    trained = table(["train"], [*PACE, "parameters", "peak"])
-    decoded = table(["decode"], PACE)
+    trained = frame.table(["train"], [*PACE, "parameters", "peak"])
+    decoded = frame.table(["decode"], PACE)
     for key, row in figures.items():
-        held = (f"{row['parameters']:,}", in_words(row["peak_bytes"]))
+        held = (f"{row['parameters']:,}", frame.in_mib(row["peak_bytes"]))
         trained.add_row(key, *pace(row["train"]), *held)
         decoded.add_row(key, *pace(row["decode"]))
-    console.print(trained)
-    console.print(decoded)
+    frame.console.print(trained)
+    frame.console.print(decoded)
 
 
 def pace(told: dict[str, float]) -> tuple[str, str, str]:
-    """The cells of `PACE`."""
+    """Return the cells of `PACE`."""
     return (
         f"{told['tokens_per_second']:,.0f}",
         f"{told['ratio']:.2f}",
-        f"{told['ratio_lowest']:.2f}, {told['ratio_highest']:.2f}",
+        f"{told['ratio_lowest']:.2f}–{told['ratio_highest']:.2f}",
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure and print."""
+    parser = frame.options(__doc__, rounds=9)
     parser.add_argument("--sizes", nargs="*", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each contender")
     parser.add_argument(
         "--turn", type=float, default=0.5, help="seconds of a turn, at least one go"
     )
@@ -450,7 +418,6 @@ def main() -> None:
     parser.add_argument(
         "--compile", action="store_true", help="torch.compile encoders and decoders"
     )
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     setting = Setting(
         torch.device(arguments.device), getattr(torch, arguments.dtype), arguments.compile
@@ -460,16 +427,14 @@ def main() -> None:
     warnings.filterwarnings("ignore", message=".*nested tensors is in prototype")
     if setting.device.type == "cpu" and setting.dtype != torch.float32:
         torch.backends.mha.set_fastpath_enabled(False)
-    where = machine_with(setting.device) | {
-        "dtype": arguments.dtype,
-        "compiled": arguments.compile,
-    }
-    show_machine(where)
+    where = frame.show_machine(
+        setting.device, dtype=arguments.dtype, compiled=str(arguments.compile)
+    )
     sizes = {}
     for name in arguments.sizes:
         sizes[name] = measure(name, setting, arguments.rounds, arguments.turn)
         show(name, sizes[name])
-    write({"machine": where, "rounds": arguments.rounds, "sizes": sizes}, arguments.json)
+    frame.write({"machine": where, "rounds": arguments.rounds, "sizes": sizes}, arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,17 @@
-"""How soon a page of the explorer is there, and how soon it answers a hand.
+"""How fast the explorer's pages open and respond, in headless Chromium at 1280 pixels.
 
-Both are seen in headless Chromium, at 1280 pixels:
+opening     from `course explore TOPIC` to the drawn page, including the start of the server; each page
+            has a server of its own. At most 10 s.
+redrawing   from an arrow key on a slider to a change of the drawing, for every slider, there and back;
+            on pages without sliders, from a click on a cell or a button. Measured by the page's clock.
+            Medians at most 0.2 s.
 
-    opening     from `course explore TOPIC` to the page that is drawn, with the server's start; each page in
-                a server of its own. At most 10 s.
-    redrawing   from the press of an arrow key on a slider to the change of what is drawn, every slider of
-                the page, there and back again; on pages without sliders a click on a cell or a button. By
-                the clock of the page itself. Medians at most 0.2 s.
-
-    python benchmarks/pages.py
-    python benchmarks/pages.py --moves 10 softmax memory
+python benchmarks/pages.py
+python benchmarks/pages.py --moves 10 softmax memory
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import statistics
 import subprocess
@@ -24,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rounds import console, machine, show_machine, table, write
+import frame
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -36,11 +33,11 @@ from tests.browser import FLAGS, LAPTOP, program  # noqa: E402
 
 OPENED, REDRAWN = 10.0, 0.2  # seconds
 DRAWN = ".drawn, .failed"
-PATIENCE = 3_000  # milliseconds: a move that changes nothing, as at the end of a scale, is left out
-# What is clicked where nothing slides: queries, and heads.
+PATIENCE = 3_000  # milliseconds: a move that changes nothing, as at the end of a scale, is skipped
+# What to click on pages without sliders: queries, and heads.
 HANDS = {"attention": "button[aria-label^='query ']", "heads": ".heads button"}
 
-# Notes when a hand moved and when what is drawn is another.
+# Notes the times of an input and of the next change of the drawing.
 WATCH = """() => {
     const drawn = () => [...document.querySelectorAll(".drawn")].map((one) => one.innerHTML).join();
     const seen = { before: drawn(), pressed: null, changed: null };
@@ -60,27 +57,26 @@ TOOK = "() => seen.changed === null ? null : seen.changed - seen.pressed"
 
 def main() -> None:
     """Measure, print and assert."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    options.add_argument("topics", nargs="*", default=[topic.name for topic in TOPICS])
-    options.add_argument("--moves", type=int, default=3, help="of each slider, there and back")
-    options.add_argument("--json", type=Path)
-    given = options.parse_args()
-    show_machine(machine())
+    parser = frame.options(__doc__)
+    parser.add_argument("topics", nargs="*", default=[topic.name for topic in TOPICS])
+    parser.add_argument("--moves", type=int, default=3, help="of each slider, there and back")
+    given = parser.parse_args()
+    facts = frame.show_machine()
     figures = {topic: measured(topic, given.moves) for topic in given.topics}
-    shown = table(["page"], ["opened (s)", "redrawn (ms)", "longest (ms)", "moves"])
+    shown = frame.table(["page"], ["opened (s)", "redrawn (ms)", "longest (ms)", "moves"])
     for topic, (opened, redrawn) in figures.items():
         milliseconds = [1000 * one for one in redrawn]
         median, longest = statistics.median(milliseconds), max(milliseconds)
         shown.add_row(topic, f"{opened:.1f}", f"{median:.0f}", f"{longest:.0f}", str(len(redrawn)))
-    console.print(shown)
-    write(figures, given.json)
+    frame.console.print(shown)
+    frame.write({"machine": facts, "pages": figures}, given.json)
     for topic, (opened, redrawn) in figures.items():
         assert opened <= OPENED, f"{topic} was there after {opened:.1f} s"
         assert statistics.median(redrawn) <= REDRAWN, f"{topic} took {statistics.median(redrawn)} s"
 
 
 def measured(topic: str, moves: int) -> tuple[float, list[float]]:
-    """Seconds until a page is there, and until each move shows."""
+    """Return the seconds until a page is drawn, and from each move to its effect."""
     began = time.monotonic()
     with served(topic) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program(), args=FLAGS)
@@ -96,7 +92,7 @@ def measured(topic: str, moves: int) -> tuple[float, list[float]]:
 
 @contextmanager
 def served(topic: str) -> Iterator[str]:
-    """The address of a page, as long as it is looked at."""
+    """Serve a page, and yield its address."""
     command = [sys.executable, "-m", "course.cli", "explore", topic, "--no-browser"]
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -110,7 +106,7 @@ def served(topic: str) -> Iterator[str]:
 
 
 def moved(page: Page, topic: str, moves: int) -> Iterator[float]:
-    """Seconds from each move to what it changes."""
+    """Yield the seconds from each move to its effect."""
     if topic in HANDS:
         hands = page.locator(HANDS[topic])
         hands.first.wait_for()

@@ -1,46 +1,36 @@
-"""How long a published model takes to load, and how much memory, beside `transformers`.
+"""Time and memory of loading a published model, beside `transformers`.
 
-The model is SmolLM2-135M-Instruct: its GGUF file (Q4_1), dequantized to float32, and a folder of the same
-weights in float32, which `save_pretrained` of `transformers` writes. Each load is a process of its own, on
-one thread. Ours and theirs alternate, each round begins with the other one, and ratios are those of the same
-round. The files are in the page cache: each is read once before the first round. `transformers` reads GGUF
-only where `accelerate` is installed; without it, the file is loaded by ours alone.
+SmolLM2-135M-Instruct: its GGUF file (Q4_1), dequantized to float32, and a folder of the same weights in
+float32, written by `save_pretrained` of `transformers`. Each load is a process of its own, on one thread.
+The programs alternate, and ratios are of the same round. The files are in the page cache. `transformers`
+reads GGUF only if `accelerate` is installed.
 
-    seconds     of the call that loads weights and tokenizer, imports not included: `Pretrained.load`, and
-                `AutoModelForCausalLM.from_pretrained` with `AutoTokenizer.from_pretrained`. The median of the
-                rounds' ratios must be at most 1.2.
-    peak        the most memory that the process holds while it loads, beyond what it held before, as the
-                system counts it (VmHWM, set back right before). Ours must be at most the weights in float32
-                and 25% more. The system counts pages of a mapped file that were read and can be read again.
+    seconds     of the call that loads weights and tokenizer, without imports: `Pretrained.load`, and
+                `AutoModelForCausalLM.from_pretrained` with `AutoTokenizer.from_pretrained`. The median
+                ratio must be at most 1.2.
+    peak        peak memory while loading, beyond what the process held before (VmHWM). Ours must be at most
+                1.25 times the weights in float32. Pages of a mapped file count, although they can be dropped.
 
     python benchmarks/pretrained.py
     python benchmarks/pretrained.py --rounds 9 --json pretrained.json
 
-It needs Linux, `transformers`, and the model in the cache, into which
-`course generate --pretrained smollm2-135m --tokens 1` brings it.
+It needs Linux, `transformers`, and the model in the cache, which
+`course generate --pretrained smollm2-135m --tokens 1` downloads.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-# A script's own folder comes first, where `training` is another script.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+import frame
 import torch
-from memory import in_status, start_peak
-from rounds import console, in_turns, in_words, machine_with, ratios, show_machine, table, write
 
 from training.data.downloads import cache
 from training.data.wheels import SMOLLM2
@@ -56,25 +46,20 @@ Figures = dict[str, float]
 
 def main() -> None:
     """Measure, print and assert."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--json", type=Path)
-    options.add_argument("--one", nargs=2, help=argparse.SUPPRESS)  # in a process of its own
-    given = options.parse_args()
-
+    parser = frame.options(__doc__, rounds=5)
+    given = parser.parse_args()
     torch.set_num_threads(1)
     if given.one:
         print(json.dumps(loaded(given.one[0], Path(given.one[1]))))
         return
     file = cache() / SMOLLM2.name
     if not file.exists():
-        options.error(f"{SMOLLM2.requirement} is not in the cache")
-    facts = {**machine_with(torch.device("cpu")), "load": f"{os.getloadavg()[0]:.1f}"}
-    show_machine(facts)
+        parser.error(f"{SMOLLM2.requirement} is not in the cache")
+    facts = frame.show_machine(torch.device("cpu"))
     with tempfile.TemporaryDirectory() as name:
         written(file, Path(name))
         found = {path: measured(path, given.rounds) for path in (file, Path(name))}
-    lines = table(["", "program"], ["seconds", "÷ theirs", "peak", "÷ weights"])
+    lines = frame.table(["", "program"], ["seconds", "÷ theirs", "peak", "÷ weights"])
     for path, figures in found.items():
         for program, some in figures.items():
             lines.add_row(
@@ -82,11 +67,11 @@ def main() -> None:
                 program,
                 f"{statistics.median(one['seconds'] for one in some):.2f}",
                 f"{slower(figures):.2f}" if program == OURS and THEIRS in figures else "",
-                in_words(statistics.median(one["peak"] for one in some)),
+                frame.in_mib(statistics.median(one["peak"] for one in some)),
                 f"{statistics.median(one['peak'] / one['weights'] for one in some):.2f}",
             )
-    console.print(lines)
-    write(
+    frame.console.print(lines)
+    frame.write(
         {"machine": facts, **{path.suffix or "folder": one for path, one in found.items()}},
         given.json,
     )
@@ -95,7 +80,7 @@ def main() -> None:
 
 
 def check(path: Path, figures: dict[str, list[Figures]]) -> None:
-    """What loading has to reach."""
+    """Assert what loading must reach."""
     if THEIRS in figures:
         times = slower(figures)
         assert times <= SLOWER, f"{path} takes {times:.2f} times as long as in transformers"
@@ -104,13 +89,13 @@ def check(path: Path, figures: dict[str, list[Figures]]) -> None:
 
 
 def slower(figures: dict[str, list[Figures]]) -> float:
-    """Our time over theirs."""
+    """Return our time over theirs."""
     ours, theirs = ([one["seconds"] for one in figures[name]] for name in (OURS, THEIRS))
-    return statistics.median(ratios(ours, theirs))
+    return statistics.median(frame.ratios(ours, theirs))
 
 
 def written(file: Path, folder: Path) -> None:
-    """A folder of the same model, as transformers writes it."""
+    """Write a folder of the same model with transformers."""
     import transformers
 
     found = Pretrained.load(file, "cpu")
@@ -136,46 +121,37 @@ def written(file: Path, folder: Path) -> None:
 
 
 def measured(path: Path, rounds: int) -> dict[str, list[Figures]]:
-    """The figures of both programs in every round."""
+    """Return the figures of both programs by round."""
     reads = path.is_dir() or importlib.util.find_spec("accelerate")
     names = (OURS, THEIRS) if reads else (OURS,)
-    programs = {name: partial(in_a_process, name, path) for name in names}
+    programs = {name: partial(frame.in_a_process, __file__, name, str(path)) for name in names}
     for program in programs.values():
         program()  # the files, and the packages, into the page cache
-    return in_turns(programs, rounds)
-
-
-def in_a_process(program: str, path: Path) -> Figures:
-    """`loaded` in a process of its own."""
-    command = [sys.executable, __file__, "--one", program, str(path)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    found: Figures = json.loads(done.stdout)
-    return found
+    return frame.in_turns(programs, rounds)
 
 
 def loaded(program: str, path: Path) -> Figures:
-    """Load a model, and what that took: seconds, bytes at the peak, and the bytes of its weights."""
+    """Load a model. Return the seconds, the bytes at the peak, and those of its weights."""
     load = ours if program == OURS else theirs
     go = load()  # imports
-    before = in_status("VmRSS")
-    start_peak()
+    before = frame.start_peak()
     began = time.perf_counter()
     model = go(path)
     seconds = time.perf_counter() - began
-    most = in_status("VmHWM") - before
+    most = frame.peak() - before
     each = {one.data_ptr(): one.nbytes for one in model.parameters()}
     return {"seconds": seconds, "peak": most, "weights": sum(each.values())}
 
 
 def ours() -> Any:
-    """`course generate --pretrained` loads so."""
+    """Return the loader of `course generate --pretrained`."""
     import training.models.gguf_file  # noqa: F401  which is imported when it is first used
 
     return lambda path: Pretrained.load(path, "cpu").model
 
 
 def theirs() -> Any:
-    """As transformers' documentation loads."""
+    """Return the loader of transformers' documentation."""
     import gguf  # noqa: F401
     import transformers
     from transformers.models.llama import modeling_llama  # noqa: F401  likewise

@@ -1,13 +1,11 @@
-"""How fast published weights of LLaMA are read and continued, beside `transformers`; and a training step of
-GPT beside nanoGPT's.
+"""Speed of published LLaMA weights beside `transformers`, and of a training step of GPT beside nanoGPT's.
 
-    decode 64 after 32      a prompt of 32 tokens is read, then 64 tokens are generated greedily, with a cache
+    decode 64 after 32      read a prompt of 32 tokens, and generate 64 greedily, with a cache
     forward 256             the logits of 256 tokens, without gradients
     training step           6 layers, width 384, 6 heads, 256 tokens, batch 12: forward, backward, AdamW
 
-The contenders have the same weights, and it is asserted that they generate the same tokens. They take turns
-in every round, and a ratio is our time over theirs in the same round: below 1 we are faster. Times are of the
-CPU, so that with one thread they hardly depend on what else runs.
+The contenders have the same weights, and must generate the same tokens. They alternate, and a ratio is our
+CPU time over theirs in the same round: below 1 we are faster.
 
     python benchmarks/published.py                          random weights of the sizes of SmolLM2-135M
     python benchmarks/published.py --weights FILE.gguf      those in a file or folder
@@ -16,16 +14,13 @@ CPU, so that with one thread they hardly depend on what else runs.
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import frame
 import torch
-from rounds import console, in_turns, machine_with, ratios, show_machine, table, write
 from torch import Tensor, nn
 
 from training.models.pretrained import Pretrained
@@ -55,7 +50,7 @@ Act = Callable[[], Any]
 
 
 def their_llama(ours: LLaMA) -> Any:
-    """The same model in `transformers`."""
+    """Return the same model in `transformers`."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = ours.config
@@ -78,7 +73,7 @@ def their_llama(ours: LLaMA) -> Any:
 
 
 def using(ours: LLaMA) -> dict[str, dict[str, Act]]:
-    """What is timed of a LLaMA: by task, by contender."""
+    """Return what is timed of a LLaMA, by task and contender."""
     taught, fused = fuse(ours, on=False), fuse(_twin(ours))
     theirs = their_llama(ours)
     draw = torch.Generator().manual_seed(0)
@@ -115,7 +110,7 @@ def using(ours: LLaMA) -> dict[str, dict[str, Act]]:
 
 
 def _twin(model: LLaMA) -> LLaMA:
-    """The same weights and angles in another model."""
+    """Return a second model with the same weights and angles."""
     with torch.device("meta"):
         twin = LLaMA(model.config)
     twin.load_state_dict(model.state_dict(), assign=True)
@@ -125,7 +120,7 @@ def _twin(model: LLaMA) -> LLaMA:
 
 
 def training(folder: Path) -> dict[str, dict[str, Act]]:
-    """A training step of our GPT and of nanoGPT's."""
+    """Return a training step of our GPT and of nanoGPT's."""
     sys.path.insert(0, str(folder))
     import model as nanogpt
 
@@ -167,36 +162,11 @@ def _step(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> Act:
     return step
 
 
-def seconds(act: Act) -> float:
-    """Of the CPU, for one go."""
-    started = time.process_time()
-    act()
-    return time.process_time() - started
-
-
-def measure(acts: dict[str, Act], rounds: int) -> dict[str, dict[str, float]]:
-    """Medians of each contender, and of our time over its."""
-    for act in acts.values():
-        act()
-    taken = in_turns({name: lambda act=act: seconds(act) for name, act in acts.items()}, rounds)
-    found = {}
-    for name, times in taken.items():
-        by_round = ratios(taken[OURS], times)
-        found[name] = {
-            "seconds": statistics.median(times),
-            "ratio": statistics.median(by_round),
-            "ratio_lowest": min(by_round),
-            "ratio_highest": max(by_round),
-        }
-    return found
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure and print."""
+    parser = frame.options(__doc__, rounds=9)
     parser.add_argument("--weights", type=Path, help="a GGUF file or a folder; random if left out")
     parser.add_argument("--nanogpt", type=Path, help="a folder with nanoGPT's model.py")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each contender")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     torch.manual_seed(0)
     model = (
@@ -204,26 +174,19 @@ def main() -> None:
         if arguments.weights
         else LLaMA(RANDOM).eval()
     )
-    where = machine_with(torch.device("cpu"))
-    show_machine(where)
+    where = frame.show_machine(torch.device("cpu"))
     tasks = using(model)
     if arguments.nanogpt:
         tasks |= training(arguments.nanogpt)
-    shown = table(["task", "model"], ["s of CPU", "ours / this", "range"])
+    shown = frame.table(["task", "model"], ["s of CPU", "ours / this", "range"])
     figures = {}
     for task, acts in tasks.items():
-        figures[task] = measure(acts, arguments.rounds)
+        figures[task] = frame.summary(frame.timed_in_turns(acts, arguments.rounds), OURS)
         for name, row in figures[task].items():
-            lowest, highest = row["ratio_lowest"], row["ratio_highest"]
-            shown.add_row(
-                task,
-                name,
-                f"{row['seconds']:.3f}",
-                f"{row['ratio']:.2f}",
-                f"{lowest:.2f}, {highest:.2f}",
-            )
-    console.print(shown)
-    write({"machine": where, "rounds": arguments.rounds, "tasks": figures}, arguments.json)
+            cells = (f"{row['ratio']:.2f}", f"{row['ratio_lowest']:.2f}–{row['ratio_highest']:.2f}")
+            shown.add_row(task, name, f"{row['seconds']:.3f}", *cells)
+    frame.console.print(shown)
+    frame.write({"machine": where, "rounds": arguments.rounds, "tasks": figures}, arguments.json)
 
 
 if __name__ == "__main__":

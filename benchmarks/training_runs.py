@@ -1,17 +1,15 @@
-"""How fast training goes, by task and setting, beside torch's own layers; and what each optimisation brings.
+"""Speed of training by task and setting, beside torch's own layers, and the gain of each optimization.
 
-Tasks: the shipped configs, each as `course train` would run it, beside the same run with the encoder and
-decoder of `torch.nn`. The contenders see the same batches and take turns in every round, each round beginning
-with another one. A ratio is our time over the other's in the same round: below 1 we are faster.
+Tasks: the shipped configs as `course train` runs them, beside the same runs with encoder and decoder of
+`torch.nn`. The contenders have the same batches and alternate. A ratio is our time over the other's in the
+same round: below 1 we are faster.
 
-Ladder: one task, from float32 and attention that stores its weights, a step at a time: bfloat16, fused
-attention, compilation, a batch four times as large. The gain of a rung is its tokens a second over those of
-the rung before it.
+Ladder: one task, from float32 and attention that stores its weights, adding one thing at a time: bfloat16,
+fused attention, compilation, a batch four times as large. The gain of a rung is its tokens per second over
+those of the previous rung.
 
-Peak memory is that of the device on CUDA; on the CPU it is that of a process of its own, less what it holds
-before the first step.
-
-Figures mean something on a quiet machine only. On the CPU, bfloat16 and compilation are seldom faster.
+Peak memory is that of the device on CUDA; on the CPU it is that of a process of its own, beyond what it holds
+before the first step. Use a quiet machine. On the CPU bfloat16 and compilation are seldom faster.
 
     python benchmarks/training_runs.py                          tasks and ladder, on the CPU
     python benchmarks/training_runs.py --device cuda --ladder shakespeare_gpu \\
@@ -24,32 +22,17 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import statistics
-import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import frame
 import psutil
 import torch
+from model import TorchDecoder, TorchEncoder
 from rich.console import Console
 from torch import Tensor, nn
-
-# A script's own folder comes first, where `training` is this file.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from model import TorchDecoder, TorchEncoder
-from rounds import (
-    console,
-    in_long_turns,
-    in_words,
-    machine_with,
-    ratios,
-    show_machine,
-    table,
-    write,
-)
 
 from training import settings as settings_
 from training.data import tasks
@@ -64,18 +47,7 @@ PACE = ["tokens/s", "range", "peak"]
 SAMPLED = 0.002  # seconds between two looks at a process's memory
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What was measured of one way to train."""
-
-    tokens_per_second: float
-    slowest: float
-    fastest: float
-    peak_bytes: int | None
-    parameters: int
-
-
-# --- Who takes part -------------------------------------------------------------------------------
+# --- Contenders -----------------------------------------------------------------------------------
 
 
 class TorchLanguage(nn.Module):
@@ -91,7 +63,7 @@ class TorchLanguage(nn.Module):
 
 
 def with_torch_layers(model: Model, settings: Settings) -> Model:
-    """The same model, its layers torch's own."""
+    """Replace a model's layers by torch's own."""
     sizes = {
         "d_model": settings.d_model,
         "nhead": settings.heads,
@@ -129,7 +101,7 @@ class PlainTrainer(Trainer):
 def prepared(
     settings: Settings, task: tasks.Task, device: str, kind: type[Trainer] = Trainer
 ) -> Trainer:
-    """A trainer with a folder that nothing is written to."""
+    """Return a trainer with a folder that nothing is written to."""
     return kind(
         settings, task, Run(Path(tempfile.gettempdir()) / "no run"), ProcessContext(pick(device))
     )
@@ -146,21 +118,21 @@ class Runner:
         self._groups = trainer._groups()
 
     def go(self, steps: int) -> float:
-        """Tokens a second over a few steps."""
+        """Return tokens per second over some steps."""
         window, started = Window(), time.perf_counter()
         for _ in range(steps):
             self.trainer._step(next(self._groups), window)
-        float(window.losses[-1])  # until the device has done it
+        float(window.losses[-1])  # waits for the device
         return sum(window.tokens) / (time.perf_counter() - started)
 
 
 def peak(settings: Settings, device: str, kind: type[Trainer]) -> int | None:
-    """The most bytes that training needs, measured in a process of its own."""
+    """Return the peak memory of training, measured in a process of its own."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     child = context.Process(target=_train_a_little, args=(theirs, settings, device, kind))
     child.start()
-    held = ours.recv()  # what it holds before the first step
+    held = ours.recv()  # before the first step
     if pick(device).type == "cuda":
         most = ours.recv()
     else:
@@ -180,29 +152,34 @@ def _train_a_little(pipe, settings: Settings, device: str, kind: type[Trainer]) 
     pipe.send(torch.cuda.max_memory_allocated() if cuda else 0)
 
 
-def paces_of(runners: dict[str, Runner], arguments: argparse.Namespace) -> dict[str, list[float]]:
-    """Tokens a second of every contender in every round."""
+def paces_of(runners: dict[str, Runner], arguments: argparse.Namespace) -> frame.Taken:
+    """Return tokens per second of every contender by round."""
     goes = {name: runner.go for name, runner in runners.items()}
-    return in_long_turns(goes, arguments.rounds, arguments.turn)
+    return frame.in_long_turns(goes, arguments.rounds, arguments.turn)
 
 
 def figures(
     trainer: Trainer, paces: list[float], arguments: argparse.Namespace
 ) -> dict[str, float | int | None]:
-    """The median of all rounds, how far they spread, and the memory."""
-    most = peak(trainer.settings, arguments.device, type(trainer))
-    return asdict(Figures(statistics.median(paces), min(paces), max(paces), most, trainer.size))
+    """Return the median of all rounds, the range, and the memory."""
+    return {
+        "tokens_per_second": statistics.median(paces),
+        "slowest": min(paces),
+        "fastest": max(paces),
+        "peak_bytes": peak(trainer.settings, arguments.device, type(trainer)),
+        "parameters": trainer.size,
+    }
 
 
 def settings_of(name: str, arguments: argparse.Namespace) -> Settings:
-    """A shipped config, with the data where they were said to be."""
+    """Return a shipped config, with the data in `--data-dir`."""
     return settings_.load(CONFIGS / f"{name}.yaml").but({"data_dir": str(arguments.data_dir or "")})
 
 
 def of_task(name: str, arguments: argparse.Namespace) -> dict[str, object]:
-    """A shipped config, by us and by torch's layers."""
+    """Measure a shipped config, with our layers and torch's."""
     settings = settings_of(name, arguments)
-    task = tasks.load(settings, console)
+    task = tasks.load(settings, frame.console)
     kinds = {OURS: Trainer, PLAIN: PlainTrainer}
     runners = {
         key: Runner(prepared(settings, task, arguments.device, kind)) for key, kind in kinds.items()
@@ -211,8 +188,8 @@ def of_task(name: str, arguments: argparse.Namespace) -> dict[str, object]:
     found: dict[str, object] = {
         key: figures(runner.trainer, paces[key], arguments) for key, runner in runners.items()
     }
-    # Of paces, theirs over ours: that is our time over theirs.
-    return found | {"ratio": statistics.median(ratios(paces[PLAIN], paces[OURS]))}
+    # The pace of theirs over ours is our time over theirs.
+    return found | {"ratio": statistics.median(frame.ratios(paces[PLAIN], paces[OURS]))}
 
 
 def rungs(settings: Settings) -> dict[str, Settings]:
@@ -238,7 +215,7 @@ def of_ladder(name: str, arguments: argparse.Namespace) -> dict[str, dict[str, o
         rung: Runner(
             prepared(
                 settings,
-                tasks.load(settings, console),
+                tasks.load(settings, frame.console),
                 arguments.device,
             )
         )
@@ -249,61 +226,59 @@ def of_ladder(name: str, arguments: argparse.Namespace) -> dict[str, dict[str, o
         rung: figures(runner.trainer, paces[rung], arguments) for rung, runner in runners.items()
     }
     for before, after in pairwise(found):
-        found[after]["gain"] = statistics.median(ratios(paces[after], paces[before]))
+        found[after]["gain"] = statistics.median(frame.ratios(paces[after], paces[before]))
     return found
 
 
-# --- What is told ---------------------------------------------------------------------------------
+# --- What is printed ------------------------------------------------------------------------------
 
 
 def show_tasks(found: dict[str, dict]) -> None:
-    """Tasks: a line for each contender."""
-    lines = table(["config", ""], ["parameters", *PACE, "ours / torch.nn"])
+    """Print a row for each contender."""
+    lines = frame.table(["config", ""], ["parameters", *PACE, "ours / torch.nn"])
     for name, one in found.items():
         for key, config, ratio in ((OURS, name, f"{one['ratio']:.2f}"), (PLAIN, "", "")):
             row = one[key]
             lines.add_row(config, key, f"{row['parameters']:,}", *pace(row), ratio)
-    console.print(lines)
+    frame.console.print(lines)
 
 
 def show_ladder(name: str, found: dict[str, dict]) -> None:
-    """The ladder: a line for each rung."""
-    lines = table([""], [*PACE, "gain"], f"ladder: {name}")
+    """Print a row for each rung."""
+    lines = frame.table([""], [*PACE, "gain"], f"ladder: {name}")
     for rung, row in found.items():
         lines.add_row(rung, *pace(row), f"× {row['gain']:.2f}" if "gain" in row else "")
-    console.print(lines)
+    frame.console.print(lines)
 
 
 def pace(row: dict[str, float]) -> tuple[str, str, str]:
-    """The cells of `PACE`."""
+    """Return the cells of `PACE`."""
     return (
         f"{row['tokens_per_second']:,.0f}",
         f"{row['slowest']:,.0f} – {row['fastest']:,.0f}",
-        in_words(row["peak_bytes"]),
+        frame.in_mib(row["peak_bytes"]),
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure and print."""
+    parser = frame.options(__doc__, rounds=7)
     usual = ["copy", "sorting", "arithmetic", "translation"]
     parser.add_argument("--tasks", nargs="*", default=usual, help="configs by name")
     parser.add_argument("--ladder", nargs="*", default=["translation"], help="configs by name")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
     parser.add_argument("--turn", type=float, default=1.0, help="seconds of a turn")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
 
-    where = machine_with(pick(arguments.device))
-    show_machine(where)
+    where = frame.show_machine(pick(arguments.device))
     by_task = {name: of_task(name, arguments) for name in arguments.tasks}
     if by_task:
         show_tasks(by_task)
     ladders = {name: of_ladder(name, arguments) for name in arguments.ladder}
     for name, found in ladders.items():
         show_ladder(name, found)
-    write({"machine": where, "tasks": by_task, "ladders": ladders}, arguments.json)
+    frame.write({"machine": where, "tasks": by_task, "ladders": ladders}, arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,232 @@
+"""The frame of all benchmarks: options, contenders that alternate, medians and ratios, the machine, tables.
+
+The speed of a machine changes with time, so a ratio compares two figures of the same round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from training.cores import cores
+
+Figure = TypeVar("Figure")
+Facts = dict[str, str | int]
+Taken = dict[str, list[float]]
+"""The figures of every contender, by round."""
+
+CPU = torch.device("cpu")
+console = Console(soft_wrap=True, highlight=False)
+
+
+# --- Options and processes ------------------------------------------------------------------------
+
+
+def options(doc: str | None, rounds: int | None = None) -> argparse.ArgumentParser:
+    """Return a parser with `--json`, and with `--rounds` if the benchmark has rounds."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    if rounds:
+        parser.add_argument(
+            "--rounds", type=int, default=rounds, help=f"of each contender, {rounds} by default"
+        )
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)  # see `in_a_process`
+    return parser
+
+
+def in_a_process(script: str, *case: str, **environment: str) -> Any:
+    """Run `script --one case` in a process of its own, and return the JSON that it prints."""
+    command = [sys.executable, script, "--one", *case]
+    around = os.environ | environment
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=around)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """Keep a number of other processes computing."""
+    others = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)
+    ]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+# --- Measuring ------------------------------------------------------------------------------------
+
+
+def in_turns(contenders: dict[str, Callable[[], Figure]], rounds: int) -> dict[str, list[Figure]]:
+    """Return each contender's figures by round. Each round begins with a different contender."""
+    taken: dict[str, list[Figure]] = {name: [] for name in contenders}
+    names = list(contenders)
+    for number in range(rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            taken[name].append(contenders[name]())
+    return taken
+
+
+def in_long_turns(contenders: dict[str, Callable[[int], float]], rounds: int, turn: float) -> Taken:
+    """`in_turns` for contenders that repeat their work, equally often: as often as the first one can in
+    `turn` seconds, but at least once."""
+    for go in contenders.values():
+        go(3)  # allocations, the choice of kernels, perhaps compilation
+    first = next(iter(contenders.values()))
+    started = time.perf_counter()
+    first(2)
+    goes = max(1, round(turn / ((time.perf_counter() - started) / 2)))
+    return in_turns({name: partial(go, goes) for name, go in contenders.items()}, rounds)
+
+
+def cpu_seconds(act: Callable[[], object]) -> float:
+    """Return the CPU seconds of one call, which other programs disturb less than they do the clock."""
+    started = time.process_time()
+    act()
+    return time.process_time() - started
+
+
+def timed_in_turns(acts: Mapping[str, Callable[[], object]], rounds: int) -> Taken:
+    """Return the CPU seconds of each contender by round, after one call that is not timed."""
+    for act in acts.values():
+        act()  # allocations, the choice of kernels
+    return in_turns({name: partial(cpu_seconds, act) for name, act in acts.items()}, rounds)
+
+
+def start_peak(device: torch.device = CPU) -> int:
+    """Begin to measure peak memory, and return the bytes in use now."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device)
+    Path("/proc/self/clear_refs").write_text("5")
+    return _in_status("VmRSS")
+
+
+def peak(device: torch.device = CPU) -> int:
+    """Return the maximum of bytes in use since `start_peak`: by PyTorch on CUDA, else by the process."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _in_status("VmHWM")
+
+
+def _in_status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    [line] = [line for line in lines if line.startswith(f"{name}:")]
+    return int(line.split()[1]) * 1024
+
+
+def parameters(module: nn.Module) -> int:
+    """Return the number of parameters."""
+    return sum(one.numel() for one in module.parameters())
+
+
+# --- Figures --------------------------------------------------------------------------------------
+
+
+def ratios(over: list[float], under: list[float]) -> list[float]:
+    """Return one contender's figures over the other's, by round."""
+    return [one / other for one, other in zip(over, under, strict=True)]
+
+
+def middle(figures: list[float], digits: int = 2) -> tuple[str, str]:
+    """Return two cells: the median and the range."""
+    lowest, highest = min(figures), max(figures)
+    return (
+        f"{statistics.median(figures):.{digits}f}",
+        f"{lowest:.{digits}f}–{highest:.{digits}f}",
+    )
+
+
+def summary(taken: Taken, ours: str) -> dict[str, dict[str, float]]:
+    """Return the median of each contender's seconds, and of our time over its."""
+    found = {}
+    for name, times in taken.items():
+        by_round = ratios(taken[ours], times)
+        found[name] = {
+            "seconds": statistics.median(times),
+            "ratio": statistics.median(by_round),
+            "ratio_lowest": min(by_round),
+            "ratio_highest": max(by_round),
+        }
+    return found
+
+
+def exponent(by_length: Mapping[int, float]) -> float:
+    """Return e of the c·T^e with the least squared error in logarithms."""
+    lengths, figures = (
+        [math.log(one) for one in column] for column in zip(*by_length.items(), strict=True)
+    )
+    return statistics.linear_regression(lengths, figures).slope
+
+
+# --- The machine, and what is printed ---------------------------------------------------------------
+
+
+def show_machine(device: torch.device | None = None, **others: str | int) -> Facts:
+    """Print facts of the machine, and of the device if torch computes, in one line, and return them."""
+    facts: Facts = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": cores(),
+        "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }
+    if device is not None:
+        chip = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+        threads = {"threads": torch.get_num_threads(), "torch": torch.__version__}
+        facts = {"device": f"{device}, {chip}", **facts, **threads}
+    facts |= others
+    console.print(", ".join(f"{key} {value}" for key, value in facts.items()))
+    return facts
+
+
+def on_one_thread(seed: int) -> Facts:
+    """Let torch compute on one thread of the CPU, from a seed; print the machine."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    return show_machine(CPU)
+
+
+def table(words: list[str], numbers: list[str], title: str | None = None) -> Table:
+    """Return a table without rows: columns of words, then columns of numbers, which are never truncated."""
+    empty = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for column in words:
+        empty.add_column(column, overflow="fold")
+    for column in numbers:
+        empty.add_column(column, justify="right", overflow="fold")
+    return empty
+
+
+def in_mib(size: float | None) -> str:
+    """Return bytes as MiB, with a decimal if there are few."""
+    if size is None:
+        return "unmeasured"
+    return f"{size / 2**20:,.{0 if size >= 100 * 2**20 else 1}f} MiB"
+
+
+def write(figures: object, file: Path | None) -> None:
+    """Write figures as JSON if a file is named."""
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
