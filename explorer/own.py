@@ -1,4 +1,4 @@
-"""A learner's own functions on a page, in place of the reference's: called in a worker, and compared."""
+"""A learner's functions on a page: called in a worker, and compared with the reference's."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ MOST_PRINTED = 400  # characters of what was printed, shown beside a failure
 
 
 class Failed(Exception):
-    """A learner's function gave nothing that can be drawn. Its text says why, in the learner's words."""
+    """A learner's function returned nothing that can be drawn. The message says why."""
 
 
 class LearnerParts:
-    """The names of a reference, a learner's functions in place of some of them."""
+    """A reference with a learner's functions in place of some of its own."""
 
     def __init__(self, reference: ModuleType, day: Day, answers: Path) -> None:
-        """Nothing is started yet.
+        """Create the parts without starting a worker.
 
         Args:
-            reference: what stands in for all that is no exercise of the day.
-            day: whose exercises are the learner's.
-            answers: the folder with their file.
+            reference: the module for everything that is no exercise of the day.
+            day: the day whose exercises are the learner's.
+            answers: the folder with the learner's file.
         """
         self.apart: dict[str, float] = {}
-        """How far each function's last results are from the reference's, at most."""
+        """The maximum difference of each function's last results from the reference's."""
         self._reference = reference
         self._day = day
         self._answers = answers

@@ -20,7 +20,7 @@ KINDS = (ENCODER, PAST, SOURCE)
 
 
 class AttentionLayer(NamedTuple):
-    """Where an attention is: its kind, and its layer counted from 1."""
+    """One attention of the model: its kind, and its layer counted from 1."""
 
     kind: str
     layer: int
