@@ -465,6 +465,17 @@ def test_results_that_no_longer_fit_are_told_on_the_page_and_do_not_stop_the_oth
     assert "](again/report.md)" not in page
 
 
+def test_results_with_more_seeds_are_reported_with_all_of_them(studies: Path) -> None:
+    """As `course study width --seeds 4` leaves them."""
+    three = read(studies / "width")
+    more = [dataclasses.replace(seen, seed=3) for seen in three.cells if seen.seed == 0]
+    write(dataclasses.replace(three, cells=[*three.cells, *more]), studies / "width")
+    one = document.found_for("width")
+    assert one.seeds == (0, 1, 2, 3)
+    assert "with 4 seeds" in document.write(one, read(one.folder)).read_text(encoding="utf-8")
+    assert "4 seeds." in (studies / "README.md").read_text(encoding="utf-8")
+
+
 def test_a_study_without_results_is_not_on_the_page(studies: Path) -> None:
     (studies / "width" / "results.json").unlink()
     assert "Does width help?" not in document.index()

@@ -241,7 +241,7 @@ def test_words_may_change_without_a_new_run(code: Callable[..., str]) -> None:
         ("training/settings.py", "There is no setting", "No setting is called"),
         ("training/data/tasks.py", "The text is too short", "This text is too short"),
         ("variants/llama.py", "does not divide", "is no divisor of"),
-        ("variants/llama.py", "# 1. Keep the config", "# 1. Note the config"),
+        ("variants/llama.py", "# 1. ", "# 1. First: "),
     ):
         assert code(*edit) == same, edit
 
