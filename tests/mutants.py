@@ -55,6 +55,12 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
             ("_ > last", "_ >= last"),
             ("_ - 1 > last", "_ + 1 > last"),
             ("_ - 1 > last", "_ - 0 > last"),
+            ("columns.stop - 1 > last", "True"),
+        ],
+        "sums begin as zeros of any shape that broadcasts": [
+            ("q.new_zeros(*_, value.size(-1))", "q.new_zeros(value.size(-1))"),
+            ("q.new_zeros(*q.shape[:-1], _)", "q.new_zeros(*q.shape[:-0], _)"),
+            ("(*q.shape[:-1], 1)", "(*q.shape[:-0], 1)"),
         ],
         "the same mask once for each batch": [("scores.shape[-2:]", "scores.shape[-3:]")],
         "float32's lowest number is low enough: scores stay within some 10⁶": [
