@@ -272,7 +272,8 @@ class Mamba(nn.Module):
         #    they are in float32 at least, under autocast too, as in the published code.
         config, wide = self.config, torch.promote_types(x.dtype, torch.float32)
         r, b, c = self.x_proj(x).split([config.dt_rank, config.d_state, config.d_state], dim=-1)
-        step = F.linear(r, self.dt_proj.weight).to(wide) + self.dt_proj.bias.to(wide)
+        with torch.autocast(x.device.type, enabled=False):
+            step = self.dt_proj(r.to(self.dt_proj.bias.dtype)).to(wide)  # (B, T, D)
         delta, a = F.softplus(step), -self.a_log.to(wide).exp()  # (B, T, D), (D, N)
         # 4. Scan from the state, and store the new one: a copy, since a view would keep the entire chunk.
         h = state.h.to(x.device)  # (B, D, N)

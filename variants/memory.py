@@ -1,22 +1,21 @@
 """The bytes that a model needs, part by part, from its sizes alone.
 
     training    weights, gradients, moments (of Adam), activations
-    inference   weights, cache
+    inference   weights, KV cache
 
-It holds for three language models: the paper's decoder alone, GPT-2 (`gpt.py`) and LLaMA (`llama.py`).
-Activations are what autograd keeps of *these* references, operation by operation. They spell out norms and
-attention, and so keep more than fused kernels do. Lessons 25, 31, 33 and 38 draw from it.
-`training.models.peak_memory` adds the parts up; `benchmarks/memory.py` measures them.
+The formulas hold for the paper's decoder alone, GPT-2 (`gpt.py`) and LLaMA (`llama.py`). Activations are
+what autograd stores of *these* references, operation by operation: their norms and attention store more
+than fused kernels do. `training.models.peak_memory` adds the parts up; `benchmarks/memory.py` measures them.
 
 From symbols to names
     B, T            batch, tokens: of a step
     V, N            vocab, layers
     d, f            d_model, d_ff
-    h, G            heads, kv_heads: heads that ask, heads that answer
+    h, G            heads, kv_heads: query heads, key-value heads
     d_k             d / h
     P               parameters
-    s               number: bytes of a number, 4 in float32
-    m               dropped: bytes that dropout keeps for a number, 0 where nothing is dropped
+    s               number: bytes per number, 4 in float32
+    m               dropped: bytes per number that dropout stores, 0 without dropout
 """
 
 from __future__ import annotations
@@ -24,46 +23,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 INDEX, FLAG, WIDE = 8, 1, 8  # bytes of an int64, a bool, a float64
-POSITIONS = 5000  # in the paper's table of sines, of `implementation.PositionalEncoding`
+POSITIONS = 5000  # of `implementation.PositionalEncoding`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """The sizes of a language model.
 
-    Attributes:
-        model: `"paper"`, `"gpt"` or `"llama"`.
-        vocab, layers, d_model, heads, d_ff: V, N, d, h, f.
-        kv_heads: G; 0 is as many as heads. For LLaMA alone.
-        context: positions in GPT-2's table, and in LLaMA's of angles.
-        norm: `"post"` or `"pre"`: the paper's to choose; the others are pre-norm.
-        tie: whether embedding and output share a matrix: the paper's to choose; GPT-2 does, LLaMA not.
-
     Raises:
-        ValueError: another model, or heads that do not divide.
+        ValueError: an unknown model, or heads that do not divide.
     """
 
-    model: str
+    model: str  # "paper", "gpt" or "llama"
     vocab: int
     layers: int
     d_model: int
     heads: int
     d_ff: int
-    kv_heads: int = 0
-    context: int = 0
-    norm: str = "post"
-    tie: bool = False
+    kv_heads: int = 0  # 0: as many as heads. LLaMA only
+    context: int = 0  # rows of GPT-2's position embedding, and of LLaMA's angles
+    norm: str = "post"  # or "pre", in the paper's model; the others are pre-norm
+    tie: bool = False  # in the paper's model; GPT-2 ties embedding and head, LLaMA does not
 
     def __post_init__(self) -> None:
         if self.model not in ("paper", "gpt", "llama"):
-            raise ValueError(f"model must be paper, gpt or llama, not {self.model!r}")
+            raise ValueError(f"model must be paper, gpt or llama, got {self.model!r}")
         if self.d_model % self.heads or self.heads % self.groups:
-            raise ValueError(
-                f"heads must divide d_model, and kv_heads heads: {self.d_model}, {self.heads}, "
-                f"{self.groups}"
-            )
+            sizes = f"d_model={self.d_model}, heads={self.heads}, kv_heads={self.groups}"
+            raise ValueError(f"heads must divide d_model, and kv_heads heads, got {sizes}")
         if self.kv_heads and self.model != "llama":
-            raise ValueError("kv_heads is for llama: the others have as many as heads")
+            raise ValueError(f"kv_heads must be 0 unless model is llama, got {self.kv_heads}")
 
     @property
     def groups(self) -> int:
@@ -83,46 +72,39 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What is asked of a model at once.
-
-    Attributes:
-        batch, tokens: B, T.
-        number: s: 4 in float32, 8 in float64. For activations nothing narrower: the references widen
-            halves on the way.
-        dropped: m: 0 without dropout, s on the CPU, which keeps factors, 1 on a GPU, which keeps flags.
-        fused: the model after `fuse` of `variants/fused.py`, on the CPU: attention keeps no weights, and
-            drops none.
-        recompute: only what enters a layer is kept (Chen et al. 2016, §4), as `CheckpointedGPT` does it.
+    """One forward (and backward) pass.
 
     Raises:
-        ValueError: a kernel that also drops: on the CPU there is none.
+        ValueError: a fused kernel with dropout, which the CPU does not have.
     """
 
     batch: int
     tokens: int
-    number: int = 4
-    dropped: int = 0
-    fused: bool = False
-    recompute: bool = False
+    number: int = 4  # 4 or 8: the references compute half precision partly in float32
+    dropped: int = (
+        0  # with dropout: s on the CPU, which stores factors, 1 on a GPU, which stores flags
+    )
+    fused: bool = False  # after `fuse` of `fused.py`, on the CPU: attention stores no weights
+    recompute: bool = (
+        False  # store only the inputs of layers (Chen et al. 2016, §4), as `CheckpointedGPT`
+    )
 
     def __post_init__(self) -> None:
         if self.fused and self.dropped:
-            raise ValueError(
-                "fused is without dropout: with it torch has no such kernel on the CPU"
-            )
+            raise ValueError(f"dropped must be 0 if fused: no such kernel, got {self.dropped}")
 
 
 # --- Weights, gradients, moments, cache -----------------------------------------------------------
 
 
 def layer_parameters(sizes: Sizes) -> int:
-    """Parameters of one layer.
+    """Count the parameters of one layer: attention's, the feed-forward network's, the two norms'.
 
         paper, GPT-2   4 d² + 4 d  +  2 d f + f + d  +  4 d
         LLaMA          2 d² + 2 d d_kv  +  3 d f  +  2 d
 
-    They are attention's, the feed-forward network's, the two norms'. With f = 4 d the first is the 12 d²
-    of Kaplan et al. 2020, *Scaling Laws for Neural Language Models*, eq. 2.1, and 13 d more.
+    With f = 4 d the first is the 12 d² of Kaplan et al. 2020, *Scaling Laws for Neural Language Models*,
+    eq. 2.1, plus 13 d.
     """
     d, f = sizes.d_model, sizes.d_ff
     if sizes.model == "llama":
@@ -131,9 +113,9 @@ def layer_parameters(sizes: Sizes) -> int:
 
 
 def parameters(sizes: Sizes) -> int:
-    """P, shared ones once.
+    """Count all parameters, shared ones once.
 
-    paper          V d  +  N layers  +  V d + V      V d less where tied; 2 d more in pre-norm
+    paper          V d  +  N layers  +  V d + V      V d less if tied; 2 d more in pre-norm
     GPT-2          V d + context · d  +  N layers  +  2 d
     LLaMA          V d  +  N layers  +  d  +  V d
     """
@@ -147,27 +129,25 @@ def parameters(sizes: Sizes) -> int:
 
 
 def weights(sizes: Sizes, number: int = 4) -> int:
-    """P · s; as many are the gradients."""
+    """Return P · s, the bytes of the weights, and of their gradients."""
     return parameters(sizes) * number
 
 
 def moments(sizes: Sizes, number: int = 4) -> int:
-    """What Adam keeps, 2 · P · s: two averages for each parameter (Kingma & Ba 2015, algorithm 1). torch
-    also counts steps, in 4 bytes for each of the parameters' tensors."""
+    """Return 2 · P · s: Adam's two averages (Kingma & Ba 2015, algorithm 1). PyTorch's step counters, 4 bytes
+    per parameter tensor, are not included."""
     return 2 * weights(sizes, number)
 
 
 def tables(sizes: Sizes, number: int = 4) -> int:
-    """What a model holds beside weights: the paper's 5000 · d sines, LLaMA's context · d_k / 2 angles in
-    float64."""
+    """Return the bytes of buffers: the paper's 5000 · d sines, LLaMA's context · d_k / 2 float64 angles."""
     if sizes.model == "paper":
         return POSITIONS * sizes.d_model * number
     return sizes.context * (sizes.d_model // sizes.heads // 2) * WIDE * (sizes.model == "llama")
 
 
 def kv_cache(sizes: Sizes, batch: int, tokens: int, number: int = 4) -> int:
-    """Room for keys and values, 2 · N · B · T · G · d_k · s (Shazeer 2019, *Fast Transformer Decoding*,
-    §2.4, for all layers)."""
+    """Return 2 · N · B · T · G · d_k · s (Shazeer 2019, *Fast Transformer Decoding*, §2.4, all layers)."""
     return 2 * sizes.layers * batch * tokens * sizes.d_kv * number
 
 
@@ -175,25 +155,25 @@ def kv_cache(sizes: Sizes, batch: int, tokens: int, number: int = 4) -> int:
 
 
 def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
-    """What autograd keeps of one layer, in bytes; all of it but where it recomputes.
+    """Return the bytes that autograd stores of one layer, without recomputation.
 
-        projections   3 B T d s             what w_q, w_k, w_v read, what w_o reads, what w_1 reads
+        projections   3 B T d s             inputs of w_q, w_k, w_v; of w_o; of w_1
         heads         B T (d + 2 d_kv) s    queries, keys, values
-        weights       2 B h T² s            the softmax's output; the weights that mix the values
-                      fused: B h T s        each row's log-sum; paper: + T² s, the mask as numbers
+        weights       2 B h T² s            output of the softmax; weights that multiply the values
+                      fused: B h T s        log-sum-exp of each row; paper: + T² s, the mask as numbers
         masks         2 T² h / G            bools, for scores and for weights; not fused
         angles        2 T d_k s             LLaMA: cosines and sines, for queries and for keys; not fused
-        feed-forward  B T f s · 1           ReLU: its output, which is what w_2 reads; 2 with dropout
+        feed-forward  B T f s · 1           ReLU: its output, the input of w_2; 2 with dropout
                                 2           GELU: its input and output
                                 5           SwiGLU: W x, σ(W x), Swish, V x, product; fused: 4, no σ
-        norms         B T (4 d + 4) s       two LayerNorms: centered and normed, length and deviation
-                      B T (2 d + 4) s       fused: input, mean and deviation
-                      B T (4 d + 2) s       two RMSNorms: input and normed, deviation
-        dropout       B T 2 d m + B h T² m  of both shortcuts, and of the weights; paper: + B T f m
+        norms         B T (4 d + 4) s       two LayerNorms: centered and normalized; length and 1 / std
+                      B T (2 d + 4) s       fused: input, mean and 1 / std
+                      B T (4 d + 2) s       two RMSNorms: input and normalized; 1 / rms
+        dropout       B T 2 d m + B h T² m  of both sublayers, and of the weights; paper: + B T f m
 
     For GPT-2 with f = 4 d, s = 2 and m = 1 this is the B T d (34 + 5 h T / d) of Korthikanti et al. 2022,
-    *Reducing Activation Recomputation in Large Transformer Models*, eq. 1, and what this norm keeps
-    beyond a fused one's input, B T (2 d + 4) s, and the masks.
+    *Reducing Activation Recomputation in Large Transformer Models*, eq. 1, plus the masks and what this
+    norm stores in addition to its input, B T (2 d + 4) s.
     """
     rows, d, f = step.batch * step.tokens, sizes.d_model, sizes.d_ff
     square, s, m = step.tokens**2, step.number, step.dropped
@@ -217,22 +197,22 @@ def layer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
 
 
 def _norm(sizes: Sizes, step: Step) -> int:
-    """What autograd keeps of one norm, in bytes."""
+    """Return the bytes that autograd stores of one norm."""
     vectors = 1 if step.fused and sizes.model != "llama" else 2
     each = vectors * sizes.d_model + (1 if sizes.model == "llama" else 2)
     return step.batch * step.tokens * each * step.number
 
 
 def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
-    """What autograd keeps outside the layers, in bytes.
+    """Return the bytes that autograd stores outside the layers.
 
-    ids           8 B (T + 1) + 8 B T   tokens; what is wanted, copied out of them. GPT-2, not fused: + 8 T
-    angles        2 context d_k s       LLaMA, fused: cosines and sines of all positions, kept by the model
+    ids           8 B (T + 1) + 8 B T   tokens, and a copy as targets. GPT-2, not fused: + 8 T
+    angles        2 context d_k s       LLaMA, fused: cosines and sines of all positions
     dropout       B T d m               of the embedding; not LLaMA
-    norm          B T (2 d + 2) s       the last LayerNorm, where there is one; fused: B T (d + 2) s
+    norm          B T (2 d + 2) s       the last LayerNorm, if there is one; fused: B T (d + 2) s
                   B T (2 d + 1) s       the last RMSNorm
-    head          B T (d + V) s         what it reads, and the log-probabilities
-    sum           s                     the weight of all that is wanted
+    head          B T (d + V) s         its input, and the log-probabilities
+    sum           s                     the total weight of the targets
     """
     rows, d, s = step.batch * step.tokens, sizes.d_model, step.number
     llama = sizes.model == "llama"
@@ -249,10 +229,9 @@ def outer_activations(sizes: Sizes, step: Step) -> dict[str, int]:
 
 
 def activations(sizes: Sizes, step: Step) -> int:
-    """What autograd keeps between the forward and the backward pass, in bytes.
+    """Return the bytes that autograd stores between the forward and the backward pass.
 
-    N layers + outside
-    recomputed: N · B T d s + outside; the paper's decoder also hands each layer one T² mask
+    N layers + outside; recomputed: N · B T d s + outside; the paper's decoder also gives layers a T² mask
     """
     outside = sum(outer_activations(sizes, step).values())
     if not step.recompute:

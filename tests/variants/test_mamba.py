@@ -427,7 +427,7 @@ def test_narrower_layers_keep_their_dtype(dtype):
 
 @pytest.mark.parametrize("autocast", [False, True])
 def test_steps_and_decay_are_float32_where_the_rest_is_not(autocast, monkeypatch):
-    """The bias of dt_proj is added in float32: in bfloat16, −6.9 is known to 1 in 256 only."""
+    """Within autocast, the bias of dt_proj is not rounded to bfloat16, which has three digits."""
     seen, scan = {}, parallel_scan
     monkeypatch.setattr(module, "parallel_scan", lambda **how: seen.update(how) or scan(**how))
     layer, x = Mamba(SMALL).float(), torch.randn(2, 5, 6)

@@ -388,7 +388,7 @@ MISCONCEPTIONS = [
             ),
             "steps_the_same_for_all_tokens": (
                 "Your steps are the bias alone, the same at every token. Then nothing is selected: what makes a step is the token, through `x_proj` and `dt_proj`.",
-                {"F.linear(r, _)": "F.linear(0 * r, _)"},
+                {"self.dt_proj(_)": "self.dt_proj(0 * _)"},
             ),
             "a_positive": (
                 "Your A is exp(a_log), without the minus. It has to be negative, or the state grows with every token until nothing is finite.",
