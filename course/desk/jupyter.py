@@ -40,7 +40,10 @@ def serve(notebook: Path, say: Callable[[str], None]) -> None:
     with tempfile.TemporaryFile() as log, _ending_well():
         jupyter = _started(command(notebook, port), os.environ | {"JUPYTER_TOKEN": token}, log)
         try:
-            say("Starting Jupyter. It opens in your browser in a few seconds; Ctrl-C here ends it.")
+            with _uninterrupted():  # Ctrl-C within a print would print the line twice
+                say(
+                    "Starting Jupyter. It opens in your browser in a few seconds; Ctrl-C here ends it."
+                )
             if _listens(jupyter, port):
                 page = quote(notebook.relative_to(ROOT).as_posix())
                 say(f"Its address: http://127.0.0.1:{port}/lab/tree/{page}?token={token}")
@@ -83,6 +86,19 @@ def _started(
         start_new_session=True,
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Windows: the same
     )
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait until the end of the block, where the system can do that (not on Windows)."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextmanager

@@ -531,14 +531,15 @@ def test_sync_leaves_begun_work_alone(project, answer):
     reference = project.root / "numpy_reference.py"
     text = reference.read_text(encoding="utf-8")
     reference.write_text(
-        text.replace("# 5. Mix the values", "# 5. Blend the values"), encoding="utf-8"
+        text.replace("each query's output is a weighted mean", "each query averages"),
+        encoding="utf-8",
     )
     done = project.course("sync", "--check")
     assert done.returncode == 1
     assert "exercises/day02_attention.py" in done.stdout
     assert "solutions/day02_attention.ipynb" in done.stdout
     project.course("sync")
-    assert "# 5. Blend the values" in project.exercise.read_text(encoding="utf-8")
+    assert "each query averages" in project.exercise.read_text(encoding="utf-8")
     assert project.course("sync", "--check").returncode == 0
 
 
