@@ -19,15 +19,15 @@ What is imported from them below:
     clones(module, n)
         Return n deep copies of a module, as an `nn.ModuleList`.
     Block(size, self_attn, feed_forward, dropout)
-        One layer of GPT-2: an encoder layer in pre-norm, whose attention needs nothing but the tokens.
+        Apply one layer of GPT-2: pre-norm causal self-attention, then the feed-forward network.
         called with (x)
-            From `(B, T, d_model)` to the same shape and dtype.
+            Map `(B, T, d_model)` to the same shape and dtype.
     FeedForward(d_model, d_ff)
-        The feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
+        Apply the feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
         called with (x)
-            From `(…, d_model)` to the same shape and dtype.
+            Map `(…, d_model)` to the same shape and dtype.
     GPTConfig(vocab=50257, context=1024, n_layers=12, n_heads=12, d_model=768, d_ff=3072, dropout=0.1)
-        The sizes of a GPT.
+        The sizes of a GPT; by default those of the smallest GPT-2, which has 124 million parameters.
 """
 
 import math
@@ -42,22 +42,17 @@ from variants.gpt import Block, FeedForward, GPTConfig
 
 
 class CausalSelfAttention(nn.Module):
-    """Multi-head attention of a sequence to itself, in which no token sees a later one.
+    """Attend from each token to itself and to earlier tokens, in h heads.
 
         headᵢ = softmax(Qᵢ Kᵢᵀ / √d_k + M) Vᵢ,  M = 0 where the key is no later than the query, else −∞
 
-    Args:
-        d_model: width of the tokens' vectors.
-        n_heads: h; it divides d_model.
-        dropout: the probability with which an attention weight is dropped in training. The output
-            is not dropped here: the block does that.
-
-    Attributes:
-        w_qkv: `nn.Linear(d_model, 3 · d_model)` with a bias: its outputs are the query, the key and
-            the value, d_model features each, side by side in that order. Within each of the three
-            head i, counted from 0, owns features i·d_k to (i+1)·d_k − 1.
-        w_o: `nn.Linear(d_model, d_model)` with a bias. Nothing else is a parameter, or stands in the
-            state dict.
+    - `dropout` is the probability of dropping an attention weight in training. The output is not dropped
+      here: the block does that.
+    - `w_qkv` is an `nn.Linear(d_model, 3 · d_model)` with a bias. Its outputs are the query, the key and the
+      value, d_model features each, side by side in that order. Within each of the three, head i, counted
+      from 0, has features i·d_k to (i+1)·d_k − 1.
+    - `w_o` is an `nn.Linear(d_model, d_model)` with a bias. The state dict holds the parameters of these
+      two, and nothing else.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -73,71 +68,64 @@ class CausalSelfAttention(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype; T = 0 gives `(B, 0, d_model)`.
+        """Return the mixed heads; row t depends on `x[:, :t + 1]` alone.
 
-        Row t of the output depends on `x[:, :t + 1]` alone.
+        The result has the shape and dtype of `x`, `(B, T, d_model)`. T = 0 gives `(B, 0, d_model)`.
         """
         # 1. Project once, and cut the result into query, key and value.
         # 2. Split the last axis of each into heads.
-        # 3. Attend to oneself and to what came before.
+        # 3. Attend from each token to itself and to earlier tokens.
         # 4. Join the heads, and mix them by the output projection.
         raise NotImplementedError
 
 
 class GPT(nn.Module):
-    """The whole: from the tokens so far to scores of the next one, at every position at once.
+    """Predict the next token at every position, from the tokens up to there.
 
         h₀ = Dropout(W_e[tokens] + W_p[0 … T − 1])
         hₙ = Block(hₙ₋₁), n = 1 … N
         logits = LN(h_N) W_eᵀ
 
-    Args:
-        config: a `GPTConfig`.
-
-    Attributes:
-        config: as given; `generate` reads `config.context`.
-        embed: W_e, `nn.Embedding(vocab, d_model)`. It is the output projection as well: the head is
-            tied, has no bias, and is no parameter of its own.
-        positions: W_p, `nn.Embedding(context, d_model)`, learnt.
-        blocks: N `Block`s of a `CausalSelfAttention` and a `FeedForward`, an `nn.ModuleList`.
-        norm: the final `LayerNorm(d_model)`.
-
-        These four hold all parameters, and nothing else stands in the state dict. Every matrix, both
-        tables among them, starts at N(0, 0.02²); those that write into the shortcut, each block's
-        `self_attn.w_o` and `feed_forward.w_2`, at a deviation of 0.02 / √(2 N): there are 2 N of
-        them. Biases start at 0, gains at 1.
+    - `config` is stored as given; `generate` reads `config.context`.
+    - `embed` is W_e, an `nn.Embedding(vocab, d_model)`. It is the output projection, too: the head is tied,
+      has no bias, and is no parameter of its own.
+    - `positions` is W_p, an `nn.Embedding(context, d_model)`, learned.
+    - `blocks` is an `nn.ModuleList` of N `Block`s, each with a `CausalSelfAttention` and a `FeedForward`.
+    - `norm` is the final `LayerNorm(d_model)`.
+    - The state dict holds the parameters of these four, and nothing else.
+    - Every matrix, both embeddings included, is initialized from N(0, 0.02²). Those that write to the
+      residual stream, each block's `self_attn.w_o` and `feed_forward.w_2`, have a standard deviation of
+      0.02 / √(2 N): there are 2 N of them. Biases are 0, and gains 1. Every block is drawn independently.
+    - `config.dropout` applies to the sum of the embeddings, to attention weights, and to each sublayer's
+      output. `d_ff` does not follow d_model: it is a field of its own.
 
     Raises:
         ValueError: n_heads does not divide d_model.
 
-    Source: Radford et al. 2018, §3.1, eq. 2, and §4.1 (0.02, learnt positions, dropout); Radford et al.
-    2019, §2.3 (where the norms are, the smaller start of the residual layers).
+    Source: Radford et al. 2018, §3.1, eq. 2, and §4.1 (0.02, learned positions, dropout); Radford et al.
+    2019, §2.3 (where the norms are, the smaller initialization of the residual layers).
     """
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        # 1. Keep the config. A table for tokens, one for positions, and the dropout of their sum.
+        # 1. Keep the config. Embeddings of tokens and of positions, and the dropout of their sum.
         # 2. The blocks with weights of their own, and the final norm.
-        # 3. Start every matrix at N(0, 0.02²), those that write into the shortcut smaller: their 2 N
-        #    outputs add up. Biases start at 0.
+        # 3. Initialize every matrix from N(0, 0.02²), those that write to the residual stream with a
+        #    smaller standard deviation: their 2 N outputs add up. Biases are 0.
         raise NotImplementedError
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Score what comes next after each token.
+        """Return the logits of the token after each position, without a softmax.
 
-        Args:
-            tokens: ids `(B, T)`, T ≤ context. There is no padding: the first token of a row stands at
-                position 0, and where a shorter row is filled up at its end, what comes before is
-                unchanged.
-
-        Returns:
-            Logits `(B, T, V)` in the weights' dtype: row t scores the token after `tokens[:, t]`, from
-            `tokens[:, :t + 1]` alone. They are not normed: no softmax is applied. T = 0 gives `(B, 0, V)`.
+        - `tokens` are ids `(B, T)`, T ≤ context. There is no padding: the first token of a row is at position
+          0. Where a shorter row is filled up at its end, the logits before the filling do not change.
+        - The logits `(B, T, V)` have the weights' dtype. Row t scores the token after `tokens[:, t]`, from
+          `tokens[:, :t + 1]` alone. T = 0 gives `(B, 0, V)`.
 
         Raises:
             ValueError: more tokens than `config.context`.
         """
         # 1. Look up the tokens and their positions, add, and drop some features of the sum.
         # 2. Through the blocks in turn, then through the final norm.
-        # 3. Score each token of the vocabulary by the product with its embedding.
+        # 3. The logit of a token is the product of the state with the token's embedding.
         raise NotImplementedError

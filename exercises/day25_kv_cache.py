@@ -13,9 +13,9 @@ What is imported from them below:
         Compute scaled dot-product attention: each query's output is a weighted mean of the values.
         Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
-        Multi-head attention of a sequence to itself, in which no token sees a later one.
+        Attend from each token to itself and to earlier tokens, in h heads.
         called with (x)
-            From `(B, T, d_model)` to the same shape and dtype; T = 0 gives `(B, 0, d_model)`.
+            Return the mixed heads; row t depends on `x[:, :t + 1]` alone.
 """
 
 import torch

@@ -14,13 +14,13 @@ What is imported from them below:
         called with (x)
             Normalize the last axis, with the biased variance σ² (divisor n).
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
-        Multi-head attention of a sequence to itself, in which no token sees a later one.
+        Attend from each token to itself and to earlier tokens, in h heads.
         called with (x)
-            From `(B, T, d_model)` to the same shape and dtype; T = 0 gives `(B, 0, d_model)`.
+            Return the mixed heads; row t depends on `x[:, :t + 1]` alone.
     FeedForward(d_model, d_ff)
-        The feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
+        Apply the feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
         called with (x)
-            From `(…, d_model)` to the same shape and dtype.
+            Map `(…, d_model)` to the same shape and dtype.
 """
 
 import math

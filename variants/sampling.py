@@ -1,9 +1,9 @@
-"""From logits to text: what to make of a language model's scores, and how to draw from them.
+"""Sampling: from a language model's logits to text.
 
 Paper: Holtzman et al. 2020, *The Curious Case of Neural Text Degeneration*; § below are its own. A
-trained model gives every token some probability. Thousands of unlikely ones add up, and drawing from all
-of them derails a text sooner or later; the likeliest alone repeats itself. What is between the two is
-chosen here: a temperature, and how much of the tail is cut off.
+trained model gives every token some probability. Sampling from all of them derails a text sooner or
+later, because thousands of unlikely tokens add up; always taking the most likely token makes the text
+repeat itself. A temperature and a cut tail are in between.
 
 From symbols to names
     B               batch: sequences that are continued side by side
@@ -26,28 +26,13 @@ def distribution(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "*batch V"]:
-    """The probabilities that the next token is drawn with: those of the model, sharpened and cut.
+    """Return the probabilities that the next token is drawn with: the model's, sharpened and cut.
 
-        P(token i) ∝ exp(logitᵢ / τ) if i is among the k likeliest, and then in the nucleus, else 0
+        P(token i) ∝ exp(logitᵢ / τ) if i is among the k most likely, and then in the nucleus, else 0
 
-    The three apply in this order: temperature, top-k, top-p. The nucleus is the smallest set of likeliest
-    tokens whose probabilities, as temperature and top-k have left them (summing to 1), add up to at
-    least p: the token that crosses p is in it.
-
-    Args:
-        logits: scores `(…, V)`, with any leading batch dimensions, V ≥ 1. A logit of −∞ is a token that
-            never comes; each row has a finite one.
-        temperature: τ. Below 1 it favours the likely tokens, above 1 the unlikely. 0 gives probability 1
-            to the likeliest token, to the one of lowest id among equals, whatever k and p are.
-        top_k: how many tokens can be drawn: those with the k-th largest logit or more. Tokens that tie
-            with the k-th all stay, so there may be more than k. None, V or more: all stay.
-        top_p: p, from 0 to 1. Equally likely tokens enter the nucleus in the order of their ids. 0 leaves
-            the likeliest token; None or 1: all stay.
-
-    Returns:
-        Probabilities `(…, V)` in the dtype of `logits`, each row summing to 1 to its rounding, exactly 0
-        where a token cannot be drawn. Half precision is computed in float32. Nothing is random, and
-        `logits` stays as it is.
+    Temperature, top-k and top-p apply in this order. The nucleus is the smallest set of most likely tokens
+    whose probabilities, after temperature and top-k (summing to 1), add up to at least p: the token that
+    crosses p is in it.
 
     Raises:
         ValueError: a temperature that is negative, NaN or infinite, `top_k` below 1, or `top_p` outside 0
@@ -56,30 +41,32 @@ def distribution(
     Source: Holtzman et al. 2020, §3.1 (top-p), §3.2 (top-k) and §3.3 (temperature).
     """
     if not 0 <= temperature < math.inf:
-        raise ValueError(f"temperature must be at least 0 and finite, not {temperature}")
+        raise ValueError(f"temperature must be at least 0 and finite, got {temperature}")
     if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be at least 1, or None, not {top_k}")
+        raise ValueError(f"top_k must be at least 1, or None, got {top_k}")
     if top_p is not None and not 0 <= top_p <= 1:
-        raise ValueError(f"top_p must lie in 0 to 1, or be None, not {top_p}")
-    # 1. Temperature 0 is the limit that nothing can be divided by: all probability to the likeliest.
+        raise ValueError(f"top_p must be 0 to 1, or None, got {top_p}")
+    # 1. Temperature 0 is a limit, since nothing can be divided by 0: the most likely token gets all.
     if temperature == 0:
         return F.one_hot(logits.argmax(dim=-1), logits.size(-1)).to(logits.dtype)  # (…, V)
-    # 2. Divide by the temperature. The largest logit becomes 0 first, so that none overflows.
+    # 2. Divide by the temperature. Subtract each row's maximum first, so that nothing overflows.
     scores = logits.to(torch.promote_types(logits.dtype, torch.float32))
     scores = (scores - scores.amax(dim=-1, keepdim=True)) / temperature  # (…, V)
-    # 3. Top-k: what scores less than the k-th can never come.
+    # 3. Top-k: tokens that score less than the k-th get probability 0.
     if top_k is not None and top_k < logits.size(-1):
         kth = scores.topk(top_k, dim=-1).values[..., -1:]  # (…, 1)
         scores = scores.masked_fill(scores < kth, -math.inf)  # (…, V)
     probabilities = scores.softmax(dim=-1)  # (…, V)
-    # 4. Top-p: go through the tokens from the likeliest on. One is out if those before it reach p
-    #    already; the first is always in. Then let what is left sum to 1 again.
+    # 4. Top-p: go through the tokens from the most likely on, but only through those that top-k has left
+    #    in some row. A token is out if those before it reach p already; the first is always in. Then let
+    #    the rest sum to 1 again.
     if top_p is not None and top_p < 1:
-        ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)  # (…, V)
-        before = F.pad(ordered.cumsum(dim=-1)[..., :-1], (1, 0))  # (…, V), from 0 on
-        out = before >= top_p  # (…, V), in order of probability
-        out[..., 0] = False
-        out = torch.zeros_like(out).scatter(-1, order, out)  # (…, V), in order of ids
+        left = probabilities.reshape(-1, logits.size(-1)).any(dim=0).nonzero().squeeze(1)  # (left,)
+        ordered, order = probabilities[..., left].sort(dim=-1, descending=True, stable=True)
+        before = F.pad(ordered.cumsum(dim=-1)[..., :-1], (1, 0))  # (…, left), from 0 on
+        out = before >= top_p  # (…, left), in order of probability
+        out[..., :1] = False
+        out = torch.zeros_like(probabilities).bool().scatter(-1, left[order], out)  # (…, V), by id
         probabilities = probabilities.masked_fill(out, 0.0)
         probabilities = probabilities / probabilities.sum(dim=-1, keepdim=True)
     return probabilities.to(logits.dtype)
@@ -94,23 +81,13 @@ def sample(
 ) -> Int[Tensor, "*batch"]:
     """Draw one token from each row's `distribution`, independently of the other rows.
 
-    Args:
-        logits: scores `(…, V)`.
-        temperature, top_k, top_p: as for `distribution`.
-        generator: where the randomness comes from, on the device of `logits`; None for torch's own. Its
-            state is the same before equal draws, and another after one.
-
-    Returns:
-        int64 ids `(…)`, one for each row: logits `(V,)` give a 0-d tensor. A token of probability 0 is
-        never drawn.
-
     Raises:
         ValueError: as `distribution` does.
     """
-    # 1. The probabilities, not rounded to half precision, which would lose the rare tokens.
+    # 1. The probabilities, not rounded to half precision, which would lose rare tokens.
     wide = torch.promote_types(logits.dtype, torch.float32)
     probabilities = distribution(logits.to(wide), temperature, top_k, top_p)  # (…, V)
-    # 2. Draw. `multinomial` knows one batch dimension, so make it one and undo that.
+    # 2. Draw. `multinomial` takes one batch dimension: flatten the others, and restore them.
     rows = probabilities.reshape(-1, logits.size(-1))  # (rows, V)
     return torch.multinomial(rows, 1, generator=generator).reshape(logits.shape[:-1])  # (…)
 
@@ -125,20 +102,9 @@ def generate(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "B T_new"]:
-    """Continue each prompt: draw a token, append it, and ask again.
+    """Continue each prompt by `max_new_tokens` tokens: draw one, append it, and repeat.
 
-    Args:
-        model: maps tokens `(B, t)` to logits `(B, t, V)`, and can read `model.config.context` tokens at
-            once, such as a `GPT`. Of a longer text it is given the last `context` tokens.
-        tokens: prompts, int64 ids `(B, T)`, all of one length T ≥ 1, which may exceed the context.
-        max_new_tokens: how many tokens to add; 0 adds none.
-        temperature, top_k, top_p: as for `distribution`.
-        generator: as for `sample`.
-
-    Returns:
-        int64 ids `(B, T + max_new_tokens)`: the whole prompts, and what follows them. `tokens` stays as
-        it is. The model is asked in evaluation mode, without gradients; afterwards it and each of
-        its modules are in the mode that they were in, also where something raised on the way.
+    A text longer than `model.config.context` is cut off at the left for the model.
 
     Raises:
         ValueError: an empty prompt (T = 0), a negative `max_new_tokens`, and as `distribution` does.
@@ -147,23 +113,21 @@ def generate(
     probability is the product of each token's, given those before it.
     """
     if tokens.size(1) == 0:
-        raise ValueError(
-            "tokens must hold at least one token a row: an empty prompt predicts nothing"
-        )
+        raise ValueError("tokens must have at least one token a row, got an empty prompt")
     if max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens must be at least 0, not {max_new_tokens}")
-    # 1. Remember every module's mode, and switch dropout off.
+        raise ValueError(f"max_new_tokens must be at least 0, got {max_new_tokens}")
+    # 1. Remember the mode of each module, and switch dropout off.
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
         for _ in range(max_new_tokens):
-            # 2. Let the model read what it can, from the right. The last position is the one to draw from.
+            # 2. The model reads the last `context` tokens. The logits of the last position count.
             logits = model(tokens[:, -model.config.context :])[:, -1]  # (B, V)
             # 3. Draw, and append.
             following = sample(logits, temperature, top_k, top_p, generator)  # (B,)
             tokens = torch.cat([tokens, following.unsqueeze(1)], dim=1)  # (B, t + 1)
     finally:
-        # 4. Leave each module in the mode that it was in.
+        # 4. Restore the mode of each module.
         for module, training in modes.items():
             module.training = training
     return tokens

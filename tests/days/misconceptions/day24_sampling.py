@@ -2,6 +2,8 @@
 
 from course.judging.misconceptions import of, on_devices
 
+ALL_LEFT = {"left = ...": "left = torch.arange(logits.size(-1), device=logits.device)"}
+
 MISCONCEPTIONS = [
     *of(
         "distribution",
@@ -107,7 +109,7 @@ MISCONCEPTIONS = [
             "top_p_can_leave_nothing": (
                 "You drop the token that crosses p. Where the most likely token alone is above p, nothing is left, and 0 divided by 0 is NaN. The token that crosses p "
                 "belongs to the nucleus.",
-                {"F.pad(_[..., :-1], (1, 0))": "_", "out[..., 0] = False": ""},
+                {"F.pad(_[..., :-1], (1, 0))": "_", "out[..., :1] = False": ""},
             ),
             "top_p_one_too_many": (
                 "You keep one token more than it takes to reach p. It is the sum of the tokens *before* one that decides whether it is needed.",
@@ -128,16 +130,16 @@ MISCONCEPTIONS = [
             "top_p_not_in_order_of_ids": (
                 "Which tokens go is found among the sorted probabilities, and you cut by it as if it were in the order of ids. Each answer has to go back to the "
                 "token that it is about.",
-                {"out = ....scatter(-1, order, out)": ""},
+                ALL_LEFT | {"out = ....scatter(-1, ..., out)": ""},
             ),
             "top_p_sent_back_the_wrong_way": (
                 "You undo the sorting with the same permutation that made it. `order` holds the id at each place; to go back you *write* to these ids, you "
                 "do not read from them.",
-                {"torch.zeros_like(out).scatter(-1, order, out)": "out.gather(-1, order)"},
+                ALL_LEFT | {"_.scatter(-1, left[order], out)": "out.gather(-1, order)"},
             ),
             "top_p_returned_sorted": (
                 "Your probabilities come in order of size. They belong to ids: entry i is the probability of token i.",
-                {"out = ....scatter(-1, order, out)": "probabilities = ordered"},
+                ALL_LEFT | {"out = ....scatter(-1, ..., out)": "probabilities = ordered"},
             ),
             "top_p_not_renormalised": (
                 "The probabilities in the nucleus do not sum to 1. Divide by their sum.",
@@ -146,7 +148,8 @@ MISCONCEPTIONS = [
             "top_p_before_temperature": (
                 "You choose the nucleus before the temperature has done its work. First the temperature, then top-k, then top-p: each sees what the one before has "
                 "left.",
-                {
+                ALL_LEFT
+                | {
                     "ordered, order = ...": "plain = logits.to(scores.dtype).masked_fill(scores == -math.inf, -math.inf).softmax(dim=-1)\n"
                     "ordered, order = plain.sort(dim=-1, descending=True, stable=True)"
                 },
@@ -154,7 +157,8 @@ MISCONCEPTIONS = [
             "top_p_before_top_k": (
                 "You add up probabilities that top-k has not cut yet. The nucleus is chosen among what top-k has left, after that sums to 1 again: then fewer "
                 "tokens reach p.",
-                {
+                ALL_LEFT
+                | {
                     "3: scores = _": "all_scores, scores = scores, _",
                     "ordered, order = ...": "whole = all_scores.softmax(dim=-1) if top_k is not None and top_k < logits.size(-1) else probabilities\n"
                     "ordered, order = whole.sort(dim=-1, descending=True, stable=True)",
@@ -162,9 +166,7 @@ MISCONCEPTIONS = [
             ),
             "top_p_of_the_first_row": (
                 "All your rows keep as many tokens as the first one. Each row has its own nucleus: one where the model is sure, many where it is not.",
-                {
-                    "before >= top_p": "(before.reshape(-1, logits.size(-1))[:1] >= top_p).expand(before.reshape(-1, logits.size(-1)).shape).reshape(before.shape).clone()"
-                },
+                {"before >= top_p": "(before.reshape(-1, len(left))[:1] >= top_p).expand(before.reshape(-1, len(left)).shape).reshape(before.shape).clone()"},
             ),
             "top_p_ties_from_the_end": (
                 "Of equally likely tokens you let those of higher ids into the nucleus first. They enter in the order of their ids: sort so that equals stay in "
@@ -177,7 +179,7 @@ MISCONCEPTIONS = [
             ),
             "top_p_0_leaves_nothing": (
                 "With p = 0 no token is left in your answer, and 0 divided by 0 is NaN. The most likely token always stays.",
-                {"out[..., 0] = False": ""},
+                {"out[..., :1] = False": ""},
             ),
             "top_p_1_cuts": (
                 "With p = 1 you cut tokens. In floating point a sum can reach 1 before its last terms have been added; p = 1 keeps all.",
@@ -458,7 +460,7 @@ MISCONCEPTIONS = [
         {
             "dropped_tokens_marked_on_the_cpu": (
                 "You mark the tokens that top-p drops in a tensor on the CPU, and scatter indices into it that may be on a GPU. `torch.zeros_like` makes it where they are.",
-                {"torch.zeros_like(out)": "torch.zeros(out.shape, dtype=torch.bool)"},
+                {"torch.zeros_like(probabilities)": "torch.zeros(probabilities.shape)"},
             ),
         },
     ),
