@@ -27,24 +27,19 @@ from variants.gpt import CausalSelfAttention
 
 
 class KVCache:
-    """Room for the keys and values of all layers, made once and filled chunk by chunk.
+    """Store the keys and values of all layers, in memory that is allocated once and filled chunk by chunk.
 
-    Args:
-        n_layers: N, the number of layers that keep something.
-        batch: B, the number of rows.
-        n_heads: h, the number of heads that keys and values have; where several heads share them, as on
-            day 31, that is the number of key-value heads.
-        max_len: the most tokens that a row can hold.
-        d_k: width of a key or value inside one head.
+    `keys` and `values` are `(N, B, h, max_len, d_k)` each: 2 · N · B · h · max_len · d_k numbers. `length` is
+    the number of tokens that every layer holds. While a step is under way some layers hold more, so `length`
+    still is the position of the chunk's first token.
 
-    Attributes:
-        keys, values: `(N, B, h, max_len, d_k)` each, 2 · N · B · h · max_len · d_k numbers together, and
-            no other tensor. Both exist from the start, on torch's default device and in its default
-            dtype; the first chunk decides: the cache takes its device and dtype while it is empty. What
-            stands at positions not yet written means nothing.
-        length: how many tokens every layer holds, an int; 0 at first. The layers are updated in turn, so
-            in the middle of a step some hold more: until the last layer has its chunk, `length` is still
-            the position of the chunk's first token.
+    - `n_layers` is N, the number of layers that store something, `batch` is B, the number of rows, and
+      `n_heads` is h, the number of heads of keys and values: where several query heads share them, as on
+      day 31, the number of key-value heads. `max_len` is the maximum number of tokens in a row.
+    - `keys` and `values` are the only tensors. Both exist from the beginning, on torch's default device and
+      in its default dtype. The first chunk decides: while the cache is empty it takes the chunk's device
+      and dtype. Positions that are not yet written may hold any numbers.
+    - `length` is an int, 0 at first. It grows when the last of the layers has its chunk.
 
     Raises:
         ValueError: a size below 1.
@@ -54,8 +49,8 @@ class KVCache:
     """
 
     def __init__(self, n_layers: int, batch: int, n_heads: int, max_len: int, d_k: int):
-        # 1. The room for keys, and as much for values.
-        # 2. How many tokens each layer holds, and how many they all hold.
+        # 1. Memory for the keys, and as much for the values.
+        # 2. The number of tokens that each layer holds, and the number that all of them hold.
         raise NotImplementedError
 
     def update(
@@ -64,60 +59,51 @@ class KVCache:
         key: Float[Tensor, "B n_heads T d_k"],
         value: Float[Tensor, "B n_heads T d_k"],
     ) -> tuple[Float[Tensor, "B n_heads T_k d_k"], Float[Tensor, "B n_heads T_k d_k"]]:
-        """Append a chunk to one layer.
+        """Append a chunk to one layer, counted from 0, and return all keys and values of that layer.
 
-        Args:
-            layer: the number of the layer, counted from 0.
-            key: the chunk's keys, `(B, h, T, d_k)`; T may be 0.
-            value: its values, of the same shape.
-
-        Returns:
-            All keys and all values of that layer up to now, the chunk's at the end: `(B, h, T_k, d_k)`
-            each, in their order of arrival. They may be views into the cache: read them before the next
-            `reorder`, and do not write into them. The cache holds numbers, and no history: what is
-            returned needs no gradient, and the chunk's graph is not kept.
+        - `layer` is the index of the layer. `key` holds the chunk's keys, `(B, h, T, d_k)`, and `value` its
+          values; T may be 0.
+        - Return all keys and all values of that layer up to now, the chunk's at the end: `(B, h, T_k, d_k)`
+          each, in the order in which they came. They may be views into the cache: their caller reads them
+          before the next `reorder`, and does not write into them.
+        - The cache stores numbers without a graph: what is returned does not require a gradient, and the
+          chunk's graph is not kept.
 
         Raises:
-            ValueError: a layer that there is not; a chunk of another shape than `(B, h, T, d_k)`; more
-                tokens than `max_len`; or another dtype or device than that of the tokens held. The cache
-                is then as it was.
+            ValueError: a layer index out of range, a shape other than `(B, h, T, d_k)`, more than `max_len`
+                tokens, or a dtype or device other than that of the tokens held. The cache is unchanged.
         """
-        # 1. While nothing is held, the room takes the chunk's dtype and device.
-        # 2. Write the numbers, without their history, behind what this layer holds.
-        # 3. Count: this layer holds more, and all of them together hold what each of them holds.
-        # 4. Give back what this layer holds now.
+        # 1. While the cache is empty, it takes the chunk's dtype and device.
+        # 2. Write the chunk, without its graph, after the tokens that this layer holds.
+        # 3. Count the tokens of this layer, and those that every layer holds.
+        # 4. Return all that this layer holds now.
         raise NotImplementedError
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
-        """Let every row continue another one's text, as beams do: row i becomes what row `rows[i]` was.
+        """Let row i become what row `rows[i]` was, as beam search needs it.
 
-        Args:
-            rows: int64 `(B,)`, each from 0 to B − 1. Rows may repeat, or be left out.
+        `rows` is int64 `(B,)`, each from 0 to B − 1. Rows may repeat, or be left out. It may be called in the
+        middle of a step, when some layers hold more tokens than others.
 
         Raises:
-            ValueError: another shape or dtype, or rows that there are not (only the CPU is asked: a GPU
-                would have to wait). The cache is then as it was.
+            ValueError: a shape or dtype other than int64 `(B,)`, or a row index out of range (checked
+                only on the CPU: a GPU would have to wait). The cache is unchanged.
         """
-        # 1. In every layer, but only what is held. The right side is a copy, made before it is written.
+        # 1. In every layer, as far as it is filled. The right side is a copy, made before the writing.
         raise NotImplementedError
 
 
 class CachedSelfAttention(CausalSelfAttention):
-    """The causal self-attention of day 23, which also continues a text whose beginning it has read.
+    """The causal self-attention of day 23, which can also continue a text that a cache holds.
 
         headᵢ = softmax(Qᵢ Kᵢᵀ / √d_k + M) Vᵢ,  M = 0 where the key is no later than the query, else −∞
 
     Q comes from the chunk's T_q tokens. K and V come from all T_k tokens so far, of which the chunk's are
-    the last T_q: query t stands at position T_k − T_q + t.
+    the last T_q: query t is at position T_k − T_q + t.
 
-    Args:
-        d_model: width of the tokens' vectors.
-        n_heads: h; it divides d_model.
-        dropout: the probability with which an attention weight is dropped in training.
-
-    Attributes:
-        w_qkv, w_o: those of `CausalSelfAttention`, in the same layout, and nothing else: weights load
-            from one into the other.
+    `w_qkv` and `w_o` are those of `CausalSelfAttention`, in the same layout, and the state dict holds nothing
+    else: weights load from one into the other. `dropout` is the probability of dropping an attention weight
+    in training.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -126,26 +112,26 @@ class CachedSelfAttention(CausalSelfAttention):
     """
 
     def forward(
-        self, x: Float[Tensor, "B T d_model"], cache: KVCache | None = None, layer: int = 0
+        self,
+        x: Float[Tensor, "B T d_model"],
+        cache: KVCache | None = None,
+        layer: int | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Attend from each token of a chunk to itself and to all that came before it.
+        """Attend from each token of a chunk to itself and to all earlier tokens.
 
-        Args:
-            x: the chunk, `(B, T, d_model)`; T may be 0. Any chunks that make up a text give, one after
-                the other, what the whole text gives at once, to rounding.
-            cache: what it attends to beside the chunk. The chunk's keys and values are appended to it.
-                No gradient passes through keys and values from a cache: it is for decoding, not for
-                training. None: the chunk is the whole text, and the result that of day 23, gradients too.
-            layer: which of the cache's layers is this one's.
-
-        Returns:
-            The shape and dtype of `x`.
+        - `x` is the chunk, `(B, T, d_model)`; T may be 0. The result has its shape and dtype. Chunks that
+          make up a text give, one after the other, what the full text gives at once, up to rounding.
+        - `cache` holds the earlier tokens. The chunk's keys and values are appended to it. No gradient
+          passes through keys and values from a cache: it is for decoding, not for training. Where it is None
+          the chunk is the full text, and the result is that of day 23, gradients included.
+        - `layer` is the index of this layer in the cache. It is always given where a cache is.
 
         Raises:
-            ValueError: as `KVCache.update` does.
+            ValueError: a cache without the index of its layer, and as `KVCache.update` does.
         """
         # 1. Project the chunk alone into query, key and value, and split each into heads.
         # 2. Append keys and values to those of earlier tokens, and take them all.
-        # 3. Who may see whom: the first query sees all that came before the chunk, and itself.
+        # 3. The mask: each query sees all tokens before the chunk, and its own up to itself. A single
+        #    query sees everything, and needs none.
         # 4. Attend, join the heads, and mix them by the output projection.
         raise NotImplementedError

@@ -10,15 +10,13 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     KVCache(n_layers, batch, n_heads, max_len, d_k)
-        Room for the keys and values of all layers, made once and filled chunk by chunk.
+        Store the keys and values of all layers, in memory that is allocated once and filled chunk by chunk.
         .update(layer, key, value)
-            Append a chunk to one layer.
-            Returns: All keys and all values of that layer up to now, the chunk's at the end: `(B, h, T_k,
-            d_k)` each, in their order of arrival.
+            Append a chunk to one layer, counted from 0, and return all keys and values of that layer.
         .reorder(rows)
-            Let every row continue another one's text, as beams do: row i becomes what row `rows[i]` was.
+            Let row i become what row `rows[i]` was, as beam search needs it.
     past_length(tokens, cache, config)
-        The position of a chunk's first token: how many tokens a model has read before it.
+        Return the position of a chunk's first token: the number of tokens that the cache holds.
     LLaMABlock(config, angles)
         Apply one layer of LLaMA, called as `block(x, cache, layer)`.
     LLaMAConfig(vocab=32000, context=2048, n_layers=32, n_heads=32, n_kv_heads=32, d_model=4096, d_ff=11008,

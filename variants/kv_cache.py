@@ -1,16 +1,16 @@
-"""The key-value cache: what attention computed for earlier tokens is kept, not computed again.
+"""The key-value cache: keep the keys and values of earlier tokens instead of recomputing them.
 
-A decoder reads its own text once for every token that it writes. No token sees a later one, so the keys
-and values of those already read never change. With them kept, a step projects one token instead of all:
-n tokens cost n projections instead of n²/2. The price is memory. Nothing is trained for it, and no weight
-is new: every model here has the parameters, the names and the results of the one that it stands for.
+A decoder reads its own text again for every token that it generates. No token sees a later one, so the
+keys and values of earlier tokens never change. With a cache, a step projects one token instead of all:
+n tokens cost n projections instead of n²/2. The price is memory. Nothing is retrained: every model here
+has the parameters, the names and the results of the uncached one.
 
 From symbols to names
     B               batch: sequences that are continued side by side
     T               time: tokens of a chunk, which are read at once
     T_q, T_k        time, where attention is meant: of the queries, of the keys and values
     N               n_layers
-    h               n_heads, heads that keys and values have
+    h               n_heads, heads of the keys and values
     d_k             width of a key or value inside one head
 """
 
@@ -19,32 +19,19 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from implementation import attention, clones
-from variants.gpt import GPT, Block, CausalSelfAttention, FeedForward, GPTConfig
+from implementation import attention
+from variants.gpt import GPT, Block, CausalSelfAttention, GPTConfig
 from variants.sampling import generate
 
 # --- Day 25 · KV cache ----------------------------------------------------------------------------
 
 
 class KVCache:
-    """Room for the keys and values of all layers, made once and filled chunk by chunk.
+    """Store the keys and values of all layers, in memory that is allocated once and filled chunk by chunk.
 
-    Args:
-        n_layers: N, the number of layers that keep something.
-        batch: B, the number of rows.
-        n_heads: h, the number of heads that keys and values have; where several heads share them, as on
-            day 31, that is the number of key-value heads.
-        max_len: the most tokens that a row can hold.
-        d_k: width of a key or value inside one head.
-
-    Attributes:
-        keys, values: `(N, B, h, max_len, d_k)` each, 2 · N · B · h · max_len · d_k numbers together, and
-            no other tensor. Both exist from the start, on torch's default device and in its default
-            dtype; the first chunk decides: the cache takes its device and dtype while it is empty. What
-            stands at positions not yet written means nothing.
-        length: how many tokens every layer holds, an int; 0 at first. The layers are updated in turn, so
-            in the middle of a step some hold more: until the last layer has its chunk, `length` is still
-            the position of the chunk's first token.
+    `keys` and `values` are `(N, B, h, max_len, d_k)` each: 2 · N · B · h · max_len · d_k numbers. `length` is
+    the number of tokens that every layer holds. While a step is under way some layers hold more, so `length`
+    still is the position of the chunk's first token.
 
     Raises:
         ValueError: a size below 1.
@@ -57,12 +44,12 @@ class KVCache:
         sizes = n_layers, batch, n_heads, max_len, d_k
         if min(sizes) < 1:
             raise ValueError(
-                f"n_layers, batch, n_heads, max_len and d_k must be at least 1, and are {sizes}"
+                f"n_layers, batch, n_heads, max_len and d_k must be at least 1, got {sizes}"
             )
-        # 1. The room for keys, and as much for values.
+        # 1. Memory for the keys, and as much for the values.
         self.keys = torch.empty(sizes)  # (N, B, h, max_len, d_k)
         self.values = torch.empty_like(self.keys)  # (N, B, h, max_len, d_k)
-        # 2. How many tokens each layer holds, and how many they all hold.
+        # 2. The number of tokens that each layer holds, and the number that all of them hold.
         self.lengths = [0] * n_layers
         self.length = 0
 
@@ -72,108 +59,83 @@ class KVCache:
         key: Float[Tensor, "B n_heads T d_k"],
         value: Float[Tensor, "B n_heads T d_k"],
     ) -> tuple[Float[Tensor, "B n_heads T_k d_k"], Float[Tensor, "B n_heads T_k d_k"]]:
-        """Append a chunk to one layer.
-
-        Args:
-            layer: the number of the layer, counted from 0.
-            key: the chunk's keys, `(B, h, T, d_k)`; T may be 0.
-            value: its values, of the same shape.
-
-        Returns:
-            All keys and all values of that layer up to now, the chunk's at the end: `(B, h, T_k, d_k)`
-            each, in their order of arrival. They may be views into the cache: read them before the next
-            `reorder`, and do not write into them. The cache holds numbers, and no history: what is
-            returned needs no gradient, and the chunk's graph is not kept.
+        """Append a chunk to one layer, counted from 0, and return all keys and values of that layer.
 
         Raises:
-            ValueError: a layer that there is not; a chunk of another shape than `(B, h, T, d_k)`; more
-                tokens than `max_len`; or another dtype or device than that of the tokens held. The cache
-                is then as it was.
+            ValueError: a layer index out of range, a shape other than `(B, h, T, d_k)`, more than `max_len`
+                tokens, or a dtype or device other than that of the tokens held. The cache is unchanged.
         """
         self._check_chunk(layer, key, value)
-        # 1. While nothing is held, the room takes the chunk's dtype and device.
+        # 1. While the cache is empty, it takes the chunk's dtype and device.
         self.keys = self._room_like(self.keys, key)  # (N, B, h, max_len, d_k)
         self.values = self._room_like(self.values, value)  # (N, B, h, max_len, d_k)
-        # 2. Write the numbers, without their history, behind what this layer holds.
+        # 2. Write the chunk, without its graph, after the tokens that this layer holds.
         start = self.lengths[layer]
         end = start + key.size(2)
         self.keys[layer, :, :, start:end] = key.detach()  # (B, h, T, d_k)
         self.values[layer, :, :, start:end] = value.detach()  # (B, h, T, d_k)
-        # 3. Count: this layer holds more, and all of them together hold what each of them holds.
+        # 3. Count the tokens of this layer, and those that every layer holds.
         self.lengths[layer] = end
         self.length = min(self.lengths)
-        # 4. Give back what this layer holds now.
+        # 4. Return all that this layer holds now.
         return self.keys[layer, :, :, :end], self.values[layer, :, :, :end]  # (B, h, T_k, d_k) each
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
-        """Let every row continue another one's text, as beams do: row i becomes what row `rows[i]` was.
-
-        Args:
-            rows: int64 `(B,)`, each from 0 to B − 1. Rows may repeat, or be left out.
+        """Let row i become what row `rows[i]` was, as beam search needs it.
 
         Raises:
-            ValueError: another shape or dtype, or rows that there are not (only the CPU is asked: a GPU
-                would have to wait). The cache is then as it was.
+            ValueError: a shape or dtype other than int64 `(B,)`, or a row index out of range (checked
+                only on the CPU: a GPU would have to wait). The cache is unchanged.
         """
         batch = self.keys.size(1)
         if rows.shape != (batch,) or rows.dtype != torch.int64:
             raise ValueError(
-                f"rows must be int64 of shape ({batch},), one for each row of the cache, and is "
-                f"{rows.dtype} of {tuple(rows.shape)}"
+                f"rows must be torch.int64 ({batch},), got {rows.dtype} {tuple(rows.shape)}"
             )
         if rows.device.type == "cpu" and not (rows.min() >= 0 and rows.max() < batch):
-            raise ValueError(f"rows must lie in 0 to {batch - 1}, and are {rows.tolist()}")
-        # 1. In every layer, but only what is held. The right side is a copy, made before it is written.
+            raise ValueError(f"rows must be 0 to {batch - 1}, got {rows.tolist()}")
+        # 1. In every layer, as far as it is filled. The right side is a copy, made before the writing.
         held = max(self.lengths)
         self.keys[:, :, :, :held] = self.keys[:, rows, :, :held]  # (N, B, h, held, d_k)
         self.values[:, :, :, :held] = self.values[:, rows, :, :held]  # (N, B, h, held, d_k)
 
     def _room_like(self, room: Tensor, chunk: Tensor) -> Tensor:
-        """The room itself where it fits the chunk; else new room, to which nothing has to be copied."""
+        """Return the memory itself where it fits the chunk, else new memory; there is nothing to copy."""
         if (room.dtype, room.device) == (chunk.dtype, chunk.device):
             return room
         return torch.empty_like(room, dtype=chunk.dtype, device=chunk.device)
 
     def _check_chunk(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Refuse a chunk that does not fit, before anything is written."""
+        """Check a chunk before anything is written."""
         n_layers, batch, n_heads, max_len, d_k = self.keys.shape
         if not 0 <= layer < n_layers:
-            raise ValueError(f"layer must lie in 0 to {n_layers - 1}, and is {layer}")
-        for name, chunk in (("key", key), ("value", value)):
-            if chunk.dim() != 4 or chunk.shape != (batch, n_heads, key.size(2), d_k):
-                raise ValueError(
-                    f"{name} must be (B, n_heads, T, d_k) = ({batch}, {n_heads}, T, {d_k}), with one T "
-                    f"for both, and has shape {tuple(chunk.shape)}"
-                )
-            held = self.keys if any(self.lengths) else key
+            raise ValueError(f"layer must be 0 to {n_layers - 1}, got {layer}")
+        if key.dim() != 4 or not key.shape == value.shape == (batch, n_heads, key.size(2), d_k):
+            raise ValueError(
+                f"key and value must be (B, n_heads, T, d_k) = ({batch}, {n_heads}, T, {d_k}), "
+                f"got {tuple(key.shape)} and {tuple(value.shape)}"
+            )
+        held = self.keys if any(self.lengths) else key
+        for chunk in (key, value):
             if (chunk.dtype, chunk.device) != (held.dtype, held.device):
                 raise ValueError(
-                    f"{name} must be {held.dtype} on {held.device} as what is held, and is "
-                    f"{chunk.dtype} on {chunk.device}"
+                    f"key and value must be {held.dtype} on {held.device}, "
+                    f"got {chunk.dtype} on {chunk.device}"
                 )
         if self.lengths[layer] + key.size(2) > max_len:
             raise ValueError(
-                f"layer {layer} holds {self.lengths[layer]} tokens of at most max_len = {max_len}: "
-                f"there is no room for {key.size(2)} more"
+                f"layer {layer} must hold at most max_len = {max_len} tokens, "
+                f"got {self.lengths[layer]} + {key.size(2)}"
             )
 
 
 class CachedSelfAttention(CausalSelfAttention):
-    """The causal self-attention of day 23, which also continues a text whose beginning it has read.
+    """The causal self-attention of day 23, which can also continue a text that a cache holds.
 
         headᵢ = softmax(Qᵢ Kᵢᵀ / √d_k + M) Vᵢ,  M = 0 where the key is no later than the query, else −∞
 
     Q comes from the chunk's T_q tokens. K and V come from all T_k tokens so far, of which the chunk's are
-    the last T_q: query t stands at position T_k − T_q + t.
-
-    Args:
-        d_model: width of the tokens' vectors.
-        n_heads: h; it divides d_model.
-        dropout: the probability with which an attention weight is dropped in training.
-
-    Attributes:
-        w_qkv, w_o: those of `CausalSelfAttention`, in the same layout, and nothing else: weights load
-            from one into the other.
+    the last T_q: query t is at position T_k − T_q + t.
 
     Raises:
         ValueError: n_heads does not divide d_model.
@@ -182,23 +144,15 @@ class CachedSelfAttention(CausalSelfAttention):
     """
 
     def forward(
-        self, x: Float[Tensor, "B T d_model"], cache: KVCache | None = None, layer: int = 0
+        self,
+        x: Float[Tensor, "B T d_model"],
+        cache: KVCache | None = None,
+        layer: int | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Attend from each token of a chunk to itself and to all that came before it.
-
-        Args:
-            x: the chunk, `(B, T, d_model)`; T may be 0. Any chunks that make up a text give, one after
-                the other, what the whole text gives at once, to rounding.
-            cache: what it attends to beside the chunk. The chunk's keys and values are appended to it.
-                No gradient passes through keys and values from a cache: it is for decoding, not for
-                training. None: the chunk is the whole text, and the result that of day 23, gradients too.
-            layer: which of the cache's layers is this one's.
-
-        Returns:
-            The shape and dtype of `x`.
+        """Attend from each token of a chunk to itself and to all earlier tokens.
 
         Raises:
-            ValueError: as `KVCache.update` does.
+            ValueError: a cache without the index of its layer, and as `KVCache.update` does.
         """
         # 1. Project the chunk alone into query, key and value, and split each into heads.
         query, key, value = self.w_qkv(x).chunk(3, dim=-1)  # (B, T_q, d_model) each
@@ -207,10 +161,17 @@ class CachedSelfAttention(CausalSelfAttention):
         value = value.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T_q, d_k)
         # 2. Append keys and values to those of earlier tokens, and take them all.
         if cache is not None:
+            if layer is None:
+                raise ValueError("layer must be given with a cache, got None")
             key, value = cache.update(layer, key, value)  # (B, h, T_k, d_k) each
-        # 3. Who may see whom: the first query sees all that came before the chunk, and itself.
+        # 3. The mask: each query sees all tokens before the chunk, and its own up to itself. A single
+        #    query sees everything, and needs none.
         t_q, t_k = query.size(2), key.size(2)
-        mask = torch.ones(t_q, t_k, dtype=torch.bool, device=x.device).tril(t_k - t_q)  # (T_q, T_k)
+        mask = None
+        if t_q > 1:
+            mask = torch.ones(t_q, t_k, dtype=torch.bool, device=x.device).tril(
+                t_k - t_q
+            )  # (T_q, T_k)
         # 4. Attend, join the heads, and mix them by the output projection.
         heads, _ = attention(query, key, value, mask, self.dropout)  # (B, h, T_q, d_k)
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T_q, d_model)
@@ -220,57 +181,38 @@ class CachedBlock(Block):
     """A block of day 23 whose attention is called as `self_attn(x, cache, layer)`."""
 
     def forward(
-        self, x: Float[Tensor, "B T d_model"], cache: KVCache | None = None, layer: int = 0
+        self,
+        x: Float[Tensor, "B T d_model"],
+        cache: KVCache | None = None,
+        layer: int | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From `(B, T, d_model)` to the same shape and dtype."""
+        """Map `(B, T, d_model)` to the same shape and dtype."""
         x = self.sublayer[0](x, lambda x: self.self_attn(x, cache, layer))
         return self.sublayer[1](x, self.feed_forward)  # (B, T, d_model)
 
 
 class CachedGPT(GPT):
-    """The GPT of day 23, which also continues a text whose beginning it has read.
-
-    Args:
-        config: a `GPTConfig`.
-
-    Attributes:
-        config, embed, positions, blocks, norm: those of `GPT`, started as there, with a
-            `CachedSelfAttention` in each `CachedBlock`. Weights load from one into the other.
-
-    Raises:
-        ValueError: n_heads does not divide d_model.
+    """The GPT of day 23, which can also continue a text that a cache holds; weights load from one into the
+    other.
     """
 
     def __init__(self, config: GPTConfig):
         super().__init__(config)
-        # 1. Blocks that know of a cache, with the weights that day 23's have started from.
-        block = CachedBlock(
-            config.d_model,
-            CachedSelfAttention(config.d_model, config.n_heads, config.dropout),
-            FeedForward(config.d_model, config.d_ff),
-            config.dropout,
-        )
-        blocks = clones(block, config.n_layers)
-        blocks.load_state_dict(self.blocks.state_dict())
-        self.blocks = blocks
+        # 1. The same modules with the same weights, called with a cache.
+        for block in self.blocks:
+            block.__class__, block.self_attn.__class__ = CachedBlock, CachedSelfAttention
 
     def forward(
         self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Score what comes next after each token of a chunk.
+        """Return the logits of a chunk that follows what the cache holds, and append the chunk to the cache.
 
-        Args:
-            tokens: ids `(B, T)`: the chunk that follows what the cache holds.
-            cache: a cache that has read the tokens before these; it then has read these too. None: the
-                chunk is the whole text.
-
-        Returns:
-            Logits `(B, T, V)`: the rows that `GPT` has for these tokens at the end of the whole text.
+        The logits are the rows that `GPT` has for these tokens at the end of the full text.
 
         Raises:
             ValueError: as `past_length` and `KVCache.update` do.
         """
-        # 1. Positions go on where the cache ends.
+        # 1. Positions continue where the cache ends.
         past = past_length(tokens, cache, self.config)
         positions = torch.arange(past, past + tokens.size(1), device=tokens.device)  # (T,)
         x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
@@ -281,38 +223,31 @@ class CachedGPT(GPT):
 
 
 def past_length(tokens: Int[Tensor, "B T"], cache: KVCache | None, config: GPTConfig) -> int:
-    """The position of a chunk's first token: how many tokens a model has read before it.
+    """Return the position of a chunk's first token: the number of tokens that the cache holds.
 
-    Args:
-        tokens: the chunk, `(B, T)`.
-        cache: what the model has read; None: nothing.
-        config: the model's, a `GPTConfig` or one with the fields `context` and `n_layers`.
+    `config` is a `GPTConfig`, or any other with the fields `context` and `n_layers`.
 
     Raises:
-        ValueError: cache and chunk together are more than `config.context`, or the cache has other layers
-            than the model.
+        ValueError: cache and chunk together are longer than `config.context`, or the cache does not have the
+            model's number of layers.
     """
     past = 0 if cache is None else cache.length
     if past + tokens.size(1) > config.context:
         raise ValueError(
-            f"tokens must be at most context = {config.context} long, those in the cache included, not "
-            f"{past} + {tokens.size(1)}"
+            f"tokens must be at most context = {config.context} long, with those in the cache, "
+            f"got {past} + {tokens.size(1)}"
         )
     if cache is not None and len(cache.keys) != config.n_layers:
         raise ValueError(
-            f"the cache has {len(cache.keys)} layers, and the model n_layers = {config.n_layers}"
+            f"cache must have n_layers = {config.n_layers} layers, got {len(cache.keys)}"
         )
     return past
 
 
 def new_cache(config: GPTConfig, batch: int, max_len: int) -> KVCache:
-    """An empty cache that fits a model.
+    """Return an empty cache for a model, with as many heads as the config's `n_kv_heads` where it has them.
 
-    Args:
-        config: the model's, a `GPTConfig` or one with the same fields; of `n_kv_heads`, where it has them,
-            there are as many heads in the cache.
-        batch: the number of rows.
-        max_len: the most tokens that a row is to hold; more than `config.context` is of no use.
+    More than `config.context` as `max_len` is of no use.
     """
     heads = getattr(config, "n_kv_heads", config.n_heads)
     return KVCache(config.n_layers, batch, heads, max_len, config.d_model // config.n_heads)
@@ -327,20 +262,11 @@ def generate_cached(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "B T_new"]:
-    """`generate` of day 24 with a cache: the same tokens, sooner.
+    """Generate as `generate` of day 24 does, with a cache: the same tokens, sooner.
 
-    Once the text is longer than the context nothing can be kept: every token moves one position to the
-    left, and what it saw at the beginning is cut off. From there on the model reads the whole context for
-    every token, as without a cache.
-
-    Args:
-        model: called as `model(tokens, cache)`, and as `model(tokens)`, such as a `CachedGPT`; its
-            `config` is one that `new_cache` reads.
-        tokens, max_new_tokens, temperature, top_k, top_p, generator: as for `generate`.
-
-    Returns:
-        As `generate` does, and the same where no two choices are as close as rounding: cached logits are
-        uncached ones to the dtype's rounding.
+    Cached logits equal uncached ones up to rounding, so only near ties can differ. Once the text is longer
+    than the context, nothing can be cached: every token moves one position to the left, and what it saw at
+    the beginning is cut off. From there on the model reads the full context for every token.
 
     Raises:
         ValueError: as `generate` does.
@@ -350,7 +276,7 @@ def generate_cached(
 
 
 class Reader(nn.Module):
-    """A model as `generate` asks it, with ever longer texts: of each it reads what is new."""
+    """A model as `generate` calls it, with ever longer texts, of which it reads only the new tokens."""
 
     def __init__(self, model: nn.Module, max_len: int):
         super().__init__()
@@ -360,10 +286,11 @@ class Reader(nn.Module):
         self.cache: KVCache | None = None
 
     def forward(self, tokens: Int[Tensor, "B t"]) -> Float[Tensor, "B T V"]:
-        """Logits of the tokens that it has not read yet; where the text has moved, of all."""
+        """Return the logits of the new tokens; once the context slides, of all tokens."""
         if self.cache is None:
             self.cache = new_cache(self.config, len(tokens), self.max_len)
         past = self.cache.length
-        if past == tokens.size(1):  # no longer than before: cut off on the left
+        sliding = tokens.size(1) <= past  # no longer than before, so it was cut off at the left
+        if sliding:
             return self.model(tokens)  # (B, context, V)
         return self.model(tokens[:, past:], self.cache)  # (B, T, V)

@@ -379,14 +379,6 @@ def test_one_of_several(answer, build, one_of_several):
     return read_by(layer, given, notes, given["number"])
 
 
-def test_first_layer_by_default(answer, build, one_of_several):
-    """Where no layer is named, it is the first of the cache."""
-    given, notes = one_of_several, Notes(3)
-    notes.update(0, *given["others"])
-    layer = build(answer.CachedSelfAttention, *given["made from"])
-    return {"output": layer(given["chunks"][0], notes)}
-
-
 def test_two_texts(answer, build, two_texts):
     """What was read is in the cache and nowhere else: one layer reads two texts by turns."""
     layer, notes = build(answer.CachedSelfAttention, *two_texts["made from"]), (Notes(1), Notes(1))

@@ -12,6 +12,7 @@ from tests.reference.oracles import assert_agree, randomised
 from variants.gpt import GPT, CausalSelfAttention, GPTConfig
 from variants.hugging_face import gpt2
 from variants.kv_cache import (
+    CachedBlock,
     CachedGPT,
     CachedSelfAttention,
     KVCache,
@@ -157,7 +158,7 @@ def test_the_first_chunk_decides_the_device():
 def test_no_graph_is_kept():
     layer, cache = CachedSelfAttention(6, 2), KVCache(1, 3, 2, 9, 3)
     x = torch.randn(3, 4, 6, requires_grad=True)
-    assert layer(x, cache).requires_grad  # the query's
+    assert layer(x, cache, 0).requires_grad  # the query's
     results = cache.update(0, *(part.requires_grad_() for part in chunk(d_k=3, length=1)))
     for tensor in (cache.keys, cache.values, *results):
         assert not tensor.requires_grad and tensor.grad_fn is None
@@ -199,18 +200,18 @@ def test_sizes_below_one_are_refused(place, size):
 @pytest.mark.parametrize(
     ("layer", "key", "value", "words"),
     [
-        (2, (3, 2, 1, 5), (3, 2, 1, 5), "layer must lie in 0 to 1, and is 2"),
-        (-1, (3, 2, 1, 5), (3, 2, 1, 5), "layer must lie in 0 to 1, and is -1"),
-        (0, (2, 2, 1, 5), (2, 2, 1, 5), r"key must be .*\(3, 2, T, 5\).*\(2, 2, 1, 5\)"),
-        (0, (1, 2, 1, 5), (1, 2, 1, 5), r"key must be .*\(1, 2, 1, 5\)"),
-        (0, (3, 1, 1, 5), (3, 1, 1, 5), r"key must be .*\(3, 1, 1, 5\)"),
-        (0, (3, 2, 1, 1), (3, 2, 1, 1), r"key must be .*\(3, 2, 1, 1\)"),
-        (0, (2, 1, 5), (2, 1, 5), r"key must be .*\(2, 1, 5\)"),
-        (0, (3, 5), (3, 5), r"key must be .*\(3, 5\)"),
+        (2, (3, 2, 1, 5), (3, 2, 1, 5), "layer must be 0 to 1, got 2"),
+        (-1, (3, 2, 1, 5), (3, 2, 1, 5), "layer must be 0 to 1, got -1"),
+        (0, (2, 2, 1, 5), (2, 2, 1, 5), r"value must be .*\(3, 2, T, 5\).*\(2, 2, 1, 5\)"),
+        (0, (1, 2, 1, 5), (1, 2, 1, 5), r"value must be .*\(1, 2, 1, 5\)"),
+        (0, (3, 1, 1, 5), (3, 1, 1, 5), r"value must be .*\(3, 1, 1, 5\)"),
+        (0, (3, 2, 1, 1), (3, 2, 1, 1), r"value must be .*\(3, 2, 1, 1\)"),
+        (0, (2, 1, 5), (2, 1, 5), r"value must be .*\(2, 1, 5\)"),
+        (0, (3, 5), (3, 5), r"value must be .*\(3, 5\)"),
         (0, (3, 2, 1, 5), (3, 2, 2, 5), r"value must be .*\(3, 2, 2, 5\)"),
         (0, (3, 2, 2, 5), (3, 2, 1, 5), r"value must be .*\(3, 2, 1, 5\)"),
-        (0, (3, 2, 6, 5), (3, 2, 6, 5), "layer 0 holds 4.*max_len = 9.*6 more"),
-        (1, (3, 2, 7, 5), (3, 2, 7, 5), "layer 1 holds 3.*max_len = 9.*7 more"),
+        (0, (3, 2, 6, 5), (3, 2, 6, 5), r"layer 0 must hold.*max_len = 9.*4 \+ 6"),
+        (1, (3, 2, 7, 5), (3, 2, 7, 5), r"layer 1 must hold.*max_len = 9.*3 \+ 7"),
     ],
 )
 def test_a_chunk_that_does_not_fit_is_refused_and_changes_nothing(layer, key, value, words):
@@ -290,7 +291,7 @@ def test_attention_in_chunks_is_attention_at_once(d_model, n_heads, sizes):
 
 def test_attention_drops_weights_in_training_only():
     layer, x = randomised(CachedSelfAttention(6, 2, dropout=1.0)), torch.randn(2, 4, 6)
-    assert torch.equal(layer(x, KVCache(1, 2, 2, 4, 3)), layer.w_o.bias.expand(2, 4, 6))
+    assert torch.equal(layer(x, KVCache(1, 2, 2, 4, 3), 0), layer.w_o.bias.expand(2, 4, 6))
     assert not torch.allclose(
         layer.eval()(x, KVCache(1, 2, 2, 4, 3)), layer.w_o.bias.expand(2, 4, 6)
     )
@@ -299,7 +300,7 @@ def test_attention_drops_weights_in_training_only():
 def test_half_precision_is_kept_as_it_is():
     layer, x = CachedSelfAttention(16, 4).bfloat16(), torch.randn(2, 9, 16).bfloat16()
     cache = KVCache(1, 2, 4, 9, 4)
-    out = torch.cat([layer(part, cache) for part in x.split([5, 1, 3], dim=1)], dim=1)
+    out = torch.cat([layer(part, cache, 0) for part in x.split([5, 1, 3], dim=1)], dim=1)
     assert out.dtype == cache.keys.dtype == torch.bfloat16
     torch.testing.assert_close(out, layer(x), rtol=0, atol=0.02)
 
@@ -418,9 +419,9 @@ def test_a_cache_that_does_not_fit_the_model_is_refused_and_stays_as_it_is(model
     for cache, part, words in [
         (long, text[:, :4], r"context = 11.*8 \+ 4"),
         (short, text[:, :2], "max_len = 9"),
-        (short, text[:1, :1], r"key must be \(B"),
-        (two_layers, text, "2 layers.*n_layers = 3"),
-        (four_layers, text, "4 layers.*n_layers = 3"),
+        (short, text[:1, :1], r"value must be \(B"),
+        (two_layers, text, "n_layers = 3 layers, got 2"),
+        (four_layers, text, "n_layers = 3 layers, got 4"),
     ]:
         before = held(cache)
         with pytest.raises(ValueError, match=words):
@@ -429,6 +430,19 @@ def test_a_cache_that_does_not_fit_the_model_is_refused_and_stays_as_it_is(model
     with pytest.raises(ValueError, match=r"context = 11.*0 \+ 12"):
         cached(torch.randint(23, (2, 12)))
     assert past_length(text[:, :3], long, CONFIG) == 8 and past_length(text, None, CONFIG) == 0
+
+
+def test_a_cache_without_the_index_of_a_layer_is_refused(models):
+    """By default all layers would write into the first layer of the cache."""
+    cached = models[1]
+    for layer in (cached.blocks[1], cached.blocks[1].self_attn):
+        with pytest.raises(ValueError, match="layer must be given with a cache"):
+            layer(torch.randn(2, 1, CONFIG.d_model), new_cache(CONFIG, 2, 5))
+
+
+def test_the_blocks_of_a_cached_model_are_cached(models):
+    for block in models[1].blocks:
+        assert type(block) is CachedBlock and type(block.self_attn) is CachedSelfAttention
 
 
 # --- Generation -----------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from course.judging.misconceptions import of, on_devices
 
+MASKED = {"t_q > 1": "True"}  # a single query, too
+
 MISCONCEPTIONS = [
     *of(
         "KVCache",
@@ -136,7 +138,7 @@ MISCONCEPTIONS = [
             "aligned_to_the_beginning": (
                 "Your mask takes the chunk's queries for the first tokens of the text: they see the oldest keys, and not themselves. They are the last T_q of T_k "
                 "positions.",
-                {"t_k - t_q": ""},
+                MASKED | {"t_k - t_q": ""},
             ),
             "chunks_see_their_future": (
                 "With a cache nothing is hidden in your attention. That is right for a single new token. In a chunk of several, a token must not see the next ones.",
@@ -157,26 +159,28 @@ MISCONCEPTIONS = [
             ),
             "itself_hidden": (
                 "No token sees itself in your attention. The last key that it may see is its own.",
-                {"t_k - t_q": "t_k - t_q - 1"},
+                MASKED | {"t_k - t_q": "t_k - t_q - 1"},
             ),
             "mask_of_an_earlier_chunk": (
                 "You keep a mask for each size of chunk. How far a chunk's tokens see depends on what came before it as well: with a new cache the mask of an earlier "
                 "text lets them see their future.",
-                {
-                    "mask = _": "kept = self.__dict__.setdefault('kept', {})\n"
+                MASKED
+                | {
+                    "mask = _.tril(t_k - t_q)": "kept = self.__dict__.setdefault('kept', {})\n"
                     "if t_q not in kept or kept[t_q].size(1) < t_k:\n"
-                    "    kept[t_q] = _\n"
+                    "    kept[t_q] = _.tril(t_k - t_q)\n"
                     "mask = kept[t_q][:, :t_k]"
                 },
             ),
             "mask_inverted": (
                 "Your mask is True where a key must be hidden. `attention` takes True for *may be attended to*: each token sees only later tokens.",
-                {"attention(query, key, value, mask, _)": "attention(query, key, value, ~mask, _)"},
+                MASKED | {"attention(query, key, value, mask, _)": "attention(query, key, value, ~mask, _)"},
             ),
             "mask_inverted_minus_infinity": (
                 "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. A chunk's last token then sees nothing, and "
                 "its output is NaN. Fill where the mask is False.",
-                {
+                MASKED
+                | {
                     "heads, _ = ...": "wide = torch.promote_types(x.dtype, torch.float32)\n"
                     "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
                     "weights = scores.masked_fill(mask, float('-inf')).softmax(dim=-1).to(x.dtype)\n"
@@ -186,7 +190,8 @@ MISCONCEPTIONS = [
             "mask_inverted_lowest": (
                 "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. A chunk's last token, for which nothing is "
                 "left, then sees all alike. Fill where the mask is False.",
-                {
+                MASKED
+                | {
                     "heads, _ = ...": "wide = torch.promote_types(x.dtype, torch.float32)\n"
                     "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
                     "weights = scores.masked_fill(mask, torch.finfo(wide).min).softmax(dim=-1).to(x.dtype)\n"
@@ -195,7 +200,7 @@ MISCONCEPTIONS = [
             ),
             "square_mask": (
                 "Your mask is square, made for as many keys as queries. With a cache there are more keys: it is (T_q, T_k).",
-                {"mask = ...": "mask = torch.ones(t_q, t_q, dtype=torch.bool, device=x.device).tril()"},
+                MASKED | {"mask = ....tril(t_k - t_q)": "mask = torch.ones(t_q, t_q, dtype=torch.bool, device=x.device).tril()"},
             ),
             # --- attention: the stored keys and values
             "past_not_used": (
@@ -213,7 +218,7 @@ MISCONCEPTIONS = [
             ),
             "first_layer_of_the_cache": (
                 "You always use the cache's first layer. Each layer of a model has its own, whose number `forward` is given.",
-                {"layer": "0"},
+                {"cache.update(layer, key, value)": "cache.update(0, key, value)"},
             ),
             "past_kept_in_the_layer": (
                 "You keep the past in the layer itself. Then it reads every text as the continuation of the one before, and saves it with its weights. What was "
