@@ -120,7 +120,10 @@ def causal_attention(
 
 
 def _self_attention(
-    self: Any, x: Float[Tensor, "B T d_model"], cache: KVCache | None = None, layer: int = 0
+    self: Any,
+    x: Float[Tensor, "B T d_model"],
+    cache: KVCache | None = None,
+    layer: int | None = None,
 ) -> Float[Tensor, "B T d_model"]:
     """Of `CausalSelfAttention` and `CachedSelfAttention`."""
     heads = self.w_qkv(x).unflatten(-1, (3, self.n_heads, -1))  # (B, T, 3, h, d_k)
@@ -176,7 +179,10 @@ def rotate(
 
 
 def _rotary_attention(
-    self: Any, x: Float[Tensor, "B T d_model"], cache: KVCache | None = None, layer: int = 0
+    self: Any,
+    x: Float[Tensor, "B T d_model"],
+    cache: KVCache | None = None,
+    layer: int | None = None,
 ) -> Float[Tensor, "B T d_model"]:
     query, key, value = self.project(x)  # (B, h, T, d_k), twice (B, G, T, d_k)
     cos, sin = self.rotation.at(self.angles, 0 if cache is None else cache.length, x)

@@ -105,10 +105,10 @@ class KVCache:
             return room
         return torch.empty_like(room, dtype=chunk.dtype, device=chunk.device)
 
-    def _check_chunk(self, layer: int, key: Tensor, value: Tensor) -> None:
+    def _check_chunk(self, layer: int | None, key: Tensor, value: Tensor) -> None:
         """Check a chunk before anything is written."""
         n_layers, batch, n_heads, max_len, d_k = self.keys.shape
-        if not 0 <= layer < n_layers:
+        if layer is None or not 0 <= layer < n_layers:
             raise ValueError(f"layer must be 0 to {n_layers - 1}, got {layer}")
         if key.dim() != 4 or not key.shape == value.shape == (batch, n_heads, key.size(2), d_k):
             raise ValueError(
@@ -161,17 +161,13 @@ class CachedSelfAttention(CausalSelfAttention):
         value = value.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T_q, d_k)
         # 2. Append keys and values to those of earlier tokens, and take them all.
         if cache is not None:
-            if layer is None:
-                raise ValueError("layer must be given with a cache, got None")
             key, value = cache.update(layer, key, value)  # (B, h, T_k, d_k) each
         # 3. The mask: each query sees all tokens before the chunk, and its own up to itself. A single
         #    query sees everything, and needs none.
         t_q, t_k = query.size(2), key.size(2)
-        mask = None
+        mask = None  # or (T_q, T_k)
         if t_q > 1:
-            mask = torch.ones(t_q, t_k, dtype=torch.bool, device=x.device).tril(
-                t_k - t_q
-            )  # (T_q, T_k)
+            mask = torch.ones(t_q, t_k, dtype=torch.bool, device=x.device).tril(t_k - t_q)
         # 4. Attend, join the heads, and mix them by the output projection.
         heads, _ = attention(query, key, value, mask, self.dropout)  # (B, h, T_q, d_k)
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T_q, d_model)

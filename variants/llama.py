@@ -69,7 +69,10 @@ class RotaryAttention(GroupedQueryAttention):
         self.angles = angles  # (context, pairs)
 
     def forward(
-        self, x: Float[Tensor, "B T d_model"], cache: KVCache | None = None, layer: int = 0
+        self,
+        x: Float[Tensor, "B T d_model"],
+        cache: KVCache | None = None,
+        layer: int | None = None,
     ) -> Float[Tensor, "B T d_model"]:
         """Attend from each token of a chunk to itself and to all earlier ones.
 

@@ -293,7 +293,7 @@ def test_attention_drops_weights_in_training_only():
     layer, x = randomised(CachedSelfAttention(6, 2, dropout=1.0)), torch.randn(2, 4, 6)
     assert torch.equal(layer(x, KVCache(1, 2, 2, 4, 3), 0), layer.w_o.bias.expand(2, 4, 6))
     assert not torch.allclose(
-        layer.eval()(x, KVCache(1, 2, 2, 4, 3)), layer.w_o.bias.expand(2, 4, 6)
+        layer.eval()(x, KVCache(1, 2, 2, 4, 3), 0), layer.w_o.bias.expand(2, 4, 6)
     )
 
 
@@ -436,7 +436,7 @@ def test_a_cache_without_the_index_of_a_layer_is_refused(models):
     """By default all layers would write into the first layer of the cache."""
     cached = models[1]
     for layer in (cached.blocks[1], cached.blocks[1].self_attn):
-        with pytest.raises(ValueError, match="layer must be given with a cache"):
+        with pytest.raises(ValueError, match=r"layer must be 0 to [0-9]+, got None"):
             layer(torch.randn(2, 1, CONFIG.d_model), new_cache(CONFIG, 2, 5))
 
 

@@ -47,7 +47,7 @@ MISCONCEPTIONS = of(
         "layer_not_named": (
             "All your blocks write their keys and values into layer 0 of the cache, one behind the other, as they do where a block is not told which one it "
             "is. Without a cache nothing shows.",
-            {"block(x, cache, layer)": "block(x, cache)"},
+            {"block(x, cache, layer)": "block(x, cache, 0)"},
         ),
         "layers_from_1": (
             "You count the layers from 1. The cache counts them from 0, and for your last one it has no place.",
