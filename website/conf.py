@@ -57,6 +57,7 @@ nitpick_ignore_regex = [("py:.*", r"(?!implementation|numpy_reference|variants).
 
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["static"]
+html_favicon = "static/favicon.svg"
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 templates_path = ["templates"]
