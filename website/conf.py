@@ -27,6 +27,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "website.mathml",
     "website.reference",
+    "website.search",
 ]
 suppress_warnings = [
     "toc.not_included"
