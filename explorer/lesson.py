@@ -25,6 +25,11 @@ LIGHT, DARK = (
     HtmlFormatter(style=style).get_style_defs(".lesson .highlight")
     for style in ("default", "github-dark")
 )
+# Few machines have a font for mathematics, without which brackets and roots do not grow.
+FONT = (
+    '@font-face { font-family: "Latin Modern Math"; src: url("../font/latinmodern-math.woff2"); } '
+    'math { font-family: "Latin Modern Math", math; font-size: 1.15em; }'
+)
 CODE = f"{LIGHT} @media (prefers-color-scheme: dark) {{ {DARK} }}"
 
 
@@ -92,7 +97,8 @@ def _page(title: str, links: str, body: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{STYLE.read_text(encoding='utf-8')}{CODE}</style></head>"
+        '<link rel="icon" href="../favicon.svg">'
+        f"<style>{STYLE.read_text(encoding='utf-8')}{CODE}{FONT}</style></head>"
         f'<body class="contents lesson"><main><nav><a href="../">All pages</a>{links}</nav>'
         f"{scrolls}</main></body></html>"
     )

@@ -14,6 +14,7 @@ from course.curriculum import DAYS, ROOT
 
 pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
 
+from website.address import README, address, with_address
 from website.lessons import alternative_text, lesson_page
 from website.reference import as_rst, without_lists
 
@@ -110,3 +111,11 @@ def test_an_address_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("SITE_REPOSITORY", "https://github.com/ada/course")
     with pytest.raises(ValueError, match="SITE_REPOSITORY is OWNER/NAME"):
         runpy.run_path(str(Path(WEBSITE / "conf.py")))
+
+
+def test_readme_leads_to_the_site_where_it_is_published():
+    text = README.read_text(encoding="utf-8")
+    assert with_address(text, address()) == text
+    known = with_address(text, "https://ada.github.io/course/")
+    assert known.splitlines()[2] == "**[Read the course as a site](https://ada.github.io/course/)**"
+    assert with_address(known, "") == with_address(text, "")
