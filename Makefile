@@ -69,7 +69,7 @@ $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -m venv .venv
 	@echo "2 of 4  torch: 0.2 GB to fetch, 0.8 GB on disk; with CUDA, as Linux gets it by default, several GB"
 	@$(PIP) $(addprefix --index-url=,$(TORCH_INDEX_URL)) $$(grep '^torch==' requirements.txt)
-	@echo "3 of 4  Jupyter, Matplotlib and the other packages: 0.7 GB on disk"
+	@echo "3 of 4  Jupyter, Matplotlib and the other packages: 0.9 GB on disk"
 	@command -v uv >/dev/null || $(PIP) --only-binary=:all: $(UV) || true
 	@$(call install,-r requirements.txt)
 	@echo "4 of 4  the course command"
@@ -84,7 +84,7 @@ $(READY): requirements.txt pyproject.toml
 
 # Hundreds of processes are started by the tests: everything is compiled, but for a file or two of newer Python.
 .venv/.ready-test: $(READY) .venv/.ready-site requirements-test.txt
-	@echo "What the tests need: 0.4 GB on disk"
+	@echo "What the tests need: 0.9 GB on disk, with the compiled files of all packages"
 	@$(call install,-r requirements-test.txt)
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@touch $@

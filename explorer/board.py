@@ -28,15 +28,18 @@ class HeadBoard(anywidget.AnyWidget):
     costs: traitlets.List[Any] = traitlets.List().tag(sync=True)
     """What is shown on the buttons, a list for each attention; empty where there is nothing to show."""
 
-    def __init__(self, places: Sequence[str], heads: int, place: int) -> None:
-        """A board with all heads on.
+    def __init__(self, places: Sequence[str], heads: int, place: int, off: int) -> None:
+        """A board with one head off.
 
         Args:
             places: the names of the attentions.
             heads: how many each has.
             place: the index of the attention that is chosen at first.
+            off: which of its heads is off at first, counted from 1.
         """
-        super().__init__(places=list(places), place=place, on="-".join(["1" * heads] * len(places)))
+        rows = ["1" * heads] * len(places)
+        rows[place] = "".join(str(int(number != off)) for number in range(1, heads + 1))
+        super().__init__(places=list(places), place=place, on="-".join(rows))
 
     @traitlets.validate("on")
     def _fits(self, proposal: Any) -> str:

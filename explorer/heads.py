@@ -10,6 +10,7 @@ app = marimo.App(
 )
 
 with app.setup:
+    import difflib
     from collections.abc import Collection, Sequence
     from html import escape
     from typing import NamedTuple
@@ -19,7 +20,7 @@ with app.setup:
     from explorer import page
     from explorer.attending import lines, maps
     from explorer.board import HeadBoard
-    from explorer.drawing import cells, facts
+    from explorer.drawing import cells
     from explorer.trained import ENCODER, AttentionLayer, Head, Losses, Trained
     from training.using.inference import AttentionMap
 
@@ -27,6 +28,7 @@ with app.setup:
     MOST = 24  # tokens of a sentence, and those of its translation that are drawn
     HEADS = (1, 2, 3, 4)
     ALL = "all"
+    MISSED = Head(Place(ENCODER, 2), 3)  # off at first: it tells the decoder what "it" stands for
 
 
 @app.cell
@@ -45,12 +47,10 @@ def _():
 def _(model):
     controls = page.Controls()
     sentence = controls.text("sentence", "English sentence", SENTENCE)
-    drawn = controls.choice("head", "lines of head", (ALL, *map(str, HEADS)), "3")
-    board = controls.widget(
-        HeadBoard([f"{place.kind}, {place.layer}" for place in model.attentions], len(HEADS), 1),
-        "place",
-        "on",
-    )
+    drawn = controls.choice("head", "lines of head", (ALL, *map(str, HEADS)), str(MISSED.number))
+    _names = [f"{place.kind}, {place.layer}" for place in model.attentions]
+    _first = list(model.attentions).index(MISSED.place)
+    board = controls.widget(HeadBoard(_names, len(HEADS), _first, MISSED.number), "place", "on")
     mo.vstack([page.beside(sentence, drawn), board])
     return board, drawn, sentence
 
@@ -153,9 +153,18 @@ def picture(
 
 @app.function
 def answers(whole: Whole, now: Now, off: int) -> str:
-    """The translation with all heads, and the one with some off."""
-    return facts(
-        {"with all heads": whole.translation, f"with {off or 'none'} off": now.translation}
+    """The translation with all heads, and the one with some off, its other words marked."""
+    words = now.translation.split()
+    alike = difflib.SequenceMatcher(None, whole.translation.split(), words, autojunk=False)
+    same = {block.b + step for block in alike.get_matching_blocks() for step in range(block.size)}
+    marked = " ".join(
+        escape(word) if place in same else f"<mark>{escape(word)}</mark>"
+        for place, word in enumerate(words)
+    )
+    heads = "head" if off == 1 else "heads"
+    return (
+        f'<dl class="facts"><div><dt>with all heads</dt><dd>{escape(whole.translation)}</dd></div>'
+        f"<div><dt>with {off or 'no'} {heads} off</dt><dd>{marked}</dd></div></dl>"
     )
 
 
@@ -197,10 +206,10 @@ def _():
         r"""
         The number on each head is the increase of the loss per token of the translation ($-\ln p$, mean) when
         that head alone is switched off. The output of a switched-off head is 0 before $W^O$ mixes the heads.
-        Try head 3 of the encoder's second layer: *it* attends to *car*, and without this head *elle* becomes
-        *il*. Most heads change little by themselves: switch off several. Point at a token to see its row
-        alone. A row of the decoder is labeled with the token read → the token written next; ␣ is a space. The
-        model knows about 200 words and guesses at others.
+        Head 3 of the encoder's second layer is off at first: in it, *it* attends to *car*, and without this
+        head *elle* becomes *il*. Switch it on again, and others off. Most heads change little by themselves.
+        Point at a token to see its row alone. A row of the decoder is labeled with the token read → the token
+        written next; ␣ is a space. The model knows about 200 words and guesses at others.
         """
     )
     return

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import pass_context
-from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments.formatters import HtmlFormatter
 
 from course.curriculum import DAYS, ROOT, Day
+from explorer.formulas import formula
 from explorer.topics import TOPICS
 
 STYLE = Path(__file__).with_name("page.css")
@@ -25,6 +25,11 @@ LIGHT, DARK = (
     HtmlFormatter(style=style).get_style_defs(".lesson .highlight")
     for style in ("default", "github-dark")
 )
+# Few machines have a font for mathematics, without which brackets and roots do not grow.
+FONT = (
+    '@font-face { font-family: "Latin Modern Math"; src: url("../font/latinmodern-math.woff2"); } '
+    'math { font-family: "Latin Modern Math", math; font-size: 1.15em; }'
+)
 CODE = f"{LIGHT} @media (prefers-color-scheme: dark) {{ {DARK} }}"
 
 
@@ -32,10 +37,10 @@ class Renderer(IPythonRenderer):
     """Markdown whose formulas are MathML, and whose wide parts scroll by themselves."""
 
     def inline_math(self, body: str) -> str:
-        return str(convert(body))
+        return formula(body)
 
     def block_math(self, body: str) -> str:
-        return f'<div class="scroll" tabindex="0">{convert(body, display="block")}</div>'
+        return f'<div class="scroll" tabindex="0">{formula(body, "block")}</div>'
 
     def table(self, text: str) -> str:
         return f'<div class="scroll" tabindex="0"><table>{text}</table></div>'
@@ -92,7 +97,8 @@ def _page(title: str, links: str, body: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{STYLE.read_text(encoding='utf-8')}{CODE}</style></head>"
+        '<link rel="icon" href="../favicon.svg">'
+        f"<style>{STYLE.read_text(encoding='utf-8')}{CODE}{FONT}</style></head>"
         f'<body class="contents lesson"><main><nav><a href="../">All pages</a>{links}</nav>'
         f"{scrolls}</main></body></html>"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import marimo
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -16,11 +16,8 @@ from course.curriculum import DAYS, ROOT
 from explorer.topics import STILLS, TOPICS, Topic
 
 SITE = ROOT / ".site" / "html"  # where `make site` writes it
-ICON = (
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
-    "%3Crect width='16' height='16' rx='3' fill='%230072b2'/%3E"
-    "%3Cpath d='M4 12V8M8 12V4M12 12V7' stroke='white' stroke-width='2.4'/%3E%3C/svg%3E"
-)
+ICON = Path(__file__).with_name("favicon.svg")
+FONT = Path(__file__).with_name("font")
 STYLE = Path(__file__).with_name("page.css")
 
 
@@ -32,8 +29,10 @@ def application() -> Starlette:
     return Starlette(
         routes=[
             Route("/", _contents),
+            Route("/favicon.svg", lambda _: FileResponse(ICON)),
             Route("/day/{number:int}", _day),
             Route("/paper_notes/{name}", _note),
+            Mount("/font", StaticFiles(directory=FONT)),
             Mount("/stills", StaticFiles(directory=STILLS)),
             Mount("/site", StaticFiles(directory=SITE, html=True, check_dir=False)),
             Mount("/", pages.build()),
@@ -51,7 +50,7 @@ def _contents(_: Request) -> Response:
     return HTMLResponse(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>The explorer</title>'
-        f'<link rel="icon" href="{ICON}">'
+        '<link rel="icon" href="favicon.svg">'
         f"<style>{STYLE.read_text(encoding='utf-8')}</style></head>"
         f'<body class="contents"><main><h1>The explorer</h1>'
         "<p>Each page answers a question while you move its controls. The course's reference computes every "

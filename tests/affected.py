@@ -38,7 +38,11 @@ READ: dict[str, tuple[str, ...]] = {
         ),
         (),
     ),
-    "README.md": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
+    "README.md": (
+        "tests/course/test_readme.py",
+        "tests/course/test_pictures.py",
+        "tests/website/test_pages.py",
+    ),
     "docs/*": ("tests/course/test_readme.py", "tests/website/test_site.py"),
     "pictures/*": ("tests/course/test_readme.py", "tests/course/test_pictures.py"),
     "Makefile": ("tests/course/test_first_contact.py", "tests/test_selection.py"),

@@ -122,7 +122,7 @@ def _replaced() -> str:
         f"| [{one.day}](lessons/{DAYS[one.day - 1].stem}.ipynb) | {', '.join(one.parts)} | {one.idea} |"
         for one in replacements()
     ]
-    return "\n".join(["| day | in place of | there is |", "|---|---|---|", *rows]) + "\n"
+    return "\n".join(["| day | replaces | with |", "|---|---|---|", *rows]) + "\n"
 
 
 def _lessons() -> str:
@@ -194,7 +194,7 @@ def _explorer() -> str:
         days = ", ".join(f"[{day}](lessons/{DAYS[day - 1].stem}.ipynb)" for day in topic.days)
         word = "day" if len(topic.days) == 1 else "days"
         parts.append(
-            f"## {topic.title}\n\n{topic.question} It belongs to {word} {days}.\n\n"
+            f"## {topic.title}\n\n{topic.question} For {word} {days}.\n\n"
             f"```\ncourse explore {topic.name}\n```"
         )
         still = f"stills/{topic.name}.webp"

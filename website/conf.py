@@ -16,7 +16,10 @@ REPOSITORY = os.environ.get("SITE_REPOSITORY", "")
 if REPOSITORY and not re.fullmatch(r"[\w.-]+/[\w.-]+", REPOSITORY):
     raise ValueError(f"SITE_REPOSITORY is OWNER/NAME, such as ada/course, and not {REPOSITORY!r}")
 
+from website.address import address  # noqa: E402
+
 project = "Transformers from scratch"
+html_baseurl = address()
 html_title = project
 language = "en"
 smartquotes_action = "D"  # dashes are made of hyphens; quotes are what the authors typed
@@ -27,6 +30,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "website.mathml",
     "website.reference",
+    "website.search",
 ]
 suppress_warnings = [
     "toc.not_included"
@@ -56,7 +60,8 @@ nitpick_ignore = [("py:class", "variants.parallelism.Result")]  # a type variabl
 nitpick_ignore_regex = [("py:.*", r"(?!implementation|numpy_reference|variants).*")]
 
 html_theme = "pydata_sphinx_theme"
-html_static_path = ["static"]
+html_static_path = ["static", "../explorer/font"]
+html_favicon = "../explorer/favicon.svg"
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 templates_path = ["templates"]

@@ -1,4 +1,4 @@
-"""A lesson's page: the notebook as executed, then hints and the worked answer, folded."""
+"""A lesson's page: the notebook as executed, pages to explore, and folded its exercise, hints and answer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from nbformat.v4 import new_markdown_cell
 from course.curriculum import Day
 from course.desk.hints import read_hints
 from course.references.contracts import read_contracts
+from course.references.stubs import stub_text
+from explorer.topics import TOPICS
 
 # What a drawing's code calls the texts that stand in it.
 TEXTS = ("title", "xlabel", "ylabel", "label")
@@ -20,7 +22,7 @@ TEXTS = ("title", "xlabel", "ylabel", "label")
 def lesson_page(day: Day) -> nbformat.NotebookNode:
     """The notebook that becomes the day's page."""
     page = nbformat.read(day.lesson, as_version=4)
-    page.cells += [*_contracts(day), *_hints(day), *_answer(day)]
+    page.cells += [*_explored(day), *_contracts(day), *_hints(day), *_answer(day)]
     for number, cell in enumerate(page.cells):
         cell.id = f"{day.stem}-{number}"  # two notebooks in one
         if cell.cell_type == "code" and (alternative := alternative_text(cell)):
@@ -28,11 +30,26 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
     return page
 
 
+def _explored(day: Day) -> Iterator[nbformat.NotebookNode]:
+    pages = [
+        f"{topic.question}\n\n```\ncourse explore {topic.name}\n```\n\n"
+        f"[![The page: {topic.title}](../stills/{topic.name}.webp)](../explorer.md)"
+        for topic in TOPICS
+        if day.number in topic.days
+    ]
+    if pages:
+        yield new_markdown_cell("\n\n".join(["## Play with it", *pages]))
+
+
 def _contracts(day: Day) -> Iterator[nbformat.NotebookNode]:
     texts = [f"**`{name}`**\n\n{one.text}" for name, one in read_contracts(day).items() if one.text]
-    if texts:
-        opening = "## What your answer has to do\n\nThe docstrings of the exercise say the same."
-        yield new_markdown_cell("\n\n".join([opening, *texts]))
+    same = "the same" if texts else "it"
+    opening = f"## What your answer has to do\n\nThe docstrings of the exercise say {same}."
+    stub = _folded(
+        f"The file that you fill in, <code>exercises/{day.stem}.py</code>",
+        f"````python\n{stub_text(day)}````",
+    )
+    yield new_markdown_cell("\n\n".join([opening, *texts, stub]))
 
 
 def _hints(day: Day) -> Iterator[nbformat.NotebookNode]:

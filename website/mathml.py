@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from docutils import nodes
-from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
+
+from explorer.formulas import formula
 
 
 def visit_inline(translator: HTML5Translator, node: nodes.math) -> None:
     """Write a formula that stands in a line."""
-    translator.body.append(convert(node.astext()))
+    translator.body.append(formula(node.astext()))
     raise nodes.SkipNode
 
 
 def visit_display(translator: HTML5Translator, node: nodes.math_block) -> None:
     """Write a formula that stands by itself; a narrow page scrolls inside its box."""
-    translator.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>')
+    translator.body.append(f'<div class="formula">{formula(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 

@@ -13,7 +13,7 @@ import numpy_reference
 from explorer.attention import MOST, SENTENCE, masks_of, scores_of, vectors_of, words_of
 from explorer.grid import MaskGrid
 from explorer.page import OWN, REFERENCE
-from tests.browser import sync_api
+from tests.browser import PHONE, sync_api
 
 Open = Callable[..., sync_api.Page]
 WORDS = words_of(SENTENCE)
@@ -238,3 +238,10 @@ def test_a_grid_takes_masks_of_its_own_size_only() -> None:
             grid.mask = nonsense
     with pytest.raises(traitlets.TraitError, match="there is no word 4"):
         grid.query = 4
+
+
+def test_the_padding_is_in_sight_on_a_phone(opened: Open) -> None:
+    page = opened("attention/", PHONE)
+    last = page.locator("thead th", has_text="<pad>").last.bounding_box()
+    assert last is not None
+    assert last["x"] + last["width"] <= PHONE

@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from explorer.heads import HEADS, MOST, SENTENCE
+from explorer.heads import HEADS, MISSED, MOST, SENTENCE
 from explorer.trained import Head, Trained
 from tests.browser import sync_api
 
 Open = Callable[..., sync_api.Page]
 OTHER = "The young girl does not see the black cat."
 CHOSEN = 1  # the encoder's second layer, which the page begins with
+MISSING = [MISSED]  # what is off at first
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def expect_drawn(
 
 def expect_lines(page: sync_api.Page, model: Trained, chosen: int, heads: Collection[int]) -> None:
     """A line for each weight that is seen, as opaque as the weight."""
-    seen = list(model.maps(SENTENCE).values())[chosen]
+    seen = list(model.maps(SENTENCE, MISSING).values())[chosen]
     weights = [
         weight
         for row in range(len(seen.rows))
@@ -50,7 +51,7 @@ def expect_lines(page: sync_api.Page, model: Trained, chosen: int, heads: Collec
 
 
 def test_every_head_can_be_switched_off(opened: Open, model: Trained) -> None:
-    page = opened("heads/")
+    page = opened("heads/?on=1111-1111-1111-1111-1111-1111")
     expect_drawn(page, model)
     buttons = page.locator(".heads button")
     sync_api.expect(buttons).to_have_count(len(model.heads))
@@ -63,6 +64,16 @@ def test_every_head_can_be_switched_off(opened: Open, model: Trained) -> None:
         off.append(head)
         sync_api.expect(button).to_have_attribute("aria-pressed", "false")
         expect_drawn(page, model, off=off)
+    page.get_by_role("button", name="all on").click()
+    expect_drawn(page, model)
+
+
+def test_the_page_begins_with_what_is_lost_without_a_head(opened: Open, model: Trained) -> None:
+    page = opened("heads/")
+    expect_drawn(page, model, off=MISSING)
+    with_all, without = page.locator(".facts dd").all()
+    assert " elle " in with_all.inner_text()
+    assert without.locator("mark").all_inner_texts() == ["il"]
     page.get_by_role("button", name="all on").click()
     expect_drawn(page, model)
 
@@ -82,7 +93,7 @@ def test_another_sentence(opened: Open, model: Trained) -> None:
     page = opened("heads/")
     page.get_by_role("textbox").fill(OTHER)
     page.get_by_role("textbox").press("Enter")
-    expect_drawn(page, model, OTHER)
+    expect_drawn(page, model, OTHER, MISSING)
     cost = model.costs(OTHER, model.translation(OTHER))[model.heads[-1]]
     sync_api.expect(page.locator(".heads span").last).to_have_text(f"{cost:.2f}".replace("-", "−"))
 
@@ -100,7 +111,7 @@ def test_an_address_is_a_view(opened: Open, model: Trained) -> None:
 def test_an_address_that_says_nothing_is_passed_over(
     opened: Open, model: Trained, address: str
 ) -> None:
-    expect_drawn(opened(f"heads/?{address}"), model)
+    expect_drawn(opened(f"heads/?{address}"), model, off=MISSING)
 
 
 def test_the_keyboard_moves_on_the_board_and_keeps_its_place(opened: Open, model: Trained) -> None:
@@ -109,9 +120,9 @@ def test_the_keyboard_moves_on_the_board_and_keeps_its_place(opened: Open, model
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
-    expect_drawn(page, model, off=[model.heads[4 * CHOSEN + 2]])
-    page.keyboard.press("Space")
     expect_drawn(page, model)
+    page.keyboard.press("Space")
+    expect_drawn(page, model, off=MISSING)
 
 
 def test_a_row_that_is_pointed_at_is_seen_alone(opened: Open, model: Trained) -> None:
@@ -144,4 +155,4 @@ def test_any_text_is_answered(opened: Open, model: Trained, sentence: str, said:
     sync_api.expect(changed).to_contain_text(said)
     box.fill(SENTENCE)
     box.press("Enter")
-    expect_drawn(page, model)
+    expect_drawn(page, model, off=MISSING)

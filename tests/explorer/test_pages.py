@@ -79,6 +79,15 @@ def test_a_page_leads_to_its_days(opened: Open, explorer: str, topic: Topic) -> 
     assert DAYS[topic.days[0] - 1].title in lesson.text()
 
 
+def test_every_page_has_the_course_s_icon(opened: Open, explorer: str, no_site: TestClient) -> None:
+    page = opened("softmax/")
+    page.wait_for_function("document.querySelector('link[rel~=icon]').href.endsWith('favicon.svg')")
+    icon = page.locator("link[rel~=icon]").first.evaluate("one => one.href")
+    assert icon == f"{explorer}/favicon.svg"
+    assert page.request.get(icon).headers["content-type"] == "image/svg+xml"
+    assert '<link rel="icon" href="../favicon.svg">' in no_site.get("/day/2").text
+
+
 @pytest.fixture
 def no_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TestClient:
     """The server where `make site` has not been run."""
@@ -93,8 +102,10 @@ def test_a_lesson_needs_no_network(no_site: TestClient, day: Day) -> None:
     written = nbformat.read(day.lesson, as_version=4)
     formulas = [c for c in written.cells if c.cell_type == "markdown" and "$" in c.source]
     assert bool(formulas) <= ("<math" in page)
-    assert not re.search(r"<(script|link)|src=\"(?!data:)", page)
+    assert not re.search(r"<(script|link rel=\"(?!icon))|src=\"(?!data:)", page)
     assert '<a href="../">All pages</a>' in page
+    [font] = re.findall(r'url\("\.\.(/font/[^"]+)"\)', page)
+    assert no_site.get(font).content.startswith(b"wOF2")
     for note in set(re.findall(r'href="\.\.(/paper_notes/[^"#]+)"', page)):
         assert no_site.get(note).status_code == 200
 

@@ -14,6 +14,8 @@ from course.curriculum import DAYS, ROOT
 
 pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
 
+from explorer.formulas import formula
+from website.address import README, address, with_address
 from website.lessons import alternative_text, lesson_page
 from website.reference import as_rst, without_lists
 
@@ -110,3 +112,24 @@ def test_an_address_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("SITE_REPOSITORY", "https://github.com/ada/course")
     with pytest.raises(ValueError, match="SITE_REPOSITORY is OWNER/NAME"):
         runpy.run_path(str(Path(WEBSITE / "conf.py")))
+
+
+def test_readme_leads_to_the_site_where_it_is_published():
+    text = README.read_text(encoding="utf-8")
+    assert with_address(text, address()) == text
+    known = with_address(text, "https://ada.github.io/course/")
+    assert known.splitlines()[2] == "**[Read the course as a site](https://ada.github.io/course/)**"
+    assert with_address(known, "") == with_address(text, "")
+
+
+@pytest.mark.parametrize(
+    ("latex", "expected"),
+    [
+        ("m'", "<mrow><mi>m</mi><mo>&#x02032;</mo></mrow>"),
+        (r"\ln n", '<mi>ln</mi><mspace width="0.167em"/><mi>n</mi>'),
+        (r"\log_2 8", '<msub><mi>log</mi><mn>2</mn></msub><mspace width="0.167em"/><mn>8</mn>'),
+        (r"\exp(n)", '<mi>exp</mi><mo stretchy="false">'),
+    ],
+)
+def test_primes_and_functions_are_set_as_tex_sets_them(latex, expected):
+    assert expected in formula(latex)

@@ -169,6 +169,45 @@ def test_the_search_finds_a_word(chromium, address):
         assert not faults
 
 
+def test_the_search_survives_a_typo_and_shows_the_place_without_a_server(chromium, site):
+    with visit(chromium, f"{(site / 'search.html').as_uri()}?q=temprature", PHONE) as (
+        page,
+        faults,
+    ):
+        found = page.locator("#search-results li", has=page.locator('a[href*="day24_sampling"]'))
+        assert "temperature" in found.locator(".context").first.inner_text()
+        assert "Shown instead: temperature" in page.locator("#search-results").inner_text()
+        assert not sticks_out(page)
+        assert not faults
+
+
+def test_a_wide_formula_fades_where_it_goes_on(chromium, address):
+    with visit(chromium, f"{address}/lessons/day29_rope.html", PHONE) as (page, _):
+        formula = page.locator(".formula.more-right").first
+        formula.evaluate("box => box.scrollTo(box.scrollWidth, 0)")
+        page.wait_for_function("document.querySelector('.formula.more-left:not(.more-right)')")
+
+
+def test_the_font_for_mathematics_comes_with_the_site(chromium, address):
+    with visit(chromium, f"{address}/lessons/day29_rope.html") as (page, _):
+        page.wait_for_function("document.fonts.check('16px \"Latin Modern Math\"')")
+        family = page.locator("math").first.evaluate(
+            "formula => getComputedStyle(formula).fontFamily"
+        )
+        assert family.startswith('"Latin Modern Math"')
+
+
+def test_a_lesson_leads_to_its_exercise_hints_and_pages_to_play_with(chromium, address):
+    with visit(chromium, f"{address}/lessons/day02_attention.html") as (page, _):
+        links = page.locator(".open-lesson a[href^='#']")
+        assert links.all_inner_texts() == ["The exercise", "Hints and answer", "Play with it"]
+        for link in links.all():
+            assert page.locator(f"section{link.get_attribute('href')}").count() == 1
+        assert page.locator("pre", has_text="course explore attention").is_visible()
+        page.locator("summary", has_text="exercises/day02_attention.py").click()
+        assert page.locator("details[open] pre", has_text="def attention").is_visible()
+
+
 def test_the_drawing_leads_to_the_days(chromium, address):
     with visit(chromium, f"{address}/index.html") as (page, _):
         page.locator(".drawing a.sign", has_text="37").first.click()

@@ -1,15 +1,25 @@
-// A formula that is wider than the page scrolls inside its box: then, and only then, a keyboard can reach it.
-function reachFormulas() {
-  document.querySelectorAll(".formula").forEach((box) => {
-    if (box.scrollWidth > box.clientWidth) box.setAttribute("tabindex", "0");
-    else box.removeAttribute("tabindex");
-  });
+// What is wider than the page scrolls inside its box, which fades at the sides where there is more. A formula's box can
+// be reached by a keyboard then, and only then; the theme sees to the others.
+const SCROLLING = ".formula, .pst-scrollable-table-container, .bd-article pre, .drawing";
+
+function hint(box) {
+  const hidden = box.scrollWidth - box.clientWidth;
+  box.classList.toggle("more-left", hidden > 1 && box.scrollLeft > 1);
+  box.classList.toggle("more-right", hidden > 1 && box.scrollLeft < hidden - 1);
+  if (!box.matches(".formula")) return;
+  if (hidden > 1) box.setAttribute("tabindex", "0");
+  else box.removeAttribute("tabindex");
+}
+function hintAll() {
+  document.querySelectorAll(SCROLLING).forEach(hint);
 }
 
-addEventListener("DOMContentLoaded", reachFormulas);
-addEventListener("resize", reachFormulas);
+addEventListener("DOMContentLoaded", hintAll);
+addEventListener("load", hintAll); // with the font for formulas
+addEventListener("resize", hintAll);
 // In a fold nothing has a width until it is opened.
-addEventListener("toggle", reachFormulas, true);
+addEventListener("toggle", hintAll, true);
+addEventListener("scroll", ({ target }) => target.matches?.(SCROLLING) && hint(target), true);
 
 // A moving picture has played by the time one comes to it: it plays when it comes into view, and on a click.
 function play(picture) {

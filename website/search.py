@@ -1,0 +1,45 @@
+"""The texts of all pages as a script, so that the search shows where a word is without a server.
+
+`static/search.js` reads them. Sphinx's own search fetches each page that it finds, and browsers
+fetch no files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+TEXTS = "search_texts.js"
+
+
+def sections(tree: nodes.document) -> Iterator[tuple[str, str]]:
+    """The anchor of each section, and its text without the sections inside it."""
+    for section in tree.findall(nodes.section):
+        own = [child.astext() for child in section if not isinstance(child, nodes.section)]
+        yield section["ids"][0], " ".join(" ".join(own).split())
+
+
+def write(folder: Path, environment: BuildEnvironment) -> None:
+    """Write the script."""
+    texts = {
+        name: list(sections(environment.get_doctree(name)))
+        for name in sorted(environment.found_docs)
+    }
+    data = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+    (folder / TEXTS).write_text(f"const SEARCH_TEXTS = {data};\n", encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """What Sphinx calls."""
+
+    def finished(app: Sphinx, exception: Exception | None) -> None:
+        if exception is None:
+            write(Path(app.outdir), app.env)
+
+    app.connect("build-finished", finished)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
