@@ -111,8 +111,7 @@ class MultiHeadedAttention(nn.Module):
         super().__init__()
         if h < 1 or d_model % h != 0:
             raise ValueError(f"h must divide d_model, got h={h}, d_model={d_model}")
-        # 1. Make one projection each for query, key, value and output, each for all heads together,
-        #    and the dropout of the weights.
+        # 1. Make the projections of query, key, value and output, for all heads together; dropout.
         self.h = h
         self.w_q = nn.Linear(d_model, d_model)
         self.w_k = nn.Linear(d_model, d_model)
@@ -145,11 +144,14 @@ class MultiHeadedAttention(nn.Module):
             heads, weights = attention(q, k, v, mask, self.dropout)  # (B, h, T_q, d_k)
             self.weights = weights.detach()
         else:
-            p = self.dropout.p if self.training else 0.0
-            heads, self.weights = F.scaled_dot_product_attention(q, k, v, mask, p), None
+            heads, self.weights = self._fused(q, k, v, mask), None
         # 4. Join the heads, and apply the output projection.
-        joined = heads.transpose(1, 2).flatten(-2)  # (B, T_q, d_model)
-        return self.w_o(joined)
+        return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T_q, d_model)
+
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """Compute the output of `attention` in one kernel."""
+        p = self.dropout.p if self.training else 0.0
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
 
 
 # --- Day 10 · Feed-forward, embeddings, positions (§3.3 to §3.5) ----------------------------------
@@ -277,8 +279,7 @@ class LayerNorm(nn.Module):
         # 1. Subtract each vector's own mean. Upcast half precision first, as in attention.
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         centered = wide - wide.mean(dim=-1, keepdim=True)
-        # 2. Compute the variance from the centered vector, as its squared length over n (which stores
-        #    no squares), and divide by the standard deviation.
+        # 2. Divide by the standard deviation; vector_norm computes the variance without storing squares.
         length = torch.linalg.vector_norm(centered, dim=-1, keepdim=True)
         variance = length.square() / x.size(-1)
         normalized = (centered * (variance + self.eps).rsqrt()).to(x.dtype)
@@ -1011,8 +1012,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
 
 
 def tokenize_13a(line: str) -> list[str]:
-    """Tokenize like NIST's mteval-v13a.pl, on which published BLEU scores depend: split off punctuation,
-    except within numbers."""
+    """Tokenize like NIST's mteval-v13a.pl, on which published BLEU scores depend."""
     line = line.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity in ("&quot;", "&amp;", "&lt;", "&gt;"):
         line = line.replace(entity, html.unescape(entity))

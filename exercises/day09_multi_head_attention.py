@@ -45,8 +45,7 @@ class MultiHeadedAttention(nn.Module):
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
         super().__init__()
-        # 1. Make one projection each for query, key, value and output, each for all heads together,
-        #    and the dropout of the weights.
+        # 1. Make the projections of query, key, value and output, for all heads together; dropout.
         raise NotImplementedError
 
     def forward(

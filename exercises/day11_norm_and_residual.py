@@ -44,8 +44,7 @@ class LayerNorm(nn.Module):
           features of 300 in float16, whose squares float16 cannot represent.
         """
         # 1. Subtract each vector's own mean. Upcast half precision first, as in attention.
-        # 2. Compute the variance from the centered vector, as its squared length over n (which stores
-        #    no squares), and divide by the standard deviation.
+        # 2. Divide by the standard deviation; vector_norm computes the variance without storing squares.
         # 3. Apply the scale and the shift.
         raise NotImplementedError
 

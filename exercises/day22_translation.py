@@ -10,8 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     tokenize_13a(line)
-        Tokenize like NIST's mteval-v13a.pl, on which published BLEU scores depend: split off punctuation,
-        except within numbers.
+        Tokenize like NIST's mteval-v13a.pl, on which published BLEU scores depend.
 """
 
 import math
