@@ -259,7 +259,7 @@ def test_attention_is_a_loop_over_heads_queries_and_keys(sizes):
                 keys = torch.stack([turned(w_k[shared] @ x[row, s], s) for s in range(t + 1)])
                 weights = (keys @ query / math.sqrt(6)).softmax(dim=0)
                 heads[row, t, mine] = weights @ (x[row, : t + 1] @ w_v[shared].T)
-    parts = [module(part, cache) for part in x.split(sizes, dim=1)]
+    parts = [module(part, cache, 0) for part in x.split(sizes, dim=1)]
     assert_agree(torch.cat(parts, dim=1), heads @ w_o.T)
     assert_agree(module(x), heads @ w_o.T)
 
@@ -467,10 +467,10 @@ def test_more_tokens_than_the_context_are_refused():
 @pytest.mark.parametrize(
     ("cache", "words"),
     [
-        (KVCache(1, 3, 2, 12, 6), "1 layers.*n_layers = 2"),
-        (KVCache(3, 3, 2, 12, 6), "3 layers.*n_layers = 2"),
-        (KVCache(2, 3, 4, 12, 6), "key must be"),
-        (KVCache(2, 2, 2, 12, 6), "key must be"),
+        (KVCache(1, 3, 2, 12, 6), "n_layers = 2 layers, got 1"),
+        (KVCache(3, 3, 2, 12, 6), "n_layers = 2 layers, got 3"),
+        (KVCache(2, 3, 4, 12, 6), "key and value must be"),
+        (KVCache(2, 2, 2, 12, 6), "key and value must be"),
         (KVCache(2, 3, 2, 4, 6), "max_len = 4"),
     ],
 )

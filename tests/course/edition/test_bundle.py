@@ -419,7 +419,7 @@ def test_ctrl_c_is_answered(tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "write", stopped)
     done = CliRunner().invoke(app, ["bundle", "--out", str(tmp_path / "edition")])
     assert done.exit_code == 1
-    assert "the same command goes on" in done.output
+    assert "the same command resumes" in done.output
 
 
 def test_a_folder_that_cannot_be_written_is_refused_in_words(tmp_path):
