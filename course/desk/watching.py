@@ -222,7 +222,9 @@ class Watch:
         if self._console.is_terminal:
             self._console.clear()
         self._console.print(self._fitting(result))
-        if search is not None and not search.done:
+        # Off a terminal the line cannot be removed: there it is only printed where an answer to it follows.
+        looking = search is not None and not search.done
+        if looking and (self._console.is_terminal or result.is_puzzling):
             self._console.print(Text(f"\n{LOOKING}", "quiet"))
         elif search is not None and search.wanted and not self._is_known() and result.is_puzzling:
             self._console.print(Text(f"\n{UNKNOWN}", "quiet"))
