@@ -143,11 +143,11 @@ class TileRecorder(TorchFunctionMode):
         result = function(*args, **(kwargs or {}))
         if name == "maximum":
             now["highest"] = result[0].clone()
-        elif name == "exp_":  # first what is scaled down by, then the weights
+        elif name == "exp":  # first the factor that scales down, then the weights
             now["weights" if "shrink" in now else "shrink"] = result[0].clone()
-        elif name == "add_":
+        elif name == "add" and "weights" in now and "total" not in now:  # the normalizer
             now["total"] = result[0].clone()
-        elif name == "baddbmm_":
+        elif name == "add" and "total" in now:  # the accumulator
             self.tiles.append(Tile(**now, mixed=result[0].clone()))
             self._now = {"rows": now["rows"]}
         return result

@@ -394,7 +394,7 @@ def test_the_predictor_finds_the_router_s_border():
     [
         ({"attention": "ful"}, r"attention must be one of full, .*did you mean 'full'"),
         ({"activation": "swigly"}, "did you mean 'swiglu'"),
-        ({"experts": -1}, "experts must be at least 0, not -1"),
+        ({"experts": -1}, "experts must be at least 0, got -1"),
         ({"capacity": 1.5}, "capacity must be from 0.01 to 1"),
         ({"attention": "mamba"}, "positions=none, not sinusoid"),
         ({"attention": "mamba", **LATE, **SWIGLU, "experts": 2}, "experts must be 0"),
@@ -420,7 +420,7 @@ def test_recipes_that_are_none(recipe, words):
         ({"attention": "mamba", **LATE}, {"norm": "post"}, "norm must be pre"),
         ({"arrangement": "parallel"}, {"norm": "post"}, "norm must be pre"),
         ({"positions": "rope"}, {"d_model": 12}, "must be even, got 3"),
-        ({"attention": "grouped", "groups": 3}, {}, "3 does not divide 4"),
+        ({"attention": "grouped", "groups": 3}, {}, "groups must divide heads, got groups=3, heads=4"),
         ({"normalised_by": "group"}, {"d_model": 18, "heads": 2}, "must divide d_model = 18"),
         ({"arrangement": "mixture_of_depths"}, {"layers": 1}, "layers must be at least 2"),
     ],
