@@ -28,7 +28,9 @@ with app.setup:
     MOST = 24  # tokens of a sentence, and those of its translation that are drawn
     HEADS = (1, 2, 3, 4)
     ALL = "all"
-    MISSED = Head(AttentionLayer(ENCODER, 2), 3)  # off at first: it tells the decoder what "it" stands for
+    MISSED = Head(
+        AttentionLayer(ENCODER, 2), 3
+    )  # off at first: it tells the decoder what "it" stands for
 
 
 @app.cell
