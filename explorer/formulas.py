@@ -8,7 +8,7 @@ from latex2mathml.converter import convert
 
 # In a font for mathematics the prime is high already: as a superscript it would be small and far up.
 PRIMED = re.compile(r"<msup>(<m[ion]>[^<]*</m[ion]>)<mi>&#x02032;</mi></msup>")
-# A function's name, with an index or a power, and what it is applied to without brackets: `\\ln n`.
+# A function and what it is applied to without brackets: `\ln n`, `\log_2 n`.
 NAME = r"<mi>[a-z]{2,}</mi>"
 APPLIED = re.compile(
     rf"(<(msu[bp])>{NAME}<m[in]>[^<]*</m[in]></\2>|(?<!<msu[bp]>)(?<!<msubsup>){NAME})(?=<m(?!o>|o ))"

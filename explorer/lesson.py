@@ -28,7 +28,8 @@ LIGHT, DARK = (
 # Few machines have a font for mathematics, without which brackets and roots do not grow.
 FONT = (
     '@font-face { font-family: "Latin Modern Math"; src: url("../font/latinmodern-math.woff2"); } '
-    'math { font-family: "Latin Modern Math", math; font-size: 1.15em; }'
+    'math { font-family: "Latin Modern Math", math; font-size: 1.15em; } '
+    "@media (max-width: 600px) { math { font-size: 1em; } }"
 )
 CODE = f"{LIGHT} @media (prefers-color-scheme: dark) {{ {DARK} }}"
 
