@@ -420,7 +420,11 @@ def test_recipes_that_are_none(recipe, words):
         ({"attention": "mamba", **LATE}, {"norm": "post"}, "norm must be pre"),
         ({"arrangement": "parallel"}, {"norm": "post"}, "norm must be pre"),
         ({"positions": "rope"}, {"d_model": 12}, "must be even, got 3"),
-        ({"attention": "grouped", "groups": 3}, {}, "groups must divide heads, got groups=3, heads=4"),
+        (
+            {"attention": "grouped", "groups": 3},
+            {},
+            "groups must divide heads, got groups=3, heads=4",
+        ),
         ({"normalised_by": "group"}, {"d_model": 18, "heads": 2}, "must divide d_model = 18"),
         ({"arrangement": "mixture_of_depths"}, {"layers": 1}, "layers must be at least 2"),
     ],
