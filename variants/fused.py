@@ -39,16 +39,10 @@ from variants.norms import RMSNorm
 
 
 def fuse(model: nn.Module, on: bool = True) -> nn.Module:
-    """Choose how the modules of a model compute: in fused kernels, or as the lessons do.
+    """Switch the modules of a model to fused kernels, or with `on=False` back to what their classes define.
 
-    Args:
-        model: any module. Of its modules those change that are of a class in `FUSED`, and no subclass of one:
-            classes of your own compute as they are written. `MultiHeadedAttention` has this switch already:
-            its `keep_weights` becomes `not on`.
-        on: whether they use fused kernels; False restores what the classes define.
-
-    Returns:
-        The model. A module that computes in fused kernels has the attribute `fused`, True.
+    Only modules of a class in `FUSED` change; subclasses do not. `MultiHeadedAttention` has this switch
+    already: its `keep_weights` becomes `not on`. A fused module has the attribute `fused`, True.
     """
     rotations: dict[int, Rotation] = {}
     for module in model.modules():
