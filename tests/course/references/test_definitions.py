@@ -122,12 +122,11 @@ def test_a_stub_says_how_what_it_imports_is_called():
     head = stub_text(find_day("32"))
     assert (
         "    past_length(tokens, cache, config)\n"
-        "        The position of a chunk's first token: how many tokens a model has read before it.\n"
+        "        Return the position of a chunk's first token: the number of tokens that the cache holds.\n"
     ) in head
     assert (
         "        .update(layer, key, value)\n"
-        "            Append a chunk to one layer.\n"
-        "            Returns: All keys and all values of that layer up to now"
+        "            Append a chunk to one layer, counted from 0, and return all keys and values of"
     ) in head
     assert "    attention(query, key, value, mask=None)\n" in stub_text(find_day("4"))
     assert "imported" not in stub_text(find_day("1"))
