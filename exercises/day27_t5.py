@@ -28,18 +28,18 @@ What is imported from them below:
     subsequent_mask(size)
         Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
     BiasedAttention(config)
-        Multi-head attention whose scores are not scaled; instead, something is added to them.
+        Multi-head attention with a bias added to its scores, which are not scaled.
         called with (query, key, value, bias)
-            Attend from `query` to `key` and `value`; weights are dropped in training.
+            Attend from `query` to `key` and `value`, with dropout of the weights.
     FeedForward(config)
-        The feed-forward network of day 10 without biases, and gated if the config says so.
+        The feed-forward network of day 10 without biases, optionally gated.
         called with (x)
-            From `(…, d_model)` to the same shape and dtype; hidden values are dropped in training.
+            Transform each position separately, with dropout of the hidden activations.
     T5Config(vocab=32128, n_layers=6, n_heads=8, d_model=512, d_k=64, d_ff=2048, dropout=0.1, eps=1e-06,
             num_buckets=32, max_distance=128, gated=False)
-        The sizes of a T5.
+        The sizes of a T5; the defaults are those of T5-Small, with 60 million parameters.
     rms_normed(module, eps)
-        The module itself, every `LayerNorm` in it replaced by an `nn.RMSNorm`, which does not centre.
+        Replace every `LayerNorm` in a module by an `nn.RMSNorm` (an exercise on day 28), and return it.
 """
 
 import math
@@ -59,85 +59,85 @@ def relative_position_bucket(
     num_buckets: int,
     max_distance: int,
 ) -> Int[Tensor, "*shape"]:
-    """Sort distances into buckets: each short one has its own, long ones share, ever more of them.
+    """Return the buckets of relative positions: one per short distance, shared by long distances.
 
         bucket(d) = d                                                       if d < m
                     min(n − 1, m + ⌊(n − m) · log(d / m) / log(D / m)⌋)     otherwise
 
-    d is the distance, n the number of buckets for one direction, and m = ⌊n / 2⌋.
+    `relative_position` is key position − query position. If `bidirectional`, d = |relative_position|,
+    n = ⌊num_buckets / 2⌋, and keys after the query have buckets n + bucket(d). Otherwise n = num_buckets,
+    and keys after the query count as d = 0. m = ⌊n / 2⌋, D = `max_distance`.
 
-    Args:
-        relative_position: position of the key − position of the query, integers of any shape.
-        bidirectional: whether queries see keys on both sides. If so, d = |relative_position| and
-            n = ⌊num_buckets / 2⌋, and keys after the query have buckets from n on: n + bucket(d). If
-            not, n = num_buckets, and every key after the query counts as d = 0.
-        num_buckets: at least 2, or 4 where bidirectional.
-        max_distance: D, above m. All distances from D on share the last bucket.
-
-    Returns:
-        int64, in the shape and on the device of `relative_position`, from 0 to num_buckets − 1. ⌊ ⌋ is
-        of the true value, not of a rounded one: of 32 buckets, bidirectional, D = 128, bucket 10 begins
-        at distance 16 exactly.
+    - `relative_position` holds integers of any shape, key position − query position.
+    - `num_buckets` is at least 2, or 4 if `bidirectional`; `max_distance` is above m.
+    - All distances from D on share the last bucket of their direction.
+    - Return int64, in the shape and on the device of `relative_position`, from 0 to num_buckets − 1. ⌊ ⌋ is
+      of the true value, not of a rounded one: with 32 buckets, bidirectional, and D = 128, bucket 10 begins
+      at distance 16 exactly.
 
     Raises:
-        ValueError: too few buckets, or a `max_distance` that is not above m.
+        ValueError: `num_buckets` too small, or `max_distance` at most m.
 
     Source: Raffel et al. 2020, §2.1; the formula is in their code (Mesh TensorFlow).
     """
-    # 1. The distance, and the first bucket of its direction.
-    # 2. The distances at which buckets 1, 2 … n − 1 begin: one apart as far as m, then at equal ratios on
-    #    the way to D. Rounded before ⌈ ⌉: what comes out as 16.000…1 is 16.
-    # 3. The bucket is how many of them the distance has reached.
+    # 1. Compute the distance, and the first bucket of its direction.
+    # 2. Compute the distances at which buckets 1, 2 … n − 1 begin: consecutive up to m, then at equal
+    #    ratios up to D. Round before ⌈ ⌉, so that 16.000…1 becomes 16.
+    # 3. The bucket is the number of these that the distance has reached.
     raise NotImplementedError
 
 
 class T5(nn.Module):
-    """The whole: read the source once, then score each target token from those before it.
+    """The complete T5: encode the source once, then compute logits for each target position.
 
         bias[head, i, j] = table[bucket(j − i), head]; −∞ where query i must not see key j
         memory = Dropout(Encoder(Dropout(E[src]), bias))
         states = Dropout(Decoder(Dropout(E[tgt]), memory, bias))
         logits = states Eᵀ / √d_model
 
-    Args:
-        config: a `T5Config`.
+    All layers of a stack share its table, `encoder_bias` or `decoder_bias`; cross-attention has none. The
+    output layer is tied to `embed`. Each matrix is initialized separately: E from N(0, 1), the tables from
+    N(0, 1/d_model), a linear layer with n inputs from N(0, 1/n), but `w_q` from N(0, 1/(n · d_k)).
 
-    Attributes:
-        config: as given.
-        embed: E, `nn.Embedding(vocab, d_model)`, of source and target. It is the output projection as
-            well: the head is tied, has no bias, and is no parameter of its own.
-        encoder_bias, decoder_bias: `nn.Embedding(num_buckets, n_heads)`, a table for each stack, which its
-            layers share. (Published weights keep it in the first layer.)
-        encoder: the pre-norm `Encoder` of day 12, whose layers have a `BiasedAttention` and a
-            `FeedForward`, and whose norms, in the layers and at its end, are `rms_normed`. What it is
-            given as its mask is the bias, `(1|B, 1|h, 1|T_q, T_k)`: its layers only pass it on.
-        decoder: the same of day 13's `Decoder`. Attention to the source has no table.
+    - `config` is a `T5Config`, stored as given.
+    - `embed` is E, `nn.Embedding(vocab, d_model)`, of source and target. It is the output layer as well, which
+      has no bias and is not a separate parameter.
+    - `encoder_bias` and `decoder_bias` are `nn.Embedding(num_buckets, n_heads)`, one table per stack. (Published
+      weights store it in the first layer.)
+    - `encoder` is the pre-norm `Encoder` of day 12, whose layers have a `BiasedAttention` and a `FeedForward`,
+      and whose norms, in the layers and at its end, are `rms_normed`. Its mask argument takes the bias,
+      `(1|B, 1|h, 1|T_q, T_k)`: the layers only pass it on.
+    - `decoder` is built likewise from the `Decoder` of day 13. Cross-attention has no table.
+    - These five hold all parameters, and nothing else is in the state dict. Gains are initialized to 1.
 
-        These five hold all parameters, and nothing else stands in the state dict. E starts at N(0, 1),
-        the two tables at N(0, 1/d_model), the matrix of a linear layer with n inputs at N(0, 1/n), but
-        that of each `w_q` at N(0, 1/(n · d_k)). Each is drawn for itself. Gains start at 1.
+    Raises:
+        ValueError: a mask that is not boolean or has a wrong shape; `num_buckets` or `max_distance` that
+            `relative_position_bucket` refuses.
 
     Source: Raffel et al. 2020, §2.1 (norms, bias, dropout); the scale of the logits and the initial
-    weights: their code, as Hugging Face's `T5ForConditionalGeneration` has it. T5 1.1, the gated one, has a
-    head of its own and does not scale; here the head is tied and scaled, gated or not.
+    weights: their code, as in Hugging Face's `T5ForConditionalGeneration`. T5 1.1, the gated one, has an
+    untied output layer without the scale; here it is always tied and scaled.
     """
 
     def __init__(self, config: T5Config):
         super().__init__()
-        # 1. Keep the config. One table of tokens, a table of biases for each stack, and the dropout of
-        #    what enters a stack and of what leaves it.
-        # 2. The two stacks of days 12 and 13 out of today's parts, pre-norm. Then change their norms.
-        # 3. Initial weights, each matrix drawn for itself: the copies of a layer are equal so far. Queries
-        #    start smaller by √d_k, by which their scores are not divided.
+        # 1. Store the config. Make one embedding matrix, a table of biases for each stack, and the dropout
+        #    of a stack's input and output.
+        # 2. Build the two stacks of days 12 and 13 from today's parts, pre-norm. Then replace their norms.
+        # 3. Initialize each matrix separately: so far the copies of a layer are equal. Queries are smaller
+        #    by √d_k, by which their scores are not divided.
         raise NotImplementedError
 
     def encode(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "#B 1 S"] | None
     ) -> Float[Tensor, "B S d_model"]:
-        """From source tokens `(B, S)` to the memory `(B, S, d_model)`; the mask is that of `forward`."""
-        # 1. The bias, once for all layers: the bucket of each key − query, both directions told apart,
-        #    looked up in the table; heads in front. Where the mask forbids a key, −∞ instead.
-        # 2. Look up the tokens, without a factor, and drop; through the stack, and drop again.
+        """Encode the source into the memory.
+
+        `src` is `(B, S)`, and the memory `(B, S, d_model)`; the mask is that of `forward`.
+        """
+        # 1. Compute the bias, once for all layers: look up the bucket of each key − query, with separate
+        #    buckets for both directions; move the heads to the front. −∞ where the mask forbids a key.
+        # 2. Look up the tokens, without a factor; apply dropout, the stack, and dropout again.
         raise NotImplementedError
 
     def decode(
@@ -147,11 +147,14 @@ class T5(nn.Module):
         tgt: Int[Tensor, "B T"],
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From the memory and target tokens `(B, T)` to states `(B, T, d_model)`, which are not scaled."""
-        # 1. The bias of the own past, from the other table and in one direction: −∞ where the mask forbids
-        #    a key, and at every key after the query, whatever the mask says.
-        # 2. Towards the source no distance counts: 0, or −∞ where its mask forbids a key.
-        # 3. Look up, drop, through the stack, and drop, as in the encoder.
+        """Decode target tokens into states, which are not scaled yet.
+
+        `tgt` is `(B, T)`, and the states are `(B, T, d_model)`; the masks are those of `forward`.
+        """
+        # 1. Compute the bias of the self-attention, from the decoder's table and for one direction: −∞ where
+        #    the mask forbids a key, and at every key after the query, with any mask.
+        # 2. The bias of the cross-attention is 0, or −∞ where the source's mask forbids a key.
+        # 3. Look up the tokens; apply dropout, the stack, and dropout again, as in the encoder.
         raise NotImplementedError
 
     def forward(
@@ -161,24 +164,18 @@ class T5(nn.Module):
         src_mask: Bool[Tensor, "#B 1 S"] | None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T V"]:
-        """Score what comes next after each target token.
+        """Return the logits of the token after each target token.
 
-        Args:
-            src: source ids `(B, S)`.
-            tgt: target ids `(B, T)`, from the start symbol on.
-            src_mask: True at real source tokens, `(1|B, 1, S)`; None where all are.
-            tgt_mask: True at real target tokens, `(1|B, 1, T)`, or `(1|B, T, T)` as `Batch` of day 15 makes
-                it; None where all are. No position sees a later one in any case.
+        A mask is True at real tokens, `(1|B, 1, S)` for the source, `(1|B, 1, T)` or `(1|B, T, T)` for the
+        target; None means that all are real. No position sees a later one with any mask.
 
-        Returns:
-            Logits `(B, T, V)` in the weights' dtype: row t scores the token after `tgt[:, t]`. No softmax
-            is applied. S and T may be any length, 0 too. Where a query may attend to nothing, as to a
-            source of padding alone, that attention gives 0.
-
-        Raises:
-            ValueError: a mask that is not boolean, or of another shape; `num_buckets` or `max_distance`
-                that `relative_position_bucket` refuses.
+        - `src` and `tgt` are ids, `tgt` from the start symbol on. The argument `tgt_mask` may be the one that
+          `Batch` of day 15 makes.
+        - The logits are `(B, T, V)`, in the weights' dtype: row t is for the token after `tgt[:, t]`. No softmax is
+          applied.
+        - S and T may be any length, 0 too. Where a query may attend to nothing, as to a source of padding alone,
+          that attention gives 0.
         """
         # 1. Encode, and decode.
-        # 2. Score each token by the product with its embedding, over √d_model: E starts large.
+        # 2. Multiply by the embeddings, and divide by √d_model: E has a standard deviation of 1.
         raise NotImplementedError

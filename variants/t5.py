@@ -1,9 +1,9 @@
-"""T5: the paper's encoder and decoder, told how far apart two tokens are, and not where they stand.
+"""T5: the paper's encoder and decoder with relative instead of absolute positions.
 
 Paper: Raffel et al. 2020, *Exploring the Limits of Transfer Learning with a Unified Text-to-Text
-Transformer*; § below are its own. What is new after `implementation.py`: no positions are added to the
-tokens; where a stack had a mask it has a bias, which each head adds to its scores. Norms come first and do
-not centre, nothing is shifted by a learnt vector, and one table serves source, target and output.
+Transformer*; § below are its own. New after `implementation.py`: no positions are added to the tokens;
+instead of a mask, a stack gets a bias, which each head adds to its scores. Blocks are pre-norm with RMSNorm,
+no layer has a bias vector, and one embedding matrix serves source, target and output.
 
 From symbols to names
     B               batch: sequences worked on side by side
@@ -12,7 +12,7 @@ From symbols to names
     V               vocab, tokens in the vocabulary that source and target share
     N, h            n_layers, n_heads
     d_model         width of a token's vector everywhere between the layers
-    d_k             width of a query, key or value inside one head; h · d_k need not be d_model
+    d_k             width of a query, key or value in one head; h · d_k may differ from d_model
     d_ff            width of the hidden layer of the feed-forward network
     D, ε            max_distance, eps
     E               `embed.weight`
@@ -44,28 +44,17 @@ def relative_position_bucket(
     num_buckets: int,
     max_distance: int,
 ) -> Int[Tensor, "*shape"]:
-    """Sort distances into buckets: each short one has its own, long ones share, ever more of them.
+    """Return the buckets of relative positions: one per short distance, shared by long distances.
 
         bucket(d) = d                                                       if d < m
                     min(n − 1, m + ⌊(n − m) · log(d / m) / log(D / m)⌋)     otherwise
 
-    d is the distance, n the number of buckets for one direction, and m = ⌊n / 2⌋.
-
-    Args:
-        relative_position: position of the key − position of the query, integers of any shape.
-        bidirectional: whether queries see keys on both sides. If so, d = |relative_position| and
-            n = ⌊num_buckets / 2⌋, and keys after the query have buckets from n on: n + bucket(d). If
-            not, n = num_buckets, and every key after the query counts as d = 0.
-        num_buckets: at least 2, or 4 where bidirectional.
-        max_distance: D, above m. All distances from D on share the last bucket.
-
-    Returns:
-        int64, in the shape and on the device of `relative_position`, from 0 to num_buckets − 1. ⌊ ⌋ is
-        of the true value, not of a rounded one: of 32 buckets, bidirectional, D = 128, bucket 10 begins
-        at distance 16 exactly.
+    `relative_position` is key position − query position. If `bidirectional`, d = |relative_position|,
+    n = ⌊num_buckets / 2⌋, and keys after the query have buckets n + bucket(d). Otherwise n = num_buckets,
+    and keys after the query count as d = 0. m = ⌊n / 2⌋, D = `max_distance`.
 
     Raises:
-        ValueError: too few buckets, or a `max_distance` that is not above m.
+        ValueError: `num_buckets` too small, or `max_distance` at most m.
 
     Source: Raffel et al. 2020, §2.1; the formula is in their code (Mesh TensorFlow).
     """
@@ -73,45 +62,36 @@ def relative_position_bucket(
     m = n // 2
     if m < 1:
         least = 4 if bidirectional else 2
-        raise ValueError(f"num_buckets must be at least {least}, and is {num_buckets}")
+        raise ValueError(f"num_buckets must be at least {least}, got {num_buckets}")
     if max_distance <= m:
-        raise ValueError(
-            f"max_distance must be above {m}, since every distance below {m} has a bucket of its own, "
-            f"and is {max_distance}"
-        )
-    # 1. The distance, and the first bucket of its direction.
+        raise ValueError(f"max_distance must be above {m}, got {max_distance}")
+    # 1. Compute the distance, and the first bucket of its direction.
     if bidirectional:
         distance = relative_position.abs()  # (…)
         first = n * (relative_position > 0).long()  # (…)
     else:
         distance = (-relative_position).clamp(min=0)  # (…)
         first = 0
-    # 2. The distances at which buckets 1, 2 … n − 1 begin: one apart as far as m, then at equal ratios on
-    #    the way to D. Rounded before ⌈ ⌉: what comes out as 16.000…1 is 16.
+    # 2. Compute the distances at which buckets 1, 2 … n − 1 begin: consecutive up to m, then at equal
+    #    ratios up to D. Round before ⌈ ⌉, so that 16.000…1 becomes 16.
     ratio = max_distance / m
     begins = [m * ratio ** (k / (n - m)) for k in range(1, n - m)]
     begins = [*range(1, m + 1), *(math.ceil(round(begin, 6)) for begin in begins)]
-    # 3. The bucket is how many of them the distance has reached.
+    # 3. The bucket is the number of these that the distance has reached.
     edges = torch.tensor(begins, device=distance.device)  # (n − 1,)
     return first + torch.bucketize(distance.contiguous(), edges, right=True)  # (…)
 
 
 @dataclass(frozen=True)
 class T5Config:
-    """The sizes of a T5. The defaults are those of T5-Small, of 60 million parameters.
+    """The sizes of a T5; the defaults are those of T5-Small, with 60 million parameters.
 
     Attributes:
-        vocab: V, the number of tokens.
-        n_layers: N, the number of layers in each stack.
-        n_heads: h.
-        d_model: width of the tokens' vectors.
-        d_k: width of a query, key or value inside one head. Nothing ties it to d_model: in T5-3B 32 heads
-            of 128 look at vectors of 1024.
-        d_ff: width of the feed-forward networks' hidden layer.
-        dropout: the probability with which anything is dropped in training.
-        eps: ε, in every norm.
-        num_buckets: how many ranges of distance a stack tells apart, at least 4.
-        max_distance: D, from where on it tells none apart; above num_buckets / 2.
+        d_k: width of a query, key or value in one head, independent of d_model: T5-3B has 32 heads of
+            width 128 on vectors of 1024.
+        eps: ε of every norm.
+        num_buckets: the number of buckets of distances, at least 4.
+        max_distance: D; all distances from D on share a bucket. It is above num_buckets / 2.
         gated: whether the feed-forward networks are gated, as in T5 1.1.
 
     Source: Raffel et al. 2020, §2.1 and §3.7; vocab and ε: the published checkpoints.
@@ -131,19 +111,13 @@ class T5Config:
 
 
 class BiasedAttention(nn.Module):
-    """Multi-head attention whose scores are not scaled; instead, something is added to them.
+    """Multi-head attention with a bias added to its scores, which are not scaled.
 
         headᵢ = softmax(Qᵢ Kᵢᵀ + biasᵢ) Vᵢ
 
-    Args:
-        config: a `T5Config`.
+    `w_q`, `w_k`, `w_v` and `w_o` have no biases; head i owns features i·d_k to (i+1)·d_k − 1.
 
-    Attributes:
-        w_q, w_k, w_v: `nn.Linear(d_model, h · d_k, bias=False)`; head i, counted from 0, owns outputs
-            i·d_k to (i+1)·d_k − 1.
-        w_o: `nn.Linear(h · d_k, d_model, bias=False)`; head i owns inputs i·d_k to (i+1)·d_k − 1.
-
-    Source: Raffel et al. 2020, §2.1; that nothing is divided by √d_k: their code.
+    Source: Raffel et al. 2020, §2.1; without the division by √d_k: their code.
     """
 
     def __init__(self, config: T5Config):
@@ -162,10 +136,9 @@ class BiasedAttention(nn.Module):
         value: Float[Tensor, "B T_k d_model"],
         bias: Float[Tensor, "#B #h #T_q T_k"],
     ) -> Float[Tensor, "B T_q d_model"]:
-        """Attend from `query` to `key` and `value`; weights are dropped in training.
+        """Attend from `query` to `key` and `value`, with dropout of the weights.
 
-        `bias` is added to the scores, `(1|B, 1|h, 1|T_q, T_k)`. It stands where a layer passes on its
-        mask, and serves as one: −∞ hides a key. A query that sees none gets 0.
+        `bias` takes the place of a mask: −∞ hides a key. A query that sees no key gets 0.
         """
         q = self.w_q(query).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T_q, d_k)
         k = self.w_k(key).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, h, T_k, d_k)
@@ -181,18 +154,12 @@ class BiasedAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The feed-forward network of day 10 without biases, and gated if the config says so.
+    """The feed-forward network of day 10 without biases, optionally gated.
 
         FFN(x)       = max(0, x W₁) W₂
         FFN_gated(x) = (GELU(x W_gate) · x W₁) W₂,    GELU by tanh, as on day 23
 
-    Args:
-        config: a `T5Config`.
-
-    Attributes:
-        w_1: `nn.Linear(d_model, d_ff, bias=False)`.
-        w_gate: another, or None where nothing is gated.
-        w_2: `nn.Linear(d_ff, d_model, bias=False)`.
+    `w_gate` is None without a gate.
 
     Source: Raffel et al. 2020, §2.1; gated: Shazeer 2020, *GLU Variants Improve Transformer*, §2.
     """
@@ -205,7 +172,7 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """From `(…, d_model)` to the same shape and dtype; hidden values are dropped in training."""
+        """Transform each position separately, with dropout of the hidden activations."""
         hidden = self.w_1(x)  # (…, d_ff)
         if self.w_gate is None:
             return self.w_2(self.dropout(hidden.relu()))  # (…, d_model)
@@ -214,10 +181,7 @@ class FeedForward(nn.Module):
 
 
 def rms_normed(module: nn.Module, eps: float) -> nn.Module:
-    """The module itself, every `LayerNorm` in it replaced by an `nn.RMSNorm`, which does not centre.
-
-    RMSNorm(x) = γ x / √(mean(x²) + ε) is torch's here, γ its `weight`; on day 28 it is an exercise.
-    """
+    """Replace every `LayerNorm` in a module by an `nn.RMSNorm` (an exercise on day 28), and return it."""
     for parent in list(module.modules()):
         for name, child in parent.named_children():
             if isinstance(child, LayerNorm):
@@ -226,46 +190,36 @@ def rms_normed(module: nn.Module, eps: float) -> nn.Module:
 
 
 class T5(nn.Module):
-    """The whole: read the source once, then score each target token from those before it.
+    """The complete T5: encode the source once, then compute logits for each target position.
 
         bias[head, i, j] = table[bucket(j − i), head]; −∞ where query i must not see key j
         memory = Dropout(Encoder(Dropout(E[src]), bias))
         states = Dropout(Decoder(Dropout(E[tgt]), memory, bias))
         logits = states Eᵀ / √d_model
 
-    Args:
-        config: a `T5Config`.
+    All layers of a stack share its table, `encoder_bias` or `decoder_bias`; cross-attention has none. The
+    output layer is tied to `embed`. Each matrix is initialized separately: E from N(0, 1), the tables from
+    N(0, 1/d_model), a linear layer with n inputs from N(0, 1/n), but `w_q` from N(0, 1/(n · d_k)).
 
-    Attributes:
-        config: as given.
-        embed: E, `nn.Embedding(vocab, d_model)`, of source and target. It is the output projection as
-            well: the head is tied, has no bias, and is no parameter of its own.
-        encoder_bias, decoder_bias: `nn.Embedding(num_buckets, n_heads)`, a table for each stack, which its
-            layers share. (Published weights keep it in the first layer.)
-        encoder: the pre-norm `Encoder` of day 12, whose layers have a `BiasedAttention` and a
-            `FeedForward`, and whose norms, in the layers and at its end, are `rms_normed`. What it is
-            given as its mask is the bias, `(1|B, 1|h, 1|T_q, T_k)`: its layers only pass it on.
-        decoder: the same of day 13's `Decoder`. Attention to the source has no table.
-
-        These five hold all parameters, and nothing else stands in the state dict. E starts at N(0, 1),
-        the two tables at N(0, 1/d_model), the matrix of a linear layer with n inputs at N(0, 1/n), but
-        that of each `w_q` at N(0, 1/(n · d_k)). Each is drawn for itself. Gains start at 1.
+    Raises:
+        ValueError: a mask that is not boolean or has a wrong shape; `num_buckets` or `max_distance` that
+            `relative_position_bucket` refuses.
 
     Source: Raffel et al. 2020, §2.1 (norms, bias, dropout); the scale of the logits and the initial
-    weights: their code, as Hugging Face's `T5ForConditionalGeneration` has it. T5 1.1, the gated one, has a
-    head of its own and does not scale; here the head is tied and scaled, gated or not.
+    weights: their code, as in Hugging Face's `T5ForConditionalGeneration`. T5 1.1, the gated one, has an
+    untied output layer without the scale; here it is always tied and scaled.
     """
 
     def __init__(self, config: T5Config):
         super().__init__()
-        # 1. Keep the config. One table of tokens, a table of biases for each stack, and the dropout of
-        #    what enters a stack and of what leaves it.
+        # 1. Store the config. Make one embedding matrix, a table of biases for each stack, and the dropout
+        #    of a stack's input and output.
         self.config = config
         self.embed = nn.Embedding(config.vocab, config.d_model)
         self.encoder_bias = nn.Embedding(config.num_buckets, config.n_heads)
         self.decoder_bias = nn.Embedding(config.num_buckets, config.n_heads)
         self.dropout = nn.Dropout(config.dropout)
-        # 2. The two stacks of days 12 and 13 out of today's parts, pre-norm. Then change their norms.
+        # 2. Build the two stacks of days 12 and 13 from today's parts, pre-norm. Then replace their norms.
         encoder_layer = EncoderLayer(
             config.d_model, BiasedAttention(config), FeedForward(config), config.dropout, norm="pre"
         )
@@ -279,8 +233,8 @@ class T5(nn.Module):
         )
         self.encoder = rms_normed(Encoder(encoder_layer, config.n_layers), config.eps)
         self.decoder = rms_normed(Decoder(decoder_layer, config.n_layers), config.eps)
-        # 3. Initial weights, each matrix drawn for itself: the copies of a layer are equal so far. Queries
-        #    start smaller by √d_k, by which their scores are not divided.
+        # 3. Initialize each matrix separately: so far the copies of a layer are equal. Queries are smaller
+        #    by √d_k, by which their scores are not divided.
         nn.init.normal_(self.embed.weight)
         nn.init.normal_(self.encoder_bias.weight, std=config.d_model**-0.5)
         nn.init.normal_(self.decoder_bias.weight, std=config.d_model**-0.5)
@@ -292,12 +246,12 @@ class T5(nn.Module):
     def encode(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "#B 1 S"] | None
     ) -> Float[Tensor, "B S d_model"]:
-        """From source tokens `(B, S)` to the memory `(B, S, d_model)`; the mask is that of `forward`."""
-        # 1. The bias, once for all layers: the bucket of each key − query, both directions told apart,
-        #    looked up in the table; heads in front. Where the mask forbids a key, −∞ instead.
+        """Encode the source into the memory."""
+        # 1. Compute the bias, once for all layers: look up the bucket of each key − query, with separate
+        #    buckets for both directions; move the heads to the front. −∞ where the mask forbids a key.
         bias = self._bias(self.encoder_bias, src.size(1), bidirectional=True)  # (1, h, S, S)
         bias = _hidden("src_mask", src_mask, src.size(0), bias)  # (1|B, h, S, S)
-        # 2. Look up the tokens, without a factor, and drop; through the stack, and drop again.
+        # 2. Look up the tokens, without a factor; apply dropout, the stack, and dropout again.
         return self.dropout(self.encoder(self.dropout(self.embed(src)), bias))  # (B, S, d_model)
 
     def decode(
@@ -307,17 +261,17 @@ class T5(nn.Module):
         tgt: Int[Tensor, "B T"],
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """From the memory and target tokens `(B, T)` to states `(B, T, d_model)`, which are not scaled."""
-        # 1. The bias of the own past, from the other table and in one direction: −∞ where the mask forbids
-        #    a key, and at every key after the query, whatever the mask says.
+        """Decode target tokens into states, which are not scaled yet."""
+        # 1. Compute the bias of the self-attention, from the decoder's table and for one direction: −∞ where
+        #    the mask forbids a key, and at every key after the query, with any mask.
         bias = self._bias(self.decoder_bias, tgt.size(1), bidirectional=False)  # (1, h, T, T)
         bias = _hidden("tgt_mask", tgt_mask, tgt.size(0), bias)  # (1|B, h, T, T)
         earlier = subsequent_mask(tgt.size(1)).to(tgt.device)  # (1, T, T)
         bias = torch.where(earlier, bias, -math.inf)  # (1|B, h, T, T)
-        # 2. Towards the source no distance counts: 0, or −∞ where its mask forbids a key.
+        # 2. The bias of the cross-attention is 0, or −∞ where the source's mask forbids a key.
         src_bias = bias.new_zeros(1, 1, 1, memory.size(1))  # (1, 1, 1, S)
         src_bias = _hidden("src_mask", src_mask, tgt.size(0), src_bias)  # (1|B, 1, 1, S)
-        # 3. Look up, drop, through the stack, and drop, as in the encoder.
+        # 3. Look up the tokens; apply dropout, the stack, and dropout again, as in the encoder.
         x = self.dropout(self.embed(tgt))  # (B, T, d_model)
         return self.dropout(self.decoder(x, memory, src_bias, bias))  # (B, T, d_model)
 
@@ -328,33 +282,20 @@ class T5(nn.Module):
         src_mask: Bool[Tensor, "#B 1 S"] | None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T V"]:
-        """Score what comes next after each target token.
+        """Return the logits of the token after each target token.
 
-        Args:
-            src: source ids `(B, S)`.
-            tgt: target ids `(B, T)`, from the start symbol on.
-            src_mask: True at real source tokens, `(1|B, 1, S)`; None where all are.
-            tgt_mask: True at real target tokens, `(1|B, 1, T)`, or `(1|B, T, T)` as `Batch` of day 15 makes
-                it; None where all are. No position sees a later one in any case.
-
-        Returns:
-            Logits `(B, T, V)` in the weights' dtype: row t scores the token after `tgt[:, t]`. No softmax
-            is applied. S and T may be any length, 0 too. Where a query may attend to nothing, as to a
-            source of padding alone, that attention gives 0.
-
-        Raises:
-            ValueError: a mask that is not boolean, or of another shape; `num_buckets` or `max_distance`
-                that `relative_position_bucket` refuses.
+        A mask is True at real tokens, `(1|B, 1, S)` for the source, `(1|B, 1, T)` or `(1|B, T, T)` for the
+        target; None means that all are real. No position sees a later one with any mask.
         """
         # 1. Encode, and decode.
         states = self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)  # (B, T, d_model)
-        # 2. Score each token by the product with its embedding, over √d_model: E starts large.
+        # 2. Multiply by the embeddings, and divide by √d_model: E has a standard deviation of 1.
         return F.linear(states * self.config.d_model**-0.5, self.embed.weight)  # (B, T, V)
 
     def _bias(
         self, table: nn.Embedding, size: int, bidirectional: bool
     ) -> Float[Tensor, "1 h size size"]:
-        """What a stack adds to the scores of `size` queries and keys."""
+        """Return the bias of a stack's scores, for `size` queries and keys."""
         position = torch.arange(size, device=table.weight.device)  # (T,)
         relative = position - position.unsqueeze(1)  # (T, T), a row for each query
         buckets = relative_position_bucket(
@@ -364,14 +305,12 @@ class T5(nn.Module):
 
 
 def _hidden(name: str, mask: Tensor | None, rows: int, bias: Tensor) -> Tensor:
-    """The bias `(1|B, 1|h, T_q, T_k)` with −∞ where the mask forbids a key."""
+    """Return the bias with −∞ where the mask forbids a key."""
     if mask is None:
         return bias
     t_q, t_k = bias.shape[2:]
     if mask.dtype != torch.bool:
-        raise ValueError(f"{name} must be boolean (True = may be attended to), not {mask.dtype}")
+        raise ValueError(f"{name} must be boolean (True = may be attended to), got {mask.dtype}")
     if mask.shape not in [(b, t, t_k) for b in (1, rows) for t in (1, t_q)]:
-        raise ValueError(
-            f"{name} must be (1|{rows}, 1|{t_q}, {t_k}), and has shape {tuple(mask.shape)}"
-        )
+        raise ValueError(f"{name} must be (1|{rows}, 1|{t_q}, {t_k}), got {tuple(mask.shape)}")
     return torch.where(mask.unsqueeze(1), bias, -math.inf)  # (1|B, 1|h, T_q, T_k)
