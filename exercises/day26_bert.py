@@ -23,17 +23,17 @@ What is imported from them below:
             Attend from `query` to `key` and `value`; the mask applies to every head.
     BERTConfig(vocab=30522, context=512, n_layers=12, n_heads=12, d_model=768, d_ff=3072, dropout=0.1,
             eps=1e-12, segments=2)
-        The sizes of a BERT.
+        The sizes of a BERT; the defaults are BERT-base, uncased, with 110 million parameters.
     FeedForward(d_model, d_ff)
-        The feed-forward network of day 10 with GELU, as it is defined, and without dropout inside.
+        The feed-forward network of day 10 with exact GELU, and without dropout inside.
         called with (x)
-            From `(…, d_model)` to the same shape and dtype.
+            Transform each position separately.
     Layer(size, self_attn, feed_forward, dropout, eps)
-        One layer of BERT: an encoder layer in post-norm, whose norms have an ε of their own.
+        One layer of BERT: a post-norm encoder layer whose norms have BERT's ε.
     Transform(d_model, eps)
-        What the head does to each state before it is compared with the embeddings.
+        The head's transform of each state before the product with the embeddings.
         called with (x)
-            From `(…, d_model)` to the same shape and dtype.
+            Transform each state separately.
 """
 
 from collections.abc import Collection
@@ -55,88 +55,80 @@ def mask_tokens(
     p: float = 0.15,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "*batch T"], Int[Tensor, "*batch T"]]:
-    """Make an exercise of a text: choose some tokens, hide most of them, and ask for all of them.
+    """Select tokens for prediction, and mask most of them; return the inputs and the labels.
 
-    Each token that is not special is chosen with probability p. A chosen one becomes
+    Each token that is not special is selected with probability p. A selected token becomes
 
         with probability 0.8    the token `mask_id`
-        with probability 0.1    a random token, each of the V as likely, special ones and itself too
-        with probability 0.1    what it was
+        with probability 0.1    a random token, uniform over all V
+        with probability 0.1    itself
 
-    so that no token can be trusted, and the model learns something about those, too, that are not
-    hidden: once it is put to use, no text holds a mask.
+    The inputs of a fine-tuned model have no masks: because any token may be wrong, the model also learns
+    representations of unmasked tokens. Labels are −100 where nothing is predicted, which
+    `F.cross_entropy` ignores.
 
-    Args:
-        tokens: int64 ids of any shape, such as `(B, T)`; also empty.
-        mask_id: the token that hides another.
-        vocab: V, the number of tokens.
-        special: ids that are never chosen, such as those of padding, [CLS] and [SEP], as a list, tuple or
-            set; may be empty. `mask_id` need not be among them: text holds none.
-        p: the probability with which a token is chosen. 0 chooses none, 1 all but the special.
-        generator: where the randomness comes from, on the device of `tokens`; None for torch's own. Equal
-            states give equal results, and a draw changes the state.
-
-    Returns:
-        Inputs and labels, in that order: new tensors of the shape, dtype and device of `tokens`, which
-        stays as it is. A label is what the token was where it was chosen, also where it stays what it
-        was, and −100 elsewhere, which `F.cross_entropy` leaves out. Tokens that were not chosen stand in
-        the inputs unchanged. Every token's fate is independent of all the others': a row may have more
-        or fewer than its share chosen, or none.
+    - `tokens` are int64 ids of any shape, such as `(B, T)`; also empty.
+    - `special` are ids that are never selected, such as those of padding, [CLS] and [SEP], as a list, tuple or
+      set; it may be empty. `mask_id` need not be among them: text does not contain it.
+    - With p = 0 no token is selected, with p = 1 all but the special ones.
+    - `generator` is the source of randomness, on the device of `tokens`; None means PyTorch's own. Equal states
+      give equal results, and a call changes the state.
+    - Return inputs and labels, in that order: new tensors with the shape, dtype and device of `tokens`, which is
+      not changed. The label of a selected token is the original token, also where the input keeps it. All other
+      labels are −100, and all other inputs are unchanged.
+    - A random token may be any of the V, special ones and the original included.
+    - Every token is drawn independently: a row may have more or fewer selected tokens than p · T, or none.
 
     Raises:
-        ValueError: `mask_id`, or one of `special`, outside 0 to V − 1, or p outside 0 to 1.
+        ValueError: `mask_id` or an id in `special` outside 0 to V − 1, or p outside 0 to 1.
 
-    Source: Devlin et al. 2018, §3.1, task #1, and appendix A.1. The published code chooses a fixed
-    number of each row's tokens, 15% of its length; to draw for each alone is the way of `transformers`.
+    Source: Devlin et al. 2018, §3.1, task #1, and appendix A.1. The published code selects exactly 15% of
+    each row's tokens; `transformers` draws for each token separately, as here.
     """
-    # 1. Choose each token with probability p, but no special one.
-    # 2. The labels: what the chosen tokens were.
-    # 3. Draw once more for every token: one number from 0 to 1, cut at 0.8 and at 0.9, says what becomes
-    #    of it if it was chosen.
-    # 4. Put the mask and the random tokens in their places, in a copy. The others stay.
+    # 1. Select each token with probability p, but no special token.
+    # 2. The labels are the original tokens where they are selected.
+    # 3. Draw a second number for every token: 0.8 and 0.9 divide the selected tokens into masked, random
+    #    and unchanged ones.
+    # 4. Write the mask and the random tokens into a copy.
     raise NotImplementedError
 
 
 class BERT(nn.Module):
-    """The whole: from a text with gaps to scores of what belongs at every position.
+    """The complete BERT: from a masked text to the logits of every position.
 
         x₀ = Dropout(LN(W_e[tokens] + W_p[0 … T − 1] + W_s[segments]))
         xₙ = Layer(xₙ₋₁), n = 1 … N
         logits = Transform(x_N) W_eᵀ + b
 
-    Args:
-        config: a `BERTConfig`.
+    The output layer is tied to `embed`; its bias is a separate parameter. Every matrix is initialized from
+    N(0, 0.02²), truncated at ±0.04, biases to 0 and gains to 1.
 
-    Attributes:
-        config: as given.
-        embed: W_e, `nn.Embedding(vocab, d_model)`, without a padding index. It is the output projection
-            as well: the head is tied, and has no matrix of that shape of its own.
-        positions: W_p, `nn.Embedding(context, d_model)`, learnt.
-        segments: W_s, `nn.Embedding(config.segments, d_model)`.
-        norm: a `LayerNorm(d_model, eps)`, on the sum of the three, before the dropout.
-        encoder: an `Encoder` of N `Layer`s, each of a `MultiHeadedAttention` and a `FeedForward`, with
-            the config's dropout on attention weights and on both shortcuts.
-        transform: a `Transform(d_model, eps)`.
-        bias: b, `(V,)`, a parameter, free: nothing else is tied to it.
-
-        These seven hold all parameters, and nothing else stands in the state dict. Every matrix, the
-        three tables among them, starts at N(0, 0.02²), cut off at two deviations, ±0.04. Biases start at
-        0, gains at 1.
+    - `config` is a `BERTConfig`, stored as given.
+    - `embed` is W_e, `nn.Embedding(vocab, d_model)`, without a padding index. It is the output layer as well,
+      which has no other matrix.
+    - `positions` is W_p, `nn.Embedding(context, d_model)`, and `segments` is W_s,
+      `nn.Embedding(config.segments, d_model)`.
+    - `norm` is a `LayerNorm(d_model, eps)`, applied to the sum of the three, before the dropout.
+    - `encoder` is an `Encoder` of N `Layer`s, each with a `MultiHeadedAttention` and a `FeedForward`, and the
+      config's dropout on attention weights and on both residual branches.
+    - `transform` is a `Transform(d_model, eps)`, and `bias` is b, a parameter `(V,)` that is not tied.
+    - These seven hold all parameters, and nothing else is in the state dict.
 
     Raises:
-        ValueError: n_heads does not divide d_model.
+        ValueError: n_heads does not divide d_model; more tokens than `context`, segments that are not shaped
+            like `tokens`, or a mask that is not boolean or has a wrong shape.
 
     Source: Devlin et al. 2018, §3 (the layers; Input/Output Representations and figure 2: the sum of the
-    three), §3.1 and appendix A.2; the norm of the sum, the head and the start: the published code.
+    three), §3.1 and appendix A.2; the norm of the sum, the head, initialization: the published code.
     """
 
     def __init__(self, config: BERTConfig):
         super().__init__()
-        # 1. Keep the config. Tables for tokens, positions and segments, the norm of their sum, and its
-        #    dropout.
-        # 2. The stack of layers.
-        # 3. The head: a transform, and a bias for each token of the vocabulary.
-        # 4. Start every matrix at N(0, 0.02²), cut off at two deviations; biases at 0.
+        # 1. Store the config. Make the embedding matrices of tokens, positions and segments, the norm of
+        #    their sum, and its dropout.
+        # 2. Build the stack of layers.
+        # 3. Make the head: a transform, and a bias for each token of the vocabulary.
+        # 4. Initialize every matrix from N(0, 0.02²), truncated at two standard deviations; biases to 0.
         raise NotImplementedError
 
     def forward(
@@ -145,26 +137,18 @@ class BERT(nn.Module):
         segments: Int[Tensor, "B T"] | None = None,
         mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Score what belongs at each position.
+        """Return the logits of each position, which depend on the tokens on both sides.
 
-        Args:
-            tokens: ids `(B, T)`, T ≤ context, such as the inputs of `mask_tokens`. The first token of a
-                row stands at position 0.
-            segments: the segment of each token, from 0 to `config.segments` − 1, `(B, T)`. None: all are 0.
-            mask: True where a token may be attended to, `(1|B, 1|T, T)`, as for the `Encoder`: `(B, 1, T)`
-                hides padding. None: all may be. A hidden token is scored all the same.
+        `segments` is from 0 to `config.segments` − 1, and all 0 if None. `mask` is True where a token may be
+        attended to; `(B, 1, T)` hides padding.
 
-        Returns:
-            Logits `(B, T, V)` in the weights' dtype. They are not normed: no softmax is applied. Without
-            a mask every row of them depends on all T tokens, before and after it. T = 0 gives
-            `(B, 0, V)`.
-
-        Raises:
-            ValueError: more tokens than `config.context`, segments of another shape than `tokens`, or a
-                mask that is not boolean, or of another shape.
+        - `tokens` are ids `(B, T)`, T ≤ context, such as the inputs of `mask_tokens`. The first token of a row has
+          position 0. `segments` is `(B, T)`.
+        - `mask` is `(1|B, 1|T, T)`, as for the `Encoder`; None means that all tokens may be attended to. A token that
+          is hidden as a key still gets logits.
+        - The logits are `(B, T, V)`, in the weights' dtype; no softmax is applied. T = 0 gives `(B, 0, V)`.
         """
-        # 1. Look up tokens, positions and segments, and add. Norm the sum, then drop some features.
-        # 2. Through the layers.
-        # 3. Transform, and score each token of the vocabulary by the product with its embedding, and by
-        #    its bias.
+        # 1. Look up tokens, positions and segments, and add them. Normalize the sum, then apply dropout.
+        # 2. Apply the layers.
+        # 3. Transform the states, and multiply them by the embeddings of all tokens; add the bias.
         raise NotImplementedError

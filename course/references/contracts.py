@@ -15,9 +15,6 @@ from dataclasses import dataclass, field
 from course.curriculum import Day
 from course.references.text import home_of
 
-PLANNED = frozenset([26, 27])
-"""Days whose references' docstrings still are their contracts, too: they need no file."""
-
 LAST_PARTS = re.compile(r"^(Raises:$|Source: )", re.MULTILINE)
 EQUATION = re.compile(r"(?<=\n\n)(?: {4}.*\n)(?: {4}.*\n|\n(?= {4}))*")
 TITLE = re.compile(r"Equation|Step \d+")
@@ -66,8 +63,7 @@ def read_contracts(day: Day) -> dict[str, Contract]:
 def faults(day: Day) -> Iterator[str]:
     """What is wrong with the day's contracts, each in a few words."""
     if not day.contracts.exists():
-        if day.number not in PLANNED:
-            yield "missing: a Markdown file with a heading `## name` for each exercise"
+        yield "missing: a Markdown file with a heading `## name` for each exercise"
         return
     known = {name for exercise in day.exercises for name in _names(day, exercise)}
     for name, contract in read_contracts(day).items():

@@ -262,12 +262,12 @@ def test_any_shape_is_masked(shape):
 def test_ids_outside_the_vocabulary_and_probabilities_that_are_none_are_refused():
     text = tokens(SMALL)
     for wrong in (-1, 13):
-        with pytest.raises(ValueError, match=f"mask_id must lie in 0 to 12, and is {wrong}"):
+        with pytest.raises(ValueError, match=f"mask_id must be in 0 to 12, got {wrong}"):
             mask_tokens(text, wrong, 13, ())
         with pytest.raises(ValueError, match=f"special.*0 to 12.*{wrong}"):
             mask_tokens(text, 4, 13, (0, wrong))
     for wrong in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match=f"p must lie in 0 to 1, and is {wrong}"):
+        with pytest.raises(ValueError, match=f"p must be in 0 to 1, got {wrong}"):
             mask_tokens(text, 4, 13, (), p=wrong)
 
 
