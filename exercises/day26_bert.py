@@ -68,16 +68,17 @@ def mask_tokens(
     `F.cross_entropy` ignores.
 
     - `tokens` are int64 ids of any shape, such as `(B, T)`; also empty.
-    - `special` are ids that are never selected, such as those of padding, [CLS] and [SEP], as a list, tuple or
-      set; it may be empty. `mask_id` need not be among them: text does not contain it.
+    - `special` are ids that are never selected, such as those of padding, [CLS] and [SEP], as a list,
+      tuple or set; it may be empty. `mask_id` need not be among them: text does not contain it.
     - With p = 0 no token is selected, with p = 1 all but the special ones.
-    - `generator` is the source of randomness, on the device of `tokens`; None means PyTorch's own. Equal states
-      give equal results, and a call changes the state.
-    - Return inputs and labels, in that order: new tensors with the shape, dtype and device of `tokens`, which is
-      not changed. The label of a selected token is the original token, also where the input keeps it. All other
-      labels are −100, and all other inputs are unchanged.
+    - `generator` is the source of randomness, on the device of `tokens`; None means PyTorch's own.
+      Equal states give equal results, and a call changes the state.
+    - Return inputs and labels, in that order: new tensors with the shape, dtype and device of
+      `tokens`, which is not changed. The label of a selected token is the original token, also where
+      the input keeps it. All other labels are −100, and all other inputs are unchanged.
     - A random token may be any of the V, special ones and the original included.
-    - Every token is drawn independently: a row may have more or fewer selected tokens than p · T, or none.
+    - Every token is drawn independently: a row may have more or fewer selected tokens than p · T, or
+      none.
 
     Raises:
         ValueError: `mask_id` or an id in `special` outside 0 to V − 1, or p outside 0 to 1.
@@ -104,14 +105,15 @@ class BERT(nn.Module):
     N(0, 0.02²), truncated at ±0.04, biases to 0 and gains to 1.
 
     - `config` is a `BERTConfig`, stored as given.
-    - `embed` is W_e, `nn.Embedding(vocab, d_model)`, without a padding index. It is the output layer as well,
-      which has no other matrix.
+    - `embed` is W_e, `nn.Embedding(vocab, d_model)`, without a padding index. It is the output layer
+      as well, which has no other matrix.
     - `positions` is W_p, `nn.Embedding(context, d_model)`, and `segments` is W_s,
       `nn.Embedding(config.segments, d_model)`.
     - `norm` is a `LayerNorm(d_model, eps)`, applied to the sum of the three, before the dropout.
-    - `encoder` is an `Encoder` of N `Layer`s, each with a `MultiHeadedAttention` and a `FeedForward`, and the
-      config's dropout on attention weights and on both residual branches.
-    - `transform` is a `Transform(d_model, eps)`, and `bias` is b, a parameter `(V,)` that is not tied.
+    - `encoder` is an `Encoder` of N `Layer`s, each with a `MultiHeadedAttention` and a `FeedForward`,
+      and the config's dropout on attention weights and on both residual branches.
+    - `transform` is a `Transform(d_model, eps)`, and `bias` is b, a parameter `(V,)` that is not
+      tied.
     - These seven hold all parameters, and nothing else is in the state dict.
 
     Raises:
@@ -142,11 +144,12 @@ class BERT(nn.Module):
         `segments` is from 0 to `config.segments` − 1, and all 0 if None. `mask` is True where a token may be
         attended to; `(B, 1, T)` hides padding.
 
-        - `tokens` are ids `(B, T)`, T ≤ context, such as the inputs of `mask_tokens`. The first token of a row has
-          position 0. `segments` is `(B, T)`.
-        - `mask` is `(1|B, 1|T, T)`, as for the `Encoder`; None means that all tokens may be attended to. A token that
-          is hidden as a key still gets logits.
-        - The logits are `(B, T, V)`, in the weights' dtype; no softmax is applied. T = 0 gives `(B, 0, V)`.
+        - `tokens` are ids `(B, T)`, T ≤ context, such as the inputs of `mask_tokens`. The first token of
+          a row has position 0. `segments` is `(B, T)`.
+        - `mask` is `(1|B, 1|T, T)`, as for the `Encoder`; None means that all tokens may be attended to.
+          A token that is hidden as a key still gets logits.
+        - The logits are `(B, T, V)`, in the weights' dtype; no softmax is applied. T = 0 gives `(B, 0,
+          V)`.
         """
         # 1. Look up tokens, positions and segments, and add them. Normalize the sum, then apply dropout.
         # 2. Apply the layers.
