@@ -233,7 +233,7 @@ def change(folder, **changes):
         ("gpt2", {"model_type": "llama"}, "must have num_attention_heads, a whole number above 0"),
         ("gpt2", {"activation_function": "relu"}, "activation_function 'relu', .* 'gelu_new' alone"),
         ("gpt2", {"n_layer": 3}, "another model: blocks.2"),
-        ("gpt2", {"n_head": 5}, "5 does not divide 24"),
+        ("gpt2", {"n_head": 5}, "n_heads must divide d_model, got n_heads=5, d_model=24"),
         ("gpt2", {"n_embd": "wide"}, "must have n_embd, a whole number above 0, and has 'wide'"),
         ("gpt2", {"vocab_size": 200}, "another model: embed.weight"),
         ("llama", {"rope_parameters": ROPE | {"rope_type": "yarn"}}, "rope_type 'yarn': our class"),
