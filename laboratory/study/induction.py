@@ -110,8 +110,13 @@ def previous_token(weights: Tensor) -> Tensor:
 
 def strongest(scores: list[list[float]]) -> tuple[int, int]:
     """Layer and head of the largest score; of equal ones, the first."""
+    return ranked(scores)[0]
+
+
+def ranked(scores: list[list[float]]) -> list[tuple[int, int]]:
+    """Layer and head of each score, the largest first; of equal ones, in the order of the model."""
     places = [(layer, head) for layer, some in enumerate(scores) for head in range(len(some))]
-    return max(places, key=lambda place: scores[place[0]][place[1]])
+    return sorted(places, key=lambda place: -scores[place[0]][place[1]])
 
 
 # --- What the model makes of it -------------------------------------------------------------------
@@ -201,6 +206,7 @@ def figures(
         `off_L_H`: by how much `again` grows where head H of layer L is off, both counted from 0.
         `best_off`, `previous_off`, `others_off`: the same of the best head; of the head in the layers below
             that looks most at the token before; and the mean of all others.
+        `both_off`: the same of that head and the next in those layers by the same score, off at once.
         `formed_at`, `fell_at`: the first look with a score of one half, and the first at which `again` was
             half of what chance loses. What never came is left out.
     """
@@ -215,7 +221,8 @@ def figures(
         for head in range(layer.n_heads):
             with without(layer, head):
                 off[number, head] = said_again(losses(model, rows.tokens), rows)[1] - again
-    carrier = strongest(last["previous"][: best[0]]) if best[0] else None
+    below = ranked(last["previous"][: best[0]])
+    carrier = below[0] if below else None
     others = [cost for which, cost in off.items() if which not in (best, carrier)]
     found = {
         "prefix_matching": float(prefix_matching(weights, rows)[best[1]]),
@@ -227,6 +234,10 @@ def figures(
     }
     if carrier is not None:
         found["previous_off"] = off[carrier]
+        with ExitStack() as both:
+            for number, head in below[:2]:
+                both.enter_context(without(layers[number], head))
+            found["both_off"] = said_again(losses(model, rows.tokens), rows)[1] - again
     if others:
         found["others_off"] = statistics.fmean(others)
     return found | _when(looks)

@@ -242,6 +242,10 @@ def test_figures_are_of_the_head_that_was_best() -> None:
     found = figures(model, task, [seen], CPU)
     assert found["best_off"] == found["off_1_2"]
     assert found["previous_off"] == found["off_0_3"]
+    rows_again, layer = task.repeated("test"), attentions(model)[0]
+    with without(layer, 3), without(layer, 1):
+        off = said_again(losses(model, rows_again.tokens), rows_again)[1]
+    assert found["both_off"] == off - found["again"] != found["previous_off"]
     six = [found[f"off_{layer}_{head}"] for layer in (0, 1) for head in range(4)]
     six = [cost for number, cost in enumerate(six) if number not in (3, 6)]
     assert found["others_off"] == pytest.approx(sum(six) / 6)
