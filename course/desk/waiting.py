@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from course.curriculum import Day
-from course.workers.checking import Running
+from course.workers.answer_run import Running
 
 LONG = 0.5  # seconds after which it is shown
 

@@ -44,7 +44,8 @@ from course.judging.digests import course_digest
 from course.judging.judge import Judge
 from course.judging.messages import Feedback
 from course.judging.results import DayResult
-from course.workers.checking import Answer, as_leaves, check_answer, not_observed
+from course.workers.answer_run import Answer, as_leaves
+from course.workers.checking import check_answer, not_observed
 from course.workers.session import WAITING, WorkerSession
 from course.workers.worker import Worker, WorkerStopped, exhaust
 

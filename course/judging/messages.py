@@ -15,6 +15,7 @@ from course.checks.observation import RESULT, Leaf, Raised
 from course.curriculum import RAISE
 from course.judging.comparison import Difference, doubles
 from course.judging.expected import is_float
+from course.judging.meanings import meaning_of_exception, meaning_of_flags, meaning_of_numbers
 from course.judging.vocabulary import closed_leaf
 
 Array = np.ndarray[Any, Any]
@@ -24,12 +25,6 @@ DIGITS = (5, 8, 12, 17)  # of a real number: as few as tell two apart
 MOST_KEYS = 4  # of a dict that are named
 MOST_NAMED = 2  # checks or parts that a sentence names
 BEFORE = 40  # of these, how many where they do not yet
-
-NOBODY_TYPES = (
-    "Nobody can type into the process in which the checks run: `input()` gets no answer there, and "
-    "`breakpoint()` and `pdb.set_trace()` no commands. To stop and look around, run "
-    "`pytest tests/days --answers exercises --pdb`, with the day's file of `tests/days`, or a notebook."
-)
 
 
 def describe(difference: Difference, tolerance: float, inputs: str) -> str:
@@ -77,9 +72,9 @@ def _describe_discreetly(difference: Difference, tolerance: float) -> str:
         return f"{text} NaN is where none should be, or none where one should."
     with np.errstate(all="ignore"):
         meaning = (
-            _meaning_of_numbers(doubles(yours), doubles(wanted), tolerance)
+            meaning_of_numbers(doubles(yours), doubles(wanted), tolerance)
             if is_float(wanted)
-            else _meaning_of_flags(yours, wanted)
+            else meaning_of_flags(yours, wanted)
         )
     return f"{text} {meaning}".strip()
 
@@ -95,7 +90,7 @@ def describe_raised(raised: Raised, inputs: str = "") -> str:
         lines.append(f"  {place}: {text}" if text else f"  {place}")
     for line, _, text in raised.cpu_line:
         lines.append(f"The CPU tensor was made in line {line}: {text}")
-    return "\n".join(line for line in [*lines, _meaning_of_exception(raised), inputs] if line)
+    return "\n".join(line for line in [*lines, meaning_of_exception(raised), inputs] if line)
 
 
 def not_started(exercise: str, raised: Raised, begun: Collection[str]) -> str:
@@ -278,11 +273,11 @@ def _values(difference: Difference, tolerance: float) -> str:
         mine, right_one = _apart(yours, wanted, index)
         text = f"{where} is {mine}; it should be {right_one}"
         share = f" ({_share(difference.wrong)})" if wanted.is_array else ""
-        return f"{text}{share}. {_meaning_of_flags(yours, wanted)}".strip()
+        return f"{text}{share}. {meaning_of_flags(yours, wanted)}".strip()
     value, right = doubles(yours), doubles(wanted)
     mine, right_one = _told_apart(value[index], right[index])
     text = f"{where} is {mine}; it should be {right_one} ({_share(difference.wrong)})."
-    return f"{text} {_meaning_of_numbers(value, right, tolerance)}".strip()
+    return f"{text} {meaning_of_numbers(value, right, tolerance)}".strip()
 
 
 _STAGES = {
@@ -294,124 +289,6 @@ _STAGES = {
     "nan": _nan,
     "values": _values,
 }
-
-
-# --- What a kind of difference usually means ------------------------------------------------------
-
-
-# Each of these sentences is claimed only where it is true of every entry, to the tolerance itself, of more
-# numbers than could be so by chance, and where what it prints differs.
-FEWEST = 4
-SAME = 1e-3  # of what is the same, as it is printed
-
-
-def _meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
-    finite = np.isfinite(yours) & np.isfinite(right)
-    if not finite.all():
-        return "Infinity comes from an overflow, a division by 0 or the logarithm of 0."
-    gaps, size = yours - right, float(np.max(np.abs(right), initial=0.0))
-    worst = float(np.max(np.abs(gaps)))
-    if not yours.any():
-        return "All of it is 0."
-    if worst < 1e-3 * size:
-        times = worst / tolerance if tolerance else float("inf")
-        much = f"{times:.0f} times" if times < 1000 else "far more than"
-        return (
-            f"It is nearly right: the largest error, {worst:.2g}, is "
-            f"{'a little more than' if times < 1.5 else much} what rounding explains."
-        )
-    if yours.size < FEWEST:
-        return ""
-    wrong = np.abs(gaps) > tolerance
-    middle = float(np.median(gaps))
-    if wrong.all() and np.max(np.abs(gaps - middle)) <= min(tolerance, SAME * abs(middle)):
-        return "Every entry is off by the same amount."
-    if factor := _common_factor(yours, right, tolerance):
-        return f"Every entry is {factor} times what it should be."
-    if _is_transposed(yours, right, tolerance):
-        return "It is transposed: the last two axes are swapped."
-    if wrong.all() and _is_reordered(yours, right, tolerance):
-        return "All the numbers are there, in another order."
-    return _sums_that_should_be_1(yours, right) or _where_it_starts(wrong)
-
-
-def _common_factor(yours: Array, right: Array, tolerance: float) -> str:
-    """The factor between two, as it is printed; empty where there is none, or none that shows."""
-    weight = float((right * right).sum())
-    if weight == 0:
-        return ""
-    factor = float((yours * right).sum()) / weight
-    shown = f"{factor:.4g}"
-    holds = np.max(np.abs(yours - factor * right)) <= tolerance * max(1.0, abs(factor))
-    return shown if holds and float(shown) not in (0.0, 1.0) else ""
-
-
-def _is_transposed(yours: Array, right: Array, tolerance: float) -> bool:
-    if yours.ndim < 2 or yours.shape[-1] != yours.shape[-2]:
-        return False
-    return np.allclose(np.swapaxes(yours, -2, -1), right, rtol=0, atol=tolerance)
-
-
-def _is_reordered(yours: Array, right: Array, tolerance: float) -> bool:
-    return np.allclose(np.sort(yours, axis=None), np.sort(right, axis=None), rtol=0, atol=tolerance)
-
-
-def _sums_that_should_be_1(yours: Array, right: Array) -> str:
-    """Weights of which a row does not sum to 1, though all of the right ones that are not 0 do."""
-    if right.ndim < 1 or right.shape[-1] < 2 or (right < 0).any():
-        return ""
-    sums, wanted = yours.sum(axis=-1), right.sum(axis=-1)
-    ones = np.isclose(wanted, 1, atol=1e-6)
-    if not ones.any() or not (ones | (wanted == 0)).all():
-        return ""
-    told = [f"{total:.3g}" for total in sums[ones]]
-    off = next((total for total in told if float(total) != 1), "")
-    return f"Along the last axis it should sum to 1; a row of yours sums to {off}." if off else ""
-
-
-def _where_it_starts(wrong: Array) -> str:
-    """Along which axis the first entries are right and all later ones are not: a mixed-up axis's mark."""
-    for axis, size in enumerate(wrong.shape):
-        others = tuple(other for other in range(wrong.ndim) if other != axis)
-        touched = np.asarray(wrong.any(axis=others))
-        first = int(np.argmax(touched))
-        if size > 1 and first > 0 and touched[first:].all():
-            return f"Along axis {axis} it is right up to index {first - 1}, and wrong from there."
-    return ""
-
-
-def _meaning_of_flags(yours: Leaf, wanted: Leaf) -> str:
-    a, b = np.asarray(yours.value), np.asarray(wanted.value)
-    if a.dtype != bool or a.shape != b.shape or a.size < 2:
-        return ""
-    if (a != b).all():
-        return "Every entry is the opposite of what it should be: True means *may be attended to*."
-    if a.ndim >= 2 and a.shape[-1] == a.shape[-2] and (np.swapaxes(a, -2, -1) == b).all():
-        return "It is transposed: queries are rows, keys are columns."
-    return ""
-
-
-def _meaning_of_exception(raised: Raised) -> str:
-    if raised.kind in ("EOFError", "BdbQuit"):  # of `input()`, and of a debugger with no input
-        return NOBODY_TYPES
-    if raised.kind == "SystemExit":
-        return "The code asked Python to stop (`exit` or `sys.exit`). Return the result instead."
-    if raised.kind == "NotImplementedError" and (
-        not raised.message or "is missing the required" in raised.message  # nn.Module's words
-    ):
-        return "A method of a base class was reached: is one of yours misspelt or missing?"
-    if raised.kind == "ModuleNotFoundError" or "attempted relative import" in raised.message:
-        return (
-            "A day is one file: NumPy, torch, Python's own library and earlier days' parts can be "
-            "imported, and a file beside it cannot. What you need from it goes into this one."
-        )
-    if raised.kind == "RecursionError":
-        return "A function calls itself without an end."
-    if raised.kind == "TypeError" and not raised.frames and "argument" in raised.message:
-        return (
-            "The parameters' names and order are part of the exercise: keep the stub's `def` line."
-        )
-    return ""
 
 
 # --- Words ----------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading.sandbox import WalledWorker
 from course.judging.judge import Judge
-from course.workers.checking import Answer, check_answer
+from course.workers.answer_run import Answer
+from course.workers.checking import check_answer
 from course.workers.session import WorkerSession
 
 DAY = DAYS[22]  # GPT

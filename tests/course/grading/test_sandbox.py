@@ -15,7 +15,8 @@ from course.grading.cgroups import Hierarchy
 from course.grading.sandbox import HOME, MODULES, WalledWorker
 from course.judging.judge import Judge
 from course.judging.vocabulary import NO_TORCH
-from course.workers.checking import Answer, check_answer
+from course.workers.answer_run import Answer
+from course.workers.checking import check_answer
 from course.workers.limits import WAITING
 from course.workers.session import WorkerSession
 from course.workers.tracing import OUT_OF_SIGHT
@@ -145,7 +146,7 @@ def hear(found, body, patience=3.0, waiting=WAITING):
     try:
         from course.references.cut import cut_sources
         from course.references.stubs import stub_text
-        from course.workers.checking import as_leaves
+        from course.workers.answer_run import as_leaves
 
         request = {
             "day": 1,

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 
 from course.checks.answers import LARGEST_FILE, source_in
 from course.curriculum import DAYS
-from course.grading import taking
+from course.grading import submitted_files
 from course.grading.allowed import SubmissionRefused
 from course.grading.names import ANSWERS
 from course.grading.reports.tables import Person
@@ -734,7 +734,7 @@ def test_a_fifo_keeps_nobody_waiting(tmp_path):
     os.mkfifo(folder / SOFTMAX)
     assert "is a FIFO" in all_taken(tmp_path)["ada"]
     with pytest.raises(SubmissionRefused, match="is a FIFO"):
-        taking._read_file(folder / SOFTMAX, 1)
+        submitted_files._read_file(folder / SOFTMAX, 1)
 
 
 def test_whose_fault_it_is(submitted, monkeypatch):
@@ -744,7 +744,7 @@ def test_whose_fault_it_is(submitted, monkeypatch):
         def _open(path, flags):
             raise OSError(number, os.strerror(number), str(path))
 
-        monkeypatch.setattr(taking.os, "open", _open)
+        monkeypatch.setattr(submitted_files.os, "open", _open)
 
     fail(errno.EACCES)
     with pytest.raises(SubmissionRefused, match=f"'{SOFTMAX}' cannot be read: Permission denied"):

@@ -9,7 +9,8 @@ from course.curriculum import DAYS, ROOT
 from course.grading.sandbox import HOME, WalledWorker
 from course.judging.judge import Judge
 from course.judging.messages import Feedback
-from course.workers.checking import Answer, check_answer
+from course.workers.answer_run import Answer
+from course.workers.checking import check_answer
 from course.workers.session import WorkerSession
 
 # Each needle is written so that it does not find itself: its first letter stands in brackets.

@@ -19,10 +19,10 @@ from tests.course.hostile.kinds import before, during, right
 GRADE = """
 import sys
 from course.grading import job
-from course.workers import checking
+from course.workers import answer_run
 
-checking.WAITING = 3.0  # seconds by the clock for a check
-checking.LONGEST_DAY, job.COMPUTING, job.FINISHING = 8.0, 2.0, 28.0
+answer_run.WAITING = 3.0  # seconds by the clock for a check
+answer_run.LONGEST_DAY, job.COMPUTING, job.FINISHING = 8.0, 2.0, 28.0
 print(job.grade_as_json(sys.stdin.read()))
 """
 

@@ -13,7 +13,8 @@ from course.checks.loading import Check
 from course.checks.seeing import see
 from course.judging.comparison import compare, matches
 from course.judging.expected import expect
-from course.judging.messages import _meaning_of_numbers, describe
+from course.judging.meanings import meaning_of_numbers
+from course.judging.messages import describe
 
 
 def check_of(function, **fixtures):
@@ -138,15 +139,15 @@ def test_amounts_that_differ_as_printed_are_not_the_same():
     """Even where the tolerance would allow it."""
     right = np.arange(9.0).reshape(3, 3)
     same, alike = right + 4.24, right + np.linspace(4.232, 4.253, 9).reshape(3, 3)
-    assert "off by the same amount" in _meaning_of_numbers(same, right, 0.024)
-    assert "off by the same amount" not in _meaning_of_numbers(alike, right, 0.024)
+    assert "off by the same amount" in meaning_of_numbers(same, right, 0.024)
+    assert "off by the same amount" not in meaning_of_numbers(alike, right, 0.024)
 
 
 @pytest.mark.parametrize(("error", "much"), [(1.2e-6, "a little more than"), (3e-6, "3 times")])
 def test_how_much_more_than_rounding(error, much):
     """An error is told in multiples of the tolerance, and never as once that."""
     right = np.full((2, 2), 5.0)
-    words = _meaning_of_numbers(right + np.diag([error, 0]), right, 1e-6)
+    words = meaning_of_numbers(right + np.diag([error, 0]), right, 1e-6)
     assert f"{much} what rounding explains" in words
 
 

@@ -13,7 +13,8 @@ from course.checks.clock import Clock
 from course.curriculum import DAYS, ROOT
 from course.judging.judge import Judge
 from course.workers import process
-from course.workers.checking import Answer, check_answer, checking
+from course.workers.answer_run import Answer
+from course.workers.checking import check_answer, checking
 from course.workers.forking import CAN_FORK
 from course.workers.pool import WorkerPool
 from course.workers.preparing import DAYS_WITH_COMPILER
@@ -95,7 +96,7 @@ def test_a_file_that_never_ends_loading_is_one_thing_wrong(tmp_path):
 
 def test_what_only_waits_is_ended_too(tmp_path, monkeypatch):
     """It computes nothing, so the clock on the wall has to end it."""
-    monkeypatch.setattr("course.workers.checking.WAITING", 2.0)
+    monkeypatch.setattr("course.workers.answer_run.WAITING", 2.0)
     source = "import time" + RIGHT.replace("    powers =", "    time.sleep(99)\n    powers =", 1)
     checks = checked(tmp_path, source).checks
     assert {one.status for one in checks if one.exercise == "softmax"} == {"timed_out"}
@@ -172,7 +173,7 @@ def test_the_days_that_need_the_compiler_are_known():
 
 def test_a_walled_in_clock_cannot_be_asked_to_wait_for_ever(tmp_path, monkeypatch):
     """An answer that stops its own clock meets the limits of the other side."""
-    monkeypatch.setattr("course.workers.checking.BACKSTOP", 1.0)
+    monkeypatch.setattr("course.workers.answer_run.BACKSTOP", 1.0)
     stop = "import course.checks.clock as c\n"
     loop = "    c.CLOCK.stopped().__enter__()\n    while True: pass\n"
     path = tmp_path / "day01_softmax.py"

@@ -12,7 +12,8 @@ import pytest
 from course.curriculum import DAYS, ROOT
 from course.judging.judge import Judge
 from course.workers import forking
-from course.workers.checking import Answer, check_answer
+from course.workers.answer_run import Answer
+from course.workers.checking import check_answer
 from course.workers.forking import CAN_FORK, close_servers
 from course.workers.pool import WorkerPool
 from course.workers.worker import LOST, Spawned, Worker, WorkerLost

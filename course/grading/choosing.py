@@ -1,0 +1,151 @@
+"""Choose the file that counts where a submission has several for one day."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+
+from course.curriculum import DAYS
+from course.grading.allowed import shown
+from course.grading.archives import most_read
+from course.grading.names import meaning
+from course.grading.submitted_files import Archive, SubmittedFile
+from course.references.editions import stub_of
+
+APART = 2.0  # seconds: a zip knows even ones alone, and one program writes many files in a moment
+CHOSEN, SAME = " was taken, which ", "is the same"
+
+
+@dataclass(frozen=True)
+class FileNote:
+    """A note on one file of a submission.
+
+    Attributes:
+        path: the path in the submission.
+        name: the day's file that it was taken as, or that the name of a file not taken is nearest to.
+        why: the decision in words; empty if there was none to make.
+    """
+
+    path: str
+    name: str
+    why: str
+
+    @property
+    def of_several(self) -> bool:
+        """Whether a file for the same day with different content was taken instead."""
+        return CHOSEN in self.why and not self.why.endswith(SAME)
+
+
+Rule = Callable[[list[SubmittedFile]], list[SubmittedFile]]
+"""Narrows several files for one day down to those that may count."""
+
+
+def choose(files: list[SubmittedFile]) -> tuple[SubmittedFile, list[FileNote]]:
+    """Return the file that counts for a day, and notes on why the others do not."""
+    losers = []
+    left = files
+    for rule, why in RULES:
+        if len(left) == 1:
+            break
+        kept = rule(left)
+        losers += [(file, why) for file in left if file not in kept]
+        left = kept
+    [chosen] = left
+    content = chosen.read(most_read(chosen.name)) if losers else b""
+    return chosen, [
+        FileNote(file.told, "", f"{shown(chosen.path)}{CHOSEN}{_reason(file, content, why)}")
+        for file, why in losers
+    ]
+
+
+def _reason(file: SubmittedFile, content: bytes, why: str) -> str:
+    return SAME if file.read(most_read(file.name)) == content else why
+
+
+def _only(counts: Callable[[SubmittedFile], bool]) -> Rule:
+    """Return the rule that only files that satisfy a condition count, if there are any."""
+    return lambda files: [file for file in files if counts(file)] or files
+
+
+def _greatest(key: Callable[[SubmittedFile], Any]) -> Rule:
+    """Return the rule that only the files with the greatest key count."""
+
+    def kept(files: list[SubmittedFile]) -> list[SubmittedFile]:
+        greatest = max(map(key, files))
+        return [file for file in files if key(file) == greatest]
+
+    return kept
+
+
+def _latest_archives(files: list[SubmittedFile]) -> list[SubmittedFile]:
+    latest = _latest({file.archive for file in files if file.archive})
+    return [file for file in files if file.archive in latest] or files
+
+
+def _latest_across_archives(files: list[SubmittedFile]) -> list[SubmittedFile]:
+    return _latest(files) if len({file.archive for file in files}) > 1 else files
+
+
+def _archive_path(file: SubmittedFile) -> str:
+    return file.archive.path if file.archive else ""
+
+
+# Which of several files for one day counts. Each rule is applied where the earlier rules leave several, and
+# has the words that tell why the file that was taken comes before the others.
+RULES: tuple[tuple[Rule, str], ...] = (
+    (_only(lambda file: not _is_stub(file)), "is more than the stub"),
+    (_only(lambda file: str(meaning(file.name)).endswith(".py")), "is no notebook"),
+    (_greatest(lambda file: file.rank), "was handed in later"),
+    (_only(lambda file: file.archive is None), "is in no archive"),
+    (_latest_archives, "is in a later archive"),
+    (_latest_across_archives, "is later"),
+    (
+        _greatest(lambda file: _numbers_apart(_archive_path(file))),
+        "is in an archive that is later by its name",
+    ),
+    (lambda files: _latest(files), "is later"),
+    (_greatest(lambda file: -_depth(file)), "is in fewer folders"),
+    (_only(lambda file: file.place.parent.name == "exercises"), "is in `exercises`"),
+    (_only(lambda file: file.name == meaning(file.name)), "has the exact name"),
+    (lambda files: [min(files, key=lambda file: file.path)], "comes first by its name"),
+)
+
+
+Dated = TypeVar("Dated", SubmittedFile, Archive)
+
+
+def _latest(things: Iterable[Dated]) -> list[Dated]:
+    """Return the last modified ones, as far as their times show; all of them if a time is missing."""
+    things = list(things)
+    times = [thing.time for thing in things if thing.time is not None]
+    if not times or len(times) < len(things):
+        return things
+    last = max(times)
+    return [thing for thing, time in zip(things, times, strict=True) if last - time <= APART]
+
+
+def _depth(file: SubmittedFile) -> int:
+    """Return the depth of a file in folders, not counting those around its archive."""
+    return len(file.place.parts) - len(PurePosixPath(_archive_path(file)).parts)
+
+
+def _numbers_apart(path: str) -> list[tuple[int, str]]:
+    """A key by which `day10.zip` comes after `day2.zip`."""
+    pieces = re.findall(r"[0-9]+|[^0-9]+", path.lower())
+    return [(int(one[:18]), "") if one[0] in "0123456789" else (-1, one) for one in pieces]
+
+
+def _is_stub(file: SubmittedFile) -> bool:
+    """Whether a file is a day's stub, whatever its line endings."""
+    stub = _stub(str(meaning(file.name)).partition(".")[0])
+    return bool(stub) and file.read(2 * len(stub)).replace(b"\r\n", b"\n") == stub
+
+
+@functools.cache
+def _stub(stem: str) -> bytes:
+    day = next(day for day in DAYS if day.stem == stem)
+    return stub_of(day).encode() if day.ready else b""

@@ -1,0 +1,190 @@
+"""The files of a submission, not read yet: on the disk, in archives, or in the zip of a class."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+from zipfile import ZipFile
+
+from course.grading.allowed import (
+    LARGEST_ARCHIVE,
+    MOST_ARCHIVES,
+    SubmissionRefused,
+    Used,
+    demand_few,
+    demand_plain,
+    demand_shallow,
+    is_hidden,
+    is_seen,
+    linked_to,
+)
+from course.grading.archives import (
+    class_zip,
+    demand_safe,
+    is_folder,
+    read_member,
+    time_of,
+    unpack,
+)
+from course.grading.submissions import Source, is_archive
+
+LONGEST_PATH = 300  # characters of a path in a report
+
+
+class Archive(NamedTuple):
+    """An archive among a learner's files, and when it was made, if that is known."""
+
+    path: str
+    time: float | None
+
+
+@dataclass(frozen=True)
+class SubmittedFile:
+    """A file of a submission, not read yet.
+
+    Attributes:
+        path: the path in the submission.
+        read: returns at most this many of its first bytes.
+        time: the modification time in seconds, if known.
+        rank: greater for later submissions, if the download says so.
+        archive: the archive that contains it.
+    """
+
+    path: str
+    read: Callable[[int], bytes]
+    time: float | None = None
+    rank: int = 0
+    archive: Archive | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def told(self) -> str:
+        """Its path as valid text, whatever bytes the name has."""
+        return self.path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
+
+    @property
+    def place(self) -> PurePosixPath:
+        """Its path, with archives as folders."""
+        return PurePosixPath(self.path)
+
+
+# --- Archives -------------------------------------------------------------------------------------
+
+
+def unpacked(files: list[SubmittedFile]) -> list[SubmittedFile]:
+    """Return the files with archives replaced by their contents, an archive counting as a folder."""
+    archives = [file for file in files if is_archive(file.path)]
+    if len(archives) > MOST_ARCHIVES:
+        raise SubmissionRefused(
+            f"It holds more than {MOST_ARCHIVES} archives: one for each day is enough."
+        )
+    used = Used()
+    found = [file for file in files if not is_archive(file.path)]
+    for file in archives:
+        entries = unpack(file.path, file.read(LARGEST_ARCHIVE + 1), used)
+        archive = Archive(file.path, file.time)
+        found += [
+            SubmittedFile(
+                f"{file.path}/{entry.path}",
+                functools.partial(_first, entry.data or b""),
+                entry.time,
+                file.rank,
+                archive,
+            )
+            for entry in entries
+        ]
+    return found
+
+
+def _first(data: bytes, most: int) -> bytes:
+    return data[:most]
+
+
+# --- Files on the disk ----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def files_of(source: Source) -> Iterator[Iterable[SubmittedFile]]:
+    ranks = source.ranks or (0,) * len(source.names)
+    if source.members:
+        with class_zip(source.paths[0]) as archive:
+            yield _members(archive, source, ranks)
+    else:
+        yield itertools.chain(*map(_on_disk, source.paths, source.names, ranks))
+
+
+# A link or FIFO that replaced the file after it was examined is not followed, nor waited for.
+READING = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def _on_disk(path: Path, name: str, rank: int) -> Iterator[SubmittedFile]:
+    """Yield a file, or all files in a folder that are not hidden."""
+    found = path.lstat()
+    demand_plain(name, found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        yield SubmittedFile(name, functools.partial(_read_file, path), found.st_mtime, rank)
+        return
+    count = 0
+    links: list[tuple[str, str]] = []
+    plain: dict[str, SubmittedFile] = {}
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(path / folder) as entries:
+            for entry in entries:
+                count += 1
+                demand_few(count)
+                if is_hidden(entry.name):
+                    continue
+                inner = f"{folder}{entry.name}"
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISLNK(found.st_mode):
+                    links.append((inner, str((path / inner).readlink())))
+                    continue
+                demand_plain(inner, found.st_mode)
+                if stat.S_ISDIR(found.st_mode):
+                    demand_shallow(inner)
+                    folders.append(f"{inner}/")
+                else:
+                    read = functools.partial(_read_file, path / inner)
+                    plain[inner] = SubmittedFile(inner, read, found.st_mtime, rank)
+    for inner, target in links:
+        file = plain[linked_to(inner, target, plain)]
+        plain[inner] = dataclasses.replace(file, path=inner)
+    yield from plain.values()
+
+
+def _read_file(path: Path, most: int) -> bytes:
+    with os.fdopen(os.open(path, READING), "rb") as file:
+        demand_plain(path.name, os.fstat(file.fileno()).st_mode)
+        return file.read(most)
+
+
+# --- Files in the zip of a class ------------------------------------------------------------------
+
+
+def _members(archive: ZipFile, source: Source, ranks: Iterable[int]) -> list[SubmittedFile]:
+    """Return the files of one learner in the zip of a class."""
+    entries = [archive.getinfo(member) for member in source.members]
+    demand_safe(entries, Used())
+    return [
+        SubmittedFile(name, functools.partial(read_member, archive, entry), time_of(entry), rank)
+        for name, entry, rank in zip(source.names, entries, ranks, strict=True)
+        if not is_folder(entry) and is_seen(name)
+    ]

@@ -1,0 +1,300 @@
+"""One answer's checks under way: ask workers for them, and settle the outcome of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from course.checks.answers import Unreadable, source_in
+from course.checks.frames import BadFrame, raised_from
+from course.checks.observation import Observation, Raised, flatten
+from course.checks.seeing import CheckRun
+from course.curriculum import DAYS
+from course.judging.judge import Judge, Outcome
+from course.judging.messages import describe_raised
+from course.judging.vocabulary import NO_TORCH, closed_raised, lacks_torch
+from course.references.cut import cut_sources
+from course.references.editions import is_recorded, stub_of
+from course.workers.limits import BACKSTOP, GIBBERISH, WAITING
+from course.workers.worker import NotStarted, TimedOut, Wait, Worker, WorkerLost, WorkerStopped
+
+MOST_DAMAGED = 20  # inputs changed in place that a message names
+# Seconds, for code that is slow in every check but never exceeds a check's limit
+LONGEST_DAY = 120.0
+MOST_STOPPED = 2  # checks of one exercise that may be stopped before the others are skipped
+MOST_LOST = 2  # workers that may be lost before the day fails
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A day's file, for a worker to load.
+
+    Attributes:
+        shown: the name in messages.
+        path: the path in the worker's file system.
+        data: the content, if the worker cannot read the file itself. Its messages are not trusted then.
+        listen: functions of torch whose calls are reported.
+    """
+
+    shown: str
+    path: str
+    data: bytes | None = None
+    listen: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return Path(self.shown).name
+
+    def raised(self, said: Raised, stub: str) -> Raised:
+        """Return an exception that a worker reports, as far as it is trusted."""
+        if self.data is None:
+            return said
+        try:
+            return closed_raised(said, source_in(self.data, self.name), stub)
+        except Unreadable:
+            return closed_raised(said, "", stub)
+
+    def unreadable(self, said: str) -> str:
+        """Return why the file cannot be read, as the worker reports it or as found here."""
+        if self.data is None:
+            return said
+        try:
+            source_in(self.data, self.name)
+        except Unreadable as error:
+            return str(error)
+        return f"{self.name} cannot be read."
+
+
+class WorkerSource(Protocol):
+    """A pool or a session, which hands out workers and takes them back."""
+
+    def take(self, torch_on: str | None) -> Worker:
+        """Return a worker that has started, or is starting."""
+
+    def give_back(self, worker: Worker) -> str:
+        """Take back a worker that is done or was stopped. Returns what the learner's code printed."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """The state of a check under way."""
+
+    check: str
+    """The running check; empty while the worker starts and loads the file."""
+    since: float
+    """The time at which it began, by `time.monotonic`."""
+
+
+class AnswerRun:
+    """The checks of one answer under way, in as many workers as it takes to get through them."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        answer: Answer,
+        workers: WorkerSource,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self.begun: list[str] = list(judge.day.exercises)
+        self.as_new = True
+        self.printed = ""
+        self.called: set[str] = set()
+        self._judge = judge
+        self._answer = answer
+        self._workers = workers
+        self._outcomes = judge.skipped()
+        self._left = {
+            check.name: check
+            for check in judge.checks
+            if check.name not in self._outcomes and (names is None or check.name in names)
+        }
+        self._stops: dict[str, int] = {}
+        self._doubted: str | None = None
+        """A check that timed out once. It is reported only if it times out again, in a fresh worker."""
+        self._lost = 0
+        self._loaded = False
+        self._running = Running("", time.monotonic())
+        self._deadline = time.monotonic() + LONGEST_DAY
+
+    def outcomes(self) -> Generator[Running, None, dict[str, Outcome]]:
+        while self._left:
+            if time.monotonic() > self._deadline:
+                self._settle_all(
+                    "timed_out", f"Not run: {LONGEST_DAY:g} seconds were spent before it."
+                )
+                break
+            worker = self._workers.take(self._judge.torch_on)
+            try:
+                for _ in self._judge.observing_reference():  # while the worker starts
+                    yield self._running
+                yield from self._while_waiting(worker.asking(self._request(), self._file()))
+                yield from self._hear(worker)
+            except WorkerStopped as stop:
+                worker.end()
+                self._stopped(stop)
+            except GeneratorExit:  # the caller has stopped waiting
+                worker.end()
+                raise
+            finally:
+                self.printed += self._workers.give_back(worker)
+        return self._outcomes
+
+    def _while_waiting(self, wait: Wait[T]) -> Generator[Running, None, T]:
+        """Wait, yielding what is waited for."""
+        while True:
+            try:
+                next(wait)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            yield self._running
+
+    def _asked(self) -> list[str]:
+        """The checks to ask a worker for: one alone, if it has to be confirmed that it times out."""
+        return [self._doubted] if self._doubted else list(self._left)
+
+    def _request(self) -> dict[str, Any]:
+        day = self._judge.day
+        return {
+            "day": day.number,
+            "names": self._asked(),
+            "thoroughly": self._doubted is not None,
+            "answer": self._answer.path,
+            "shown": self._answer.shown,
+            "stubs": {one.stem: stub_of(one) for one in DAYS if one == day or is_recorded(one)},
+            "cut": cut_sources(day),
+            "listen": list(self._answer.listen),
+            "seed": self._judge.seed,
+            "device": self._judge.device,
+        }
+
+    def _file(self) -> Observation:
+        answer = self._answer
+        return {} if answer.data is None else as_leaves({answer.path: answer.data})
+
+    def _hear(self, worker: Worker) -> Generator[Running, None, None]:
+        """Read one worker's messages until each check that it was asked for has an outcome."""
+        self._loaded, self._running = False, Running("", time.monotonic())
+        loaded, _ = yield from self._while_waiting(worker.hearing(BACKSTOP, WAITING))
+        self._loaded = True
+        asked = set(self._asked())
+        self._note_loading(loaded)
+        while waiting := [name for name in self._left if name in asked]:
+            if time.monotonic() > self._deadline:
+                break
+            self._running = Running(waiting[0], time.monotonic())
+            hearing = worker.hearing(BACKSTOP, WAITING)
+            message, observation = yield from self._while_waiting(hearing)
+            try:
+                name = str(message["check"])
+                problem = raised_from(message["raised"]) if message["raised"] else None
+                damaged = tuple(str(other)[:100] for other in message["damaged"][:MOST_DAMAGED])
+            except (BadFrame, KeyError, TypeError) as error:
+                raise WorkerStopped(GIBBERISH) from error
+            if name not in waiting:
+                raise WorkerStopped(GIBBERISH)
+            seen = CheckRun(observation, problem, damaged)
+            told = self._showable(problem) if problem else None
+            seconds = time.monotonic() - self._running.since
+            self._settle(name, Outcome(seen, seconds=seconds, told=told))
+            self._note_called(message.get("called"))
+        self._doubted = None
+
+    def _note_called(self, claimed: Any) -> None:
+        self.called |= set(_names(claimed)) & set(self._answer.listen)
+
+    def _note_loading(self, loaded: dict[str, Any]) -> None:
+        """Settle the checks that cannot run because of how the file loaded."""
+        self.as_new = self.as_new and loaded.get("as_new") is True
+        if "unreadable" in loaded:
+            told = self._answer.unreadable(str(loaded["unreadable"])[:1000])
+            self._settle_all("error", told)
+        elif "raised" in loaded:
+            try:
+                problem = self._showable(raised_from(loaded["raised"]))
+            except BadFrame as error:
+                raise WorkerStopped(GIBBERISH) from error
+            what = describe_raised(problem)
+            self._settle_all("error", f"{self._answer.name} cannot be loaded.\n{what}")
+        elif "lacking" in loaded:
+            self.begun = _names(loaded.get("begun"))
+            self._settle_without_earlier_days(str(loaded["lacking"])[:1000])
+        else:
+            self.begun = _names(loaded.get("begun"))
+            missing = _names(loaded.get("missing"))
+            for check in list(self._left.values()):
+                if lacking := sorted(check.uses & set(missing)):
+                    self._settle(
+                        check.name, Outcome(None, "error", _missing(self._answer.name, lacking))
+                    )
+
+    def _settle_without_earlier_days(self, what: str) -> None:
+        """Settle all checks of a day that needs an earlier day that is not done."""
+        if self._answer.data is not None:  # behind walls every reference of an earlier day is there
+            raise WorkerStopped(GIBBERISH)
+        for check in list(self._left.values()):
+            status = "error" if check.exercise in self.begun else "not_started"
+            words = f"Day {self._judge.day.number} builds on an earlier day. {what}"
+            self._settle(check.name, Outcome(None, status, words))
+
+    def _showable(self, said: Raised) -> Raised:
+        """Return an exception as it may be shown."""
+        told = self._answer.raised(said, stub_of(self._judge.day))
+        behind_walls = self._answer.data is not None
+        if behind_walls and not self._judge.day.uses_torch and lacks_torch(said):
+            return replace(told, kind="ImportError", message=NO_TORCH)
+        return told
+
+    def _stopped(self, stop: WorkerStopped) -> None:
+        """Settle the check that was running; the others run in a new worker."""
+        if isinstance(stop, WorkerLost):
+            self._lost += 1
+            if self._lost > MOST_LOST:
+                raise NotStarted(str(stop))
+            return
+        name = next(one for one in self._asked() if one in self._left)
+        if isinstance(stop, TimedOut) and name != self._doubted:
+            self._doubted = name
+            return
+        self._doubted = None
+        if not self._loaded:
+            self._settle_all(stop.status, f"{self._answer.name} cannot be loaded.\n{stop}")
+            return
+        exercise = self._left[name].exercise
+        self._settle(name, Outcome(None, stop.status, str(stop)))
+        self._stops[exercise] = self._stops.get(exercise, 0) + 1
+        if self._stops[exercise] >= MOST_STOPPED:
+            why = f"Not run: {MOST_STOPPED} checks of `{exercise}` before it ended so. {stop}"
+            for other in list(self._left.values()):
+                if other.exercise == exercise:
+                    self._settle(other.name, Outcome(None, stop.status, why))
+
+    def _settle(self, name: str, outcome: Outcome) -> None:
+        self._outcomes[name] = outcome
+        del self._left[name]
+
+    def _settle_all(self, status: str, message: str) -> None:
+        for name in list(self._left):
+            self._settle(name, Outcome(None, status, message))
+
+
+def as_leaves(files: dict[str, bytes]) -> Observation:
+    """Return files by their paths, in the form in which a worker receives them."""
+    return flatten({path: np.frombuffer(data, np.uint8) for path, data in files.items()})
+
+
+def _names(claimed: Any) -> list[str]:
+    return [str(name) for name in claimed] if isinstance(claimed, list) else []
+
+
+def _missing(file: str, names: list[str]) -> str:
+    which = " and ".join(f"`{name}`" for name in names)
+    remedy = "The name must be exactly that; `course reset` gives the stub again."
+    return f"{file} defines no {which}. {remedy}"
