@@ -23,7 +23,7 @@ from course.terminal.arguments import EXERCISES, Answers, are_days, in_plain_wor
 if TYPE_CHECKING:  # training is not in an edition
     from training.program import Program
 
-DESK = "course.desk.commands"
+DESK = "course.desk.learner_commands"
 TRAINING = "training.commands"
 
 LEARN, TRAIN, TEACH, CONTRIBUTE = (
@@ -35,14 +35,14 @@ LEARN, TRAIN, TEACH, CONTRIBUTE = (
 
 COMMANDS = {  # (panel of the help, module), in the order of the help
     **dict.fromkeys(("check", "watch", "hint", "lesson", "solution", "reset"), (LEARN, DESK)),
-    "explore": (LEARN, "explorer.command"),
+    "explore": (LEARN, "explorer.explore_command"),
     **dict.fromkeys(("assemble", "doctor"), (LEARN, __name__)),
     **dict.fromkeys(("train", "translate", "generate", "chat", "evaluate"), (TRAIN, TRAINING)),
     **dict.fromkeys(("attention", "compare", "quantize", "export"), (TRAIN, TRAINING)),
-    "study": (TRAIN, "laboratory.command"),
-    "grade": (TEACH, "course.grading.command"),
-    "bundle": (TEACH, "course.edition.command"),
-    "sync": (CONTRIBUTE, "course.judging.command"),
+    "study": (TRAIN, "laboratory.study_command"),
+    "grade": (TEACH, "course.grading.grade_command"),
+    "bundle": (TEACH, "course.edition.bundle_command"),
+    "sync": (CONTRIBUTE, "course.judging.sync_command"),
 }
 IN_AN_EDITION = ("check", "watch", "hint", "lesson", "solution", "reset", "doctor")
 
@@ -122,7 +122,7 @@ def board(
     Without a command: the board. With a day alone, `course 1`: check it.
     """
     if context.invoked_subcommand is None:
-        from course.desk.commands import board
+        from course.desk.learner_commands import board
 
         board()
 
@@ -156,13 +156,13 @@ def assemble(
     from course.desk.standing import failing
 
     if model is Graduate.llama:
-        from course.assembly.llama import assemble_llama
+        from course.assembly.own_llama import assemble_llama
 
         assemble_llama(_program(), answers, failing, data_dir, steps)
     elif data_dir or steps:
         raise typer.BadParameter("--data-dir and --steps are for llama: the copy task has neither")
     else:
-        from course.assembly.command import assemble
+        from course.assembly.assemble_command import assemble
 
         assemble(answers, failing)
 

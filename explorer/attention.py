@@ -15,9 +15,9 @@ with app.setup:
 
     import numpy_reference
     from explorer import page
-    from explorer.drawing import facts, number
+    from explorer.charts import facts, number
     from explorer.grid import MaskGrid
-    from explorer.own import Failed
+    from explorer.own_answer import Failed
 
     SENTENCE = "the dog chases the cat and the cat runs"
     MOST = 10  # words: so many columns fit beside the steps

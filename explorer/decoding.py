@@ -19,8 +19,8 @@ with app.setup:
 
     from explorer import page
     from explorer.bigrams import END, FOLLOWS, NUMBER, SAID, START, Bigrams, Branch, searched
-    from explorer.drawing import beside, cells, facts, number
-    from explorer.own import Failed
+    from explorer.charts import beside, cells, facts, number
+    from explorer.own_answer import Failed
     from variants.sampling import sample
 
     DRAWN, SEARCHED = "drawing words", "beam search"

@@ -17,7 +17,7 @@ with app.setup:
     from torch import Tensor
 
     from explorer import page
-    from explorer.drawing import facts, number
+    from explorer.charts import facts, number
     from variants import moe
 
     TEXT = "the cat sat on the mat and the dog sat on the cat"

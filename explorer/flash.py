@@ -20,7 +20,7 @@ with app.setup:
     from torch.overrides import TorchFunctionMode
 
     from explorer import page
-    from explorer.drawing import cells, facts
+    from explorer.charts import cells, facts
     from implementation import attention, subsequent_mask
     from variants import flash
 

@@ -20,7 +20,7 @@ with app.setup:
     from explorer import page
     from explorer.attending import lines, maps
     from explorer.board import HeadBoard
-    from explorer.drawing import cells
+    from explorer.charts import cells
     from explorer.trained import ENCODER, AttentionLayer, Head, Losses, Trained
     from training.using.inference import AttentionMap
 

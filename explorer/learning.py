@@ -14,8 +14,8 @@ with app.setup:
     import marimo as mo
 
     from explorer import page
+    from explorer.charts import beside, facts
     from explorer.copying import EVERY, STEPS, VOCAB, CopyRun
-    from explorer.drawing import beside, facts
     from explorer.runner import Runner
 
     FACTORS = [0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 16]

@@ -18,7 +18,7 @@ with app.setup:
     import torch
 
     from explorer import page
-    from explorer.drawing import beside, facts
+    from explorer.charts import beside, facts
     from variants.gpt import GPT, GPTConfig
     from variants.kv_cache import KVCache
     from variants.llama import LLaMA, LLaMAConfig

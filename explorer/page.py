@@ -17,7 +17,7 @@ from traitlets import TraitError
 
 from course.curriculum import DAYS
 from course.terminal.arguments import EXERCISES
-from explorer.own import Failed, LearnerParts
+from explorer.own_answer import Failed, LearnerParts
 from explorer.topics import topic_of
 
 REFERENCE, OWN = "the reference", "my exercises"
@@ -67,7 +67,7 @@ class Controls:
         forgets: Sequence[str] = (),
     ) -> Any:
         """One of some words; controls that it `forgets` begin anew with the next choice."""
-        kept = self._kept(name, value)
+        kept = self._address.get(name, value)  # as it is: one of the words may be a number
         return mo.ui.dropdown(
             list(options),
             value=kept if kept in options else value,
@@ -78,7 +78,7 @@ class Controls:
 
     def one_of(self, name: str, label: str, options: Sequence[str], value: str) -> Any:
         """One of a few words that are all seen: what a page shows of several things."""
-        kept = self._kept(name, value)
+        kept = self._address.get(name, value)
         return mo.ui.radio(
             list(options),
             value=kept if kept in options else value,

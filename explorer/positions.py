@@ -15,7 +15,7 @@ with app.setup:
     import torch
 
     from explorer import page
-    from explorer.drawing import LEFT, RIGHT, WIDTH, beside, curves, facts, tick
+    from explorer.charts import LEFT, RIGHT, WIDTH, beside, curves, facts, tick
     from numpy_reference import positional_encoding, softmax
 
     ADDED, TURNED, PRICED = "sinusoids (added)", "RoPE (rotated)", "ALiBi (a bias)"

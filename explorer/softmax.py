@@ -16,7 +16,7 @@ with app.setup:
     import numpy as np
 
     from explorer import page
-    from explorer.drawing import bars, beside, curves, facts, number
+    from explorer.charts import bars, beside, curves, facts, number
 
     WORDS = ("cat", "dog", "bird", "stone")
     TEMPERATURES = [round(0.1 * 1.2**step, 3) for step in range(26)]  # 0.1 to 9.5, by a fifth each

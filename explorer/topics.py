@@ -6,7 +6,12 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
-STILLS = Path(__file__).parent / "stills"  # a picture of each page, taken by website/stills.py
+STILLS = Path(__file__).parent / "stills"  # pictures of each page, taken by website/stills.py
+
+
+def picture_of(name: str, dark: bool = False, moving: bool = False) -> str:
+    """The file in `STILLS` with a page's picture, or with its animation."""
+    return f"{name}{'.moving' * moving}{'.dark' * dark}.webp"
 
 
 @dataclass(frozen=True)

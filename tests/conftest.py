@@ -17,7 +17,7 @@ FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to tr
 APART = (
     "tests/training/test_commands.py",
     "tests/training/test_processes.py",
-    "tests/course/desk/test_command.py",
+    "tests/course/desk/test_learner_commands.py",
     "tests/course/hostile/test_stalls.py",
 )
 # These take longest, and are begun first, so that no process is left alone with one at the end.

@@ -134,7 +134,7 @@ def test_a_days_files_affect_that_day(path):
         ("explorer/page.css", "tests/explorer/test_pages.py"),
         ("explorer/softmax.py", "tests/explorer/test_pages.py"),
         ("course/judging/known_messages.txt", "tests/course/grading/test_feedback.py"),
-        ("course/desk/doctor.py", "tests/course/desk/test_command.py"),
+        ("course/desk/doctor.py", "tests/course/desk/test_learner_commands.py"),
         ("configs/copy.yaml", "tests/training/test_settings.py"),
         ("studies/norms/results.json", "tests/laboratory/test_studies.py"),
         ("tests/explorer/conftest.py", "tests/explorer/test_memory.py"),

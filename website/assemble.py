@@ -15,6 +15,7 @@ from course.curriculum import DAYS, PARTS, ROOT, module_of
 from course.references.stubs import stub_text
 from course.signposts import linked_transformer, replacements
 from explorer.topics import STILLS, TOPICS
+from website.explored import pictures
 from website.lessons import lesson_page
 
 WEBSITE = Path(__file__).parent
@@ -188,18 +189,15 @@ def _reference() -> Iterator[tuple[str, str]]:
 
 
 def _explorer() -> str:
-    """The explorer's pages, each with the command that opens it and, where there is one, a still picture."""
+    """The explorer's pages, each with the command that opens it, and pictures."""
     parts = [(PAGES / "explorer.md").read_text(encoding="utf-8")]
     for topic in TOPICS:
         days = ", ".join(f"[{day}](lessons/{DAYS[day - 1].stem}.ipynb)" for day in topic.days)
         word = "day" if len(topic.days) == 1 else "days"
         parts.append(
             f"## {topic.title}\n\n{topic.question} For {word} {days}.\n\n"
-            f"```\ncourse explore {topic.name}\n```"
+            f"```\ncourse explore {topic.name}\n```\n\n{pictures(topic, 'stills')}"
         )
-        still = f"stills/{topic.name}.webp"
-        if (STILLS / f"{topic.name}.webp").exists():
-            parts.append(f"![The page: {topic.title}]({still})")
     return "\n\n".join(parts) + "\n"
 
 

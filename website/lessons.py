@@ -14,6 +14,7 @@ from course.desk.hints import read_hints
 from course.references.contracts import read_contracts
 from course.references.stubs import stub_text
 from explorer.topics import TOPICS
+from website.explored import pictures
 
 # What a drawing's code calls the texts that stand in it.
 TEXTS = ("title", "xlabel", "ylabel", "label")
@@ -33,7 +34,7 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
 def _explored(day: Day) -> Iterator[nbformat.NotebookNode]:
     pages = [
         f"{topic.question}\n\n```\ncourse explore {topic.name}\n```\n\n"
-        f"[![The page: {topic.title}](../stills/{topic.name}.webp)](../explorer.md)"
+        f"{pictures(topic, '../stills', '../explorer.html')}"
         for topic in TOPICS
         if day.number in topic.days
     ]

@@ -1,6 +1,7 @@
-"""Take a still picture of every page of the explorer: `python -m website.stills`, after a page has changed.
+"""Take pictures of the explorer's pages, or of some: `python -m website.stills [NAME]…`, after a change.
 
-The site shows them, as the pages themselves need Python. It takes a browser and requirements-test.txt.
+The site shows them, as the pages themselves need Python: a still and a short animation of each page, light
+and dark. It takes a browser and requirements-test.txt.
 """
 
 from __future__ import annotations
@@ -10,32 +11,113 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection, Iterator
 
-from PIL import Image, ImageOps
-from playwright.sync_api import sync_playwright
+from PIL import Image, ImageChops
+from playwright.sync_api import Page, sync_playwright
 
-from explorer.topics import STILLS, TOPICS
+from explorer.topics import STILLS, TOPICS, picture_of
 
 DRAWN = ".drawn"  # what a page has once it has computed its picture
 WIDTH, HEIGHT = 1280, 800
+SMALLER = 0.75  # of the animations, which a lesson's column shows at half their width
+SETTLED = 1000  # milliseconds: what is drawn last is still on its way
+SHOWN, RESTS = 1300, 2600  # milliseconds for which an animation shows each view, and the last
+
+# What each animation shows: the page at some settings of its controls, as its address holds them.
+VIEWS = {
+    "softmax": [f"temperature={round(0.1 * 1.2**step, 3)}" for step in (3, 8, 13, 18, 25)],
+    "attention": [
+        "mask=none&query=2",
+        "mask=none&query=4",
+        "mask=causal&query=4",
+        "mask=causal&query=1",
+        "mask=both&query=6",
+    ],
+    "heads": ["on=" + "-".join(["1111"] * 6), "", "head=1", "head=2", "head=all"],
+    "positions": [
+        "place=1",
+        "place=8",
+        "way=RoPE (rotated)&query=9&key=4",
+        "way=RoPE (rotated)&query=25&key=20",
+        "way=ALiBi (a bias)&reader=20",
+    ],
+    "decoding": [
+        "temperature=0.3",
+        "temperature=1",
+        "temperature=3",
+        "way=beam search&beam=1",
+        "way=beam search&beam=3",
+    ],
+    "memory": ["kv_heads=32", "kv_heads=8", "kv_heads=1", "texts=16", "texts=16&dtype=float32"],
+    "experts": ["skew=0", "skew=1", "skew=3", "skew=3&step=10", "skew=3&step=40"],
+    "flash": [f"tile={tile}" for tile in (1, 2, 4, 5, 8, 16)],
+    "learning": ["factor=0.5"],
+}
+STARTED = 5  # pictures of a run that the page's button starts
+BETWEEN = 3000  # milliseconds between them
 
 
-def take(address: str) -> None:
-    """Write a picture of each page of the explorer that is served there."""
+def take(address: str, names: Collection[str]) -> None:
+    """Write the pictures of some of the explorer's pages, which are served there."""
     STILLS.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-        for topic in TOPICS:
-            page.goto(f"{address}/{topic.name}/")
-            page.locator(DRAWN).first.wait_for(timeout=60_000)
-            page.wait_for_timeout(1000)  # what is drawn last is still on its way
-            picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            drawn = ImageOps.invert(picture).getbbox()  # without the white around it
-            picture.crop(drawn).save(STILLS / f"{topic.name}.webp", quality=80, method=6)
+        for dark in (False, True):
+            page = browser.new_page(
+                viewport={"width": WIDTH, "height": HEIGHT},
+                color_scheme="dark" if dark else "light",
+            )
+            for topic in (one for one in TOPICS if one.name in names):
+                still, *views = _seen(page, f"{address}/{topic.name}/", VIEWS[topic.name])
+                box = _drawn_on(still, *views)
+                still.crop(box).save(STILLS / picture_of(topic.name, dark), quality=80, method=6)
+                _animate(
+                    [view.crop(box) for view in views],
+                    STILLS / picture_of(topic.name, dark, moving=True),
+                )
         browser.close()
+
+
+def _seen(page: Page, address: str, views: list[str]) -> Iterator[Image.Image]:
+    """The page as it opens, then at each of the views; where there is one alone, while it runs."""
+    for query in ("", *views):
+        page.goto(f"{address}?{query}")
+        page.locator(DRAWN).first.wait_for(timeout=60_000)
+        page.wait_for_timeout(SETTLED)
+        yield _screenshot(page)
+    if len(views) == 1:
+        page.get_by_role("button", name="Start").click()
+        for _ in range(STARTED):
+            page.wait_for_timeout(BETWEEN)
+            yield _screenshot(page)
+
+
+def _screenshot(page: Page) -> Image.Image:
+    return Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+
+
+def _drawn_on(*pictures: Image.Image) -> tuple[int, int, int, int]:
+    """The box outside of which none of them has anything but the color of its corner."""
+    boxes = []
+    for picture in pictures:
+        empty = Image.new("RGB", picture.size, picture.getpixel((0, picture.height - 1)))
+        boxes.append(ImageChops.difference(picture, empty).getbbox() or (0, 0, *picture.size))
+    left, top, right, bottom = zip(*boxes, strict=True)
+    return min(left), min(top), max(right), max(bottom)
+
+
+def _animate(pictures: list[Image.Image], path: object) -> None:
+    first, *others = (
+        one.resize((round(one.width * SMALLER), round(one.height * SMALLER)), Image.LANCZOS)
+        for one in pictures
+    )
+    durations = [*[SHOWN] * len(others), RESTS]
+    first.save(
+        path, save_all=True, append_images=others, duration=durations, loop=0, quality=60, method=6
+    )
 
 
 if __name__ == "__main__":
@@ -43,6 +125,6 @@ if __name__ == "__main__":
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         found = re.search(r"http://\S+", server.stdout.readline())
         try:
-            take(found[0].rstrip("/"))
+            take(found[0].rstrip("/"), sys.argv[1:] or VIEWS)
         finally:
             server.terminate()

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from course.assembly.copying import HELD_OUT, CopyProgress, sequences
-from course.assembly.parts import files_of
+from course.assembly.copy_task import HELD_OUT, CopyProgress, sequences
+from course.assembly.learner_parts import files_of
 from course.checks.frames import raised_from
 from course.checks.observation import Observation, Raised
 from course.workers.limits import GIBBERISH
@@ -48,7 +48,7 @@ def assemble(answers: Path, report: Callable[[CopyProgress], None]) -> Assembled
         NotStarted: the process did not start.
     """
     held_out = sequences(random.Random("held out"), HELD_OUT)
-    worker = Worker("cpu", "course.assembly.copying")
+    worker = Worker("cpu", "course.assembly.copy_task")
     result = Assembled()
     try:
         worker.ask({"assemble": files_of(answers), "held_out": held_out})

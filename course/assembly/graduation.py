@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from course.assembly.assembling import Assembled
-from course.assembly.copying import HELD_OUT, CopyProgress
+from course.assembly.copy_task import HELD_OUT, CopyProgress
 from course.judging.messages import describe_raised
 from course.judging.results import DayResult
 from course.terminal.display import printed, safe

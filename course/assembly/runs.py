@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from course.assembly.parts import NOTHING_WRONG, PAPER, put_together
+from course.assembly.learner_parts import NOTHING_WRONG, PAPER, put_together
 from course.checks.answers import find_answer
 from course.checks.raising import raised
 from course.curriculum import DAYS, ROOT, Day, module_of

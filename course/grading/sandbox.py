@@ -47,7 +47,7 @@ MODULES = {
     "references": ("__init__", "imports", "modules"),
     "checks": (
         *("__init__", "answers", "arrays", "authoring", "clock", "draw", "frames", "gradients"),
-        *("loading", "observation", "own", "practice", "raising", "seeing", "tensors"),
+        *("loading", "observation", "own_parts", "practice", "raising", "seeing", "tensors"),
     ),
     "workers": ("__init__", "limits", "preparing", "process", "snapshot", "tracing"),
     "grading": ("__init__", "analysis"),

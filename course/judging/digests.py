@@ -11,7 +11,7 @@ from pathlib import Path
 
 from course.checks.answers import find_answer
 from course.curriculum import DAYS, ROOT, Day
-from course.judging.vocabulary import KNOWN_MESSAGES
+from course.judging.closed_words import KNOWN_MESSAGES
 from course.references import editions
 
 

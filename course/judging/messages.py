@@ -13,10 +13,10 @@ import numpy as np
 
 from course.checks.observation import RESULT, Leaf, Raised
 from course.curriculum import RAISE
+from course.judging.closed_words import closed_leaf
 from course.judging.comparison import Difference, doubles
 from course.judging.expected import is_float
 from course.judging.meanings import meaning_of_exception, meaning_of_flags, meaning_of_numbers
-from course.judging.vocabulary import closed_leaf
 
 Array = np.ndarray[Any, Any]
 

@@ -15,9 +15,9 @@ from course.checks.frames import BadFrame, raised_from
 from course.checks.observation import Observation, Raised, flatten
 from course.checks.seeing import CheckRun
 from course.curriculum import DAYS
+from course.judging.closed_words import NO_TORCH, closed_raised, lacks_torch
 from course.judging.judge import Judge, Outcome
 from course.judging.messages import describe_raised
-from course.judging.vocabulary import NO_TORCH, closed_raised, lacks_torch
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
 from course.workers.limits import BACKSTOP, GIBBERISH, WAITING

@@ -33,7 +33,7 @@ from course.checks.clock import CLOCK, leave_imports_out
 from course.checks.frames import from_bytes, read_frame, to_bytes, write_frame
 from course.checks.loading import Check, load_checks
 from course.checks.observation import Observation
-from course.checks.own import EarlierParts, NotDone
+from course.checks.own_parts import EarlierParts, NotDone
 from course.checks.raising import raised
 from course.checks.seeing import see
 from course.curriculum import DAYS, ROOT, Day

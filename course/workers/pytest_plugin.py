@@ -15,7 +15,7 @@ import pytest
 
 from course.checks.answers import Unreadable, build_answer, find_answer, read_answer
 from course.checks.loading import CORE, WATERTIGHT, Outline
-from course.checks.own import EarlierParts
+from course.checks.own_parts import EarlierParts
 from course.curriculum import DAYS, ROOT, Day
 from course.judging.judge import Judge, Outcome
 from course.references.cut import cut_sources

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from laboratory.report import drawing, heads, scaling, tables
-from laboratory.report.answers import answers, caveat, headline
+from laboratory.report import induction_text, report_pictures, scaling, tables
+from laboratory.report.claims import answers, caveat, headline
 from laboratory.report.comparison import Compared
 from laboratory.study import description
 from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
@@ -33,7 +33,7 @@ def write(asked: Study, results: Results) -> Path:
     told = report(asked, results)
     folder = asked.folder
     folder.mkdir(parents=True, exist_ok=True)
-    drawing.draw(asked, results, folder)
+    report_pictures.draw(asked, results, folder)
     write_whole(folder / NAME, told.encode())
     if STUDIES in folder.parents:
         write_whole(STUDIES / "README.md", index().encode())
@@ -98,9 +98,9 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     if asked.analysis == "scaling":
         yield from scaling.paragraphs(asked, results)
     else:
-        yield from heads.paragraphs(results) if asked.analysis == "induction" else ()
+        yield from induction_text.paragraphs(results) if asked.analysis == "induction" else ()
         yield from answers(compared)
-    for picture in drawing.pictures(asked):
+    for picture in report_pictures.pictures(asked):
         yield f"![{picture.words}]({picture.file})"
     reading = "../reading.md" if asked.full else "reading.md"
     yield f"What was expected, and what may explain the results: [the page to read with it]({reading})."
@@ -212,7 +212,7 @@ def _entry(asked: Study, first: bool) -> Iterator[str]:
     except Refused as error:  # this study is being changed, and the others need not wait
         yield f"{size}There is no answer just now. {error}."
         return
-    for picture in drawing.pictures(asked)[:1]:
+    for picture in report_pictures.pictures(asked)[:1]:
         yield f"[![{picture.words}]({folder}/{picture.file})]({folder}/{NAME})"
     reading = f"[what was expected, and what may explain it]({asked.name}/reading.md)"
     yield f"[The report]({folder}/{NAME}) · {reading}"

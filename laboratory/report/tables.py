@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from laboratory.report.answers import difference
+from laboratory.report.claims import difference
 from laboratory.report.comparison import Compared, Side
 from laboratory.report.digits import number, places
 from laboratory.report.statistics import Spread

@@ -15,10 +15,10 @@ from course.checks.loading import CORE, WATERTIGHT, load_checks
 from course.checks.seeing import check_inputs, see, takes_tensors
 from course.curriculum import ANSWER_TAG, DAYS, ROOT
 from course.desk.hints import read_hints
+from course.judging.closed_words import known, pattern
 from course.judging.comparison import compare
 from course.judging.judge import Judge, Outcome
 from course.judging.misconceptions import load_misconceptions
-from course.judging.vocabulary import known, pattern
 from course.references.changed import reference_module
 from course.references.cut import cut_sources
 from course.references.imports import references_cut

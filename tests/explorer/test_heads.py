@@ -107,6 +107,13 @@ def test_an_address_is_a_view(opened: Open, model: Trained) -> None:
     page.wait_for_url("**on=1111-1111-1111-1111-1111-0000**")
 
 
+@pytest.mark.parametrize(("address", "heads"), [("head=2", [2]), ("head=all", HEADS)])
+def test_whose_lines_are_drawn_is_in_the_address(
+    opened: Open, model: Trained, address: str, heads: Collection[int]
+) -> None:
+    expect_lines(opened(f"heads/?{address}"), model, CHOSEN, heads)
+
+
 @pytest.mark.parametrize("address", ["on=1111", "on=nothing&place=99", "place=first&head=5"])
 def test_an_address_that_says_nothing_is_passed_over(
     opened: Open, model: Trained, address: str

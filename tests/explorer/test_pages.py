@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from course.curriculum import DAYS, Day
-from explorer import server
+from explorer import page_server
 from explorer.topics import TOPICS, NoSuchTopic, Topic, topic_of
 from tests.browser import LAPTOP, PHONE, barriers, sticks_out, sync_api
 
@@ -91,8 +91,8 @@ def test_every_page_has_the_course_s_icon(opened: Open, explorer: str, no_site: 
 @pytest.fixture
 def no_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TestClient:
     """The server where `make site` has not been run."""
-    monkeypatch.setattr(server, "SITE", tmp_path)
-    return TestClient(server.application(), follow_redirects=False)
+    monkeypatch.setattr(page_server, "SITE", tmp_path)
+    return TestClient(page_server.application(), follow_redirects=False)
 
 
 @pytest.mark.parametrize("day", [DAYS[0], DAYS[9], DAYS[37]], ids=lambda day: day.stem)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from implementation import attention, subsequent_mask
-from laboratory.report import headmaps, heads
+from laboratory.report import induction_picture, induction_text
 from laboratory.running.cell import Experiment
 from laboratory.study import induction
 from laboratory.study.description import REPEATS, Cell
@@ -338,7 +338,7 @@ def results(cells: list[CellResult]) -> Results:
 
 
 def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
-    told = heads.paragraphs(
+    told = induction_text.paragraphs(
         results([cell_of(2, 75), cell_of(0, 50, best=0.9), cell_of(1, 50, best=1.2)])
     )
     assert "a head formed in 3 of 3 seeds" in told[0]
@@ -353,7 +353,7 @@ def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
 
 
 def test_what_did_not_form_is_told_too() -> None:
-    told = heads.paragraphs(
+    told = induction_text.paragraphs(
         results([cell_of(seed, 50 if seed == 2 else None) for seed in range(3)])
     )
     assert "formed in 1 of 3 seeds" in told[0]
@@ -361,7 +361,7 @@ def test_what_did_not_form_is_told_too() -> None:
     assert (
         "its best head adds 1.00 nats per symbol to" in told[-1]
     )  # of the one seed in which there is such a head
-    none = heads.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
+    none = induction_text.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
     assert "no head formed in 3 of 3 seeds" in none[0]
     assert "the context helps without an induction head as well, by 2.65 to 3.15" in none[2]
     assert len(none) == 3
@@ -369,15 +369,15 @@ def test_what_did_not_form_is_told_too() -> None:
 
 def test_heads_that_matter_alike_are_not_told_apart() -> None:
     cells = [cell_of(seed, 50, best=best) for seed, best in enumerate((0.1, 0.3, 0.5))]
-    assert "matters more than the others is open" in heads.paragraphs(results(cells))[-1]
+    assert "matters more than the others is open" in induction_text.paragraphs(results(cells))[-1]
 
 
 def test_the_picture_is_the_same_in_any_order_and_has_no_date(tmp_path: Path) -> None:
     cells = [cell_of(seed, 50, variant) for seed in range(3) for variant in ("one", "two")]
-    (first,) = headmaps.draw(results(cells), tmp_path / "a")
-    (again,) = headmaps.draw(results(cells[::-1]), tmp_path / "b")
+    (first,) = induction_picture.draw(results(cells), tmp_path / "a")
+    (again,) = induction_picture.draw(results(cells[::-1]), tmp_path / "b")
     assert first.name == "heads.svg"
     assert "<dc:date>" not in first.read_text()
     assert again.read_bytes() == first.read_bytes()
-    (other,) = headmaps.draw(results(cells[:4]), tmp_path / "c")
+    (other,) = induction_picture.draw(results(cells[:4]), tmp_path / "c")
     assert other.read_bytes() != first.read_bytes()

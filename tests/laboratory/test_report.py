@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from laboratory.report import document, drawing
-from laboratory.report.answers import headline
+from laboratory.report import document, report_pictures
+from laboratory.report.claims import headline
 from laboratory.report.comparison import Compared
 from laboratory.report.digits import number, places, signed, significant
 from laboratory.study import description
@@ -346,14 +346,14 @@ def test_results_of_something_else_are_refused() -> None:
 
 def drawn(one: Study, seen: Results, folder: Path) -> dict[str, bytes]:
     folder.mkdir(exist_ok=True)
-    drawing.draw(one, seen, folder)
+    report_pictures.draw(one, seen, folder)
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def test_all_that_the_report_shows_is_drawn(tmp_path: Path) -> None:
     one = asked()
     files = drawn(one, results(one), tmp_path)
-    assert sorted(files) == sorted(picture.file for picture in drawing.pictures(one))
+    assert sorted(files) == sorted(picture.file for picture in report_pictures.pictures(one))
     told = document.report(one, results(one))
     assert all(f"]({name})" in told for name in files)
 

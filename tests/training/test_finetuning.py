@@ -17,7 +17,7 @@ from training.checkpoints import read_state, read_weights
 from training.data.vocabulary import Published, from_json
 from training.errors import Refused
 from training.generation.generate import Sampling
-from training.launch import session
+from training.launch import training_run
 from training.launch.options import RunRequest
 from training.loop.run_folder import Run
 from training.loop.trainer import Interrupted, Trainer
@@ -70,7 +70,7 @@ def asked(sources, tmp_path):
 def trainer(asked, folder=None):
     """That of a new run, or, with `folder`, of one that is there."""
     run = Run(folder) if folder else Run.begin(asked.folder, asked.settings)
-    settings, task, parts, origin = session.prepare(run, asked, CPU, QUIET)
+    settings, task, parts, origin = training_run.prepare(run, asked, CPU, QUIET)
     return Trainer(settings, task, run, CPU, parts, origin)
 
 

@@ -243,16 +243,16 @@ def test_a_picture_that_fails_does_not_cost_the_measurement(runs, monkeypatch):
 
     from rich.console import Console
 
-    from training.launch import session
+    from training.launch import training_run
 
     def full(*which):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(session, "draw_attention", full)
+    monkeypatch.setattr(training_run, "draw_attention", full)
     run, task = runs["copy"]
     screen = io.StringIO()
     asked = RunRequest(run.settings(), run.folder, device="cpu")
-    found = session._measured(run, task, asked, Console(file=screen, width=500))
+    found = training_run._measured(run, task, asked, Console(file=screen, width=500))
     assert found.sequences == 1000
     assert "attention.png could not be drawn: No space left on device" in screen.getvalue()
 

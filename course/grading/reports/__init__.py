@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from course.grading.reports.class_page import write_pages
 from course.grading.reports.escaping import file_name
 from course.grading.reports.graded import Alike, Given, GradedClass, SystemDownload
 from course.grading.reports.gradescope import gradescope_results, write_gradescope
 from course.grading.reports.junit import write_junit
-from course.grading.reports.page import write_pages
+from course.grading.reports.lms_tables import submission_of, write_tables
 from course.grading.reports.returning import Returned, write_returned
-from course.grading.reports.tables import submission_of, write_tables
 
 __all__ = [
     "Alike",

@@ -16,7 +16,7 @@ from course.checks.seeing import check_inputs, see
 from course.cli import app
 from course.curriculum import DAYS, ROOT, day_of_definition, module_of
 from course.edition import bundle as bundling
-from course.edition import command as commands
+from course.edition import bundle_command as commands
 from course.edition.bundle import UNFINISHED, bundle
 from course.judging import recorded, truth
 from course.judging.judge import Judge

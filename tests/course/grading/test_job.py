@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from course.grading import command, job
+from course.grading import grade_command, job
 from course.grading.gradebook import GRADED, UNSEEN, LearnerResult, Shortcut
 from course.grading.job import Grader, Plan
 from course.grading.submissions import Source
@@ -80,7 +80,7 @@ def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
         console = Console(file=io.StringIO(), width=200)
         review = [[UNSEEN_ON_DAY_2]] * unseen + [[]] * (5 - unseen)
         results = [LearnerResult("ada", GRADED, review=one) for one in review]
-        command._print_summary(console, tmp_path, results)
+        grade_command._print_summary(console, tmp_path, results)
         said.append(console.file.getvalue().splitlines()[0])
     assert said == ["5 graded.", "5 graded, 2 with files that could not be looked through."]
 

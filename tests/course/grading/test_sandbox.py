@@ -13,8 +13,8 @@ from course.curriculum import DAYS
 from course.grading.analysis import listened_for
 from course.grading.cgroups import Hierarchy
 from course.grading.sandbox import HOME, MODULES, WalledWorker
+from course.judging.closed_words import NO_TORCH
 from course.judging.judge import Judge
-from course.judging.vocabulary import NO_TORCH
 from course.workers.answer_run import Answer
 from course.workers.checking import check_answer
 from course.workers.limits import WAITING

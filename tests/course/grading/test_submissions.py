@@ -24,7 +24,7 @@ from course.curriculum import DAYS
 from course.grading import submitted_files
 from course.grading.allowed import SubmissionRefused
 from course.grading.names import ANSWERS
-from course.grading.reports.tables import Person
+from course.grading.reports.lms_tables import Person
 from course.grading.submissions import UNCLEAR, NothingHandedIn, Source, find_sources
 from course.grading.taking import take
 

@@ -3,7 +3,7 @@
 import pytest
 
 from course.checks.raising import raised
-from course.judging.vocabulary import closed_raised, is_known
+from course.judging.closed_words import closed_raised, is_known
 
 MISTAKES = {
     "if x:\ny = 1": "expected an indented block after 'if' statement on line 1",

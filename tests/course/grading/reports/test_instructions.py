@@ -19,7 +19,7 @@ from course.grading.instructions import (
 from course.grading.job import Plan
 from course.grading.names import meaning
 from course.grading.reports import gradescope_results, submission_of
-from course.grading.reports.tables import write_canvas, write_roster
+from course.grading.reports.lms_tables import write_canvas, write_roster
 from course.grading.submissions import attributed, find_sources
 from course.grading.taking import take
 from tests.course.grading.test_submissions import SOFTMAX, write, zip_of

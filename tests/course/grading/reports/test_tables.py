@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from course.grading.gradebook import Weights
-from course.grading.reports.tables import Person, write_tables
+from course.grading.reports.lms_tables import Person, write_tables
 
 
 @pytest.fixture

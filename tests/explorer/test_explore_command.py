@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from course.cli import app
 from course.curriculum import ROOT
-from explorer import command, server
+from explorer import explore_command, page_server
 from tests.browser import chromium, sync_api, visit
 from tests.explorer.conftest import DRAWN
 
@@ -38,10 +38,10 @@ def explored(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
     opened: list[str] = []
     monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
-    monkeypatch.setattr(server, "application", lambda: None)
-    monkeypatch.setattr(command.os, "_exit", end)
-    monkeypatch.setattr(command.webbrowser, "open", opened.append)
-    monkeypatch.setattr(command.socket, "gethostname", lambda: "container")
+    monkeypatch.setattr(page_server, "application", lambda: None)
+    monkeypatch.setattr(explore_command.os, "_exit", end)
+    monkeypatch.setattr(explore_command.webbrowser, "open", opened.append)
+    monkeypatch.setattr(explore_command.socket, "gethostname", lambda: "container")
 
     def invoke(*arguments: str) -> Result:
         done = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["explore", *arguments])

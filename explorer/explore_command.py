@@ -54,7 +54,7 @@ def explore(
     import uvicorn  # what serves takes a second to import, and a wrong name is told at once
 
     from explorer.page import ANSWERS
-    from explorer.server import application
+    from explorer.page_server import application
 
     os.environ[ANSWERS] = str(answers.resolve())
 

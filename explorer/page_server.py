@@ -13,7 +13,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from course.curriculum import DAYS, ROOT
-from explorer.topics import STILLS, TOPICS, Topic
+from explorer.topics import STILLS, TOPICS, Topic, picture_of
 
 SITE = ROOT / ".site" / "html"  # where `make site` writes it
 ICON = Path(__file__).with_name("favicon.svg")
@@ -42,7 +42,10 @@ def application() -> Starlette:
 
 def _contents(_: Request) -> Response:
     listed = "".join(
-        f'<li><img src="stills/{topic.name}.webp" alt="" width="1080" height="640" loading="lazy">'
+        f'<li><picture><source srcset="stills/{picture_of(topic.name, dark=True)}" '
+        'media="(prefers-color-scheme: dark)">'
+        f'<img src="stills/{picture_of(topic.name)}" alt="" width="1080" height="640" loading="lazy">'
+        "</picture>"
         f'<a href="{topic.name}/">{escape(topic.title)}</a><p>{escape(topic.question)}</p>'
         f"<small>{escape(_days(topic))}</small></li>"
         for topic in TOPICS

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from laboratory.report.heads import by_variant
+from laboratory.report.induction_text import by_variant
 from laboratory.study.induction import FORMED, strongest
 from laboratory.study.repeats import SYMBOLS
 from laboratory.study.results import CellResult, Results

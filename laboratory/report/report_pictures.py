@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from laboratory.report import headmaps, panels
+from laboratory.report import induction_picture, panels
 from laboratory.report.comparison import Compared
 from laboratory.report.digits import significant
 from laboratory.report.isoflop import Cellwise, cellwise, joint, spend
@@ -42,7 +42,7 @@ PROFILES = PictureFile(
     "equal_compute.svg", "Loss against parameters at equal compute, with parabolas and minima"
 )
 HEADS = PictureFile(
-    headmaps.PICTURE, "Scores of each head over the steps, and what switching it off costs"
+    induction_picture.PICTURE, "Scores of each head over the steps, and what switching it off costs"
 )
 
 
@@ -61,7 +61,7 @@ def draw(study: Study, results: Results, folder: Path) -> None:
     """
     compared = Compared(study, results)
     if study.analysis == "induction":
-        headmaps.draw(results, folder)
+        induction_picture.draw(results, folder)
     with matplotlib.rc_context(STYLE):
         if study.analysis == "scaling":
             cells = cellwise(study, results)[0]

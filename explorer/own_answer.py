@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from course.assembly.parts import IMPORTED, NO_FILE, NOT_BEGUN
+from course.assembly.learner_parts import IMPORTED, NO_FILE, NOT_BEGUN
 from course.checks.answers import find_answer
 from course.checks.frames import BadFrame, raised_from
 from course.checks.observation import Leaf, Observation
@@ -19,7 +19,7 @@ from course.curriculum import Day
 from course.judging.messages import describe_raised
 from course.workers.limits import GIBBERISH
 from course.workers.worker import NotStarted, Worker, WorkerStopped
-from explorer.serving import packed
+from explorer.call_in_worker import packed
 
 PATIENCE = 5.0  # seconds that a call may compute: a page waits for it
 MOST_PRINTED = 400  # characters of what was printed, shown beside a failure
@@ -96,7 +96,7 @@ class LearnerParts:
         if self._worker is None or self._worker.ended or saved != self._saved:
             self.close()
             torch_on = "cpu" if self._day.uses_torch else None
-            self._worker, self._saved = Worker(torch_on, "explorer.serving"), saved
+            self._worker, self._saved = Worker(torch_on, "explorer.call_in_worker"), saved
             # A page makes new parts, and forgets the old ones: their workers are not to stay.
             weakref.finalize(self, self._worker.end)
         return self._worker
