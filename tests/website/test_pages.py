@@ -14,7 +14,10 @@ from course.curriculum import DAYS, ROOT
 
 pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
 
+from PIL import Image
+
 from explorer.formulas import formula
+from explorer.topics import STILLS, TOPICS, picture_of
 from website.address import README, address, with_address
 from website.lessons import alternative_text, lesson_page
 from website.reference import as_rst, without_lists
@@ -48,6 +51,19 @@ def test_a_long_signature_is_no_list():
         '<span class="parameters"><span><em class="sig-param">x</em>,</span>\n</span>\n'
         "<dl><dt>a list</dt></dl>"
     )
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)
+@pytest.mark.parametrize("dark", [False, True])
+def test_each_page_of_the_explorer_has_a_still_and_an_animation(topic, dark):
+    """Light enough for a lesson's page, and as bright as their theme."""
+    for moving in (False, True):
+        path = STILLS / picture_of(topic.name, dark, moving)
+        with Image.open(path) as picture:
+            assert (getattr(picture, "n_frames", 1) >= 4) == moving
+            corner = picture.convert("L").getpixel((0, picture.height - 1))
+        assert (corner < 100) == dark
+        assert path.stat().st_size < 150_000
 
 
 def _cell(code: str, says: str) -> nbformat.NotebookNode:
