@@ -25,24 +25,24 @@ POSITIONS = (27, 29, 30)  # those that know positions by other means
 LAYER = (36, 37)  # those that build another layer of a decoder alone
 
 INSTEAD = {
-    23: "the decoder alone, each norm before its sublayer, positions learnt",
-    24: "the next token drawn, not the likeliest taken",
-    25: "the past's keys and values kept, not computed again",
-    26: "the encoder alone, which fills in what is hidden",
-    27: "nothing added to the embeddings, a bias learnt for each distance",
+    23: "the decoder alone, pre-norm, with learned positions",
+    24: "the next token sampled, not the most likely one taken",
+    25: "keys and values of earlier tokens cached, not computed again",
+    26: "the encoder alone, which predicts masked tokens",
+    27: "nothing added to the embeddings; a learned bias for each distance",
     28: "other norms, other activations, and a gate",
-    29: "nothing added to the embeddings, queries and keys turned",
-    30: "nothing added to the embeddings, scores lowered with distance",
-    31: "one head's keys and values for several heads that ask",
+    29: "nothing added to the embeddings; queries and keys rotated",
+    30: "nothing added to the embeddings; scores lowered with distance",
+    31: "several query heads share one key/value head",
     32: "the decoder alone, with the parts of days 28, 29 and 31",
     33: "the same numbers, tile by tile, with a running softmax",
     34: "a product of feature maps, or the nearest keys alone",
-    35: "a few of many networks, chosen for each token",
-    36: "both sublayers at once; or some tokens pass a layer by",
-    37: "a state that selects what it keeps, in place of attention",
-    38: "activations computed again, in half precision, the loss scaled",
-    39: "gradients averaged around a ring, parameters in shards",
-    40: "the decoder alone, its weights a byte each",
+    35: "a few of many feed-forward networks, chosen for each token",
+    36: "both sublayers at once; or some tokens skip a layer",
+    37: "a selective state space in place of attention",
+    38: "activations recomputed, half precision, the loss scaled",
+    39: "gradients averaged around a ring, parameters sharded",
+    40: "the decoder alone, its weights in 8 bits",
 }
 """What the days after the paper put in place of the parts that are lit."""
 

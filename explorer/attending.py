@@ -33,9 +33,9 @@ def lines(seen: AttentionMap, heads: Sequence[int]) -> str:
     )
     return (
         f'<svg class="lines" viewBox="0 0 {width} {height}" role="group" '
-        f'aria-label="What each token looks at">'
-        f'<text class="quiet" x="{HALF - 6}" y="12" text-anchor="end">looks</text>'
-        f'<text class="quiet" x="{HALF + GAP + 6}" y="12">is looked at</text>{names}{drawn}</svg>'
+        f'aria-label="What each token attends to">'
+        f'<text class="quiet" x="{HALF - 6}" y="12" text-anchor="end">query</text>'
+        f'<text class="quiet" x="{HALF + GAP + 6}" y="12">key</text>{names}{drawn}</svg>'
     )
 
 
@@ -58,7 +58,7 @@ def _row(seen: AttentionMap, row: int, heads: Sequence[int]) -> str:
     )
     return (
         f'<g class="looks" tabindex="0" role="img" '
-        f'aria-label="{escape(seen.rows[row])} looks at {escape(says)}">'
+        f'aria-label="{escape(seen.rows[row])} attends to {escape(says)}">'
         f'<rect x="1" y="{_up(row) - ROW / 2:g}" width="{HALF - 1}" height="{ROW}"/>'
         f'<text x="{HALF - 6}" y="{_up(row) + 4}" text-anchor="end">{name}</text>{paths}{told}</g>'
     )
@@ -98,7 +98,7 @@ def maps(seen: AttentionMap, marked: Collection[int], silent: Collection[int]) -
     )
     return (
         f'<svg class="maps" viewBox="0 0 {width:g} {height:g}" style="max-width:{width:g}px" role="img" '
-        f'aria-label="The weights of each head: rows look, columns are looked at">{drawn}</svg>'
+        f'aria-label="The weights of each head: rows are queries, columns are keys">{drawn}</svg>'
     )
 
 

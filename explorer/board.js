@@ -23,7 +23,7 @@ function render({ model, el }) {
   };
 
   const says = make("p", el, {
-    textContent: "Click an attention to look at it, a head to switch it off. On each head: how much the loss grows without it. ",
+    textContent: "Click a sublayer to see its weights, a head to switch it off. On each head: how much the loss rises without it. ",
   });
   const all = make("button", says, {
     className: "all",

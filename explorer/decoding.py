@@ -23,7 +23,7 @@ with app.setup:
     from explorer.own_answer import Failed
     from variants.sampling import sample
 
-    DRAWN, SEARCHED = "drawing words", "beam search"
+    DRAWN, SEARCHED = "sampling", "beam search"
     TEMPERATURES = [tenth / 10 for tenth in (*range(20), *range(20, 51, 5))]
     SHARES = [twentieth / 20 for twentieth in range(21)]
     LONGEST = 16  # words of a text: this language can go on for ever
@@ -52,9 +52,9 @@ def _(controls):
     top_k = controls.slider("top_k", "top-k", range(1, len(SAID) + 1), len(SAID))
     top_p = controls.slider("top_p", "top-p", SHARES, 0.9)
     answers = controls.answers("decoding")
-    beam = controls.slider("beam", "beam, the beginnings followed", range(1, 6), 2)
+    beam = controls.slider("beam", "beam width", range(1, 6), 2)
     alpha = controls.slider("alpha", "length penalty α", [tenth / 10 for tenth in range(21)], 0.6)
-    most = controls.slider("most", "words at most, the end included", range(2, 9), 7)
+    most = controls.slider("most", "maximum length, </s> included", range(2, 9), 7)
     return alpha, answers, beam, most, temperature, top_k, top_p
 
 
@@ -90,10 +90,10 @@ def _(controls, parts, say, temperature, top_k, top_p):
 
     # The text is read from the address, not from the state: so a click leaves the buttons as they are.
     _presses = {
-        "Draw a word": lambda _: _go_on(1),
-        "Draw to the end": lambda _: _go_on(LONGEST),
-        "Take one back": lambda _: _keep(text_of(controls.remembered("said", ""))[:-1]),
-        "Start again": lambda _: _keep(()),
+        "Sample a word": lambda _: _go_on(1),
+        "Sample to the end": lambda _: _go_on(LONGEST),
+        "Undo": lambda _: _keep(text_of(controls.remembered("said", ""))[:-1]),
+        "Start over": lambda _: _keep(()),
     }
     buttons = mo.ui.array(
         [mo.ui.button(label=label, on_click=press) for label, press in _presses.items()]
@@ -180,13 +180,13 @@ def choices(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p
     lost = whole[left == 0].sum().item()
     told = facts(
         {
-            "can be drawn": f"{int((left > 0).sum())} of {len(SAID)} words",
+            "can be sampled": f"{int((left > 0).sum())} of {len(SAID)} words",
             "cut off": f"{lost:.3f}",
         }
     )
     return (
         '<table class="bars choices"><thead><tr><th scope="col">next word</th>'
-        '<th scope="col">before the cuts</th><td></td><th scope="col">drawn with</th></tr></thead>'
+        '<th scope="col">probability</th><td></td><th scope="col">after the cuts</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>{told}"
     )
 
@@ -217,12 +217,16 @@ def drawing(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p
     table = MODEL.log_probs[:-1, 1:].exp().tolist()
     last = names.index(words[-1] if words else START) if can_go_on(words) else None
     language = cells(
-        table, names, SAID, "The language: how likely each word is after another", marked=last
+        table,
+        names,
+        SAID,
+        "The model: the probability of each word after each other word",
+        marked=last,
     )
     if can_go_on(words):
         next_word = choices(parts, words, temperature, top_k, top_p)
     else:
-        next_word = "<p>Nothing follows. Take a word back, or start again.</p>"
+        next_word = "<p>The text is complete. Undo, or start over.</p>"
     return text_so_far(words) + beside(next_word, language)
 
 
@@ -291,7 +295,7 @@ def searching(beam: int, alpha: float, most: int) -> str:
         for branch in ended
     ).replace("-", "−")
     table = (
-        '<table class="ended"><caption>What ended. The first is returned</caption><thead><tr>'
+        '<table class="ended"><caption>Finished hypotheses, the best first</caption><thead><tr>'
         '<th scope="col">words</th><th scope="col">log P</th><th scope="col">n</th>'
         f'<th scope="col">log P / ((5 + n) / 6)<sup>{alpha:g}</sup></th></tr></thead>'
         f"<tbody>{rows}</tbody></table>"
@@ -300,9 +304,9 @@ def searching(beam: int, alpha: float, most: int) -> str:
         f'<li class="{fate}">{escape(words)}</li>'
         for fate, words in {
             "kept": "kept in the beam",
-            "ended": "ended, and left the beam",
-            "best": "on the way to what is returned",
-            "cut": "cut (the three likeliest of a round), or given up when it could win no more",
+            "ended": "finished",
+            "best": "the hypothesis that is returned",
+            "cut": "dropped (the three likeliest of each step), or abandoned because it can no longer win",
             "greedy": f"greedy decoding: {' '.join(greedy)}",
         }.items()
     )

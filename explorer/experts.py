@@ -47,8 +47,8 @@ def _():
     controls = page.Controls()
     text = controls.text("text", "tokens", TEXT)
     n_experts = controls.slider("experts", "experts N", EXPERTS, 4)
-    k = controls.slider("k", "experts a token, k", CHOICES, 2)
-    skew = controls.slider("skew", "skew of the router", SKEWS, 1.0)
+    k = controls.slider("k", "experts per token, k", CHOICES, 2)
+    skew = controls.slider("skew", "router skew", SKEWS, 1.0)
     capacity_factor = controls.slider("capacity", "capacity factor c", CAPACITIES, 1.0)
     step = controls.slider("step", "training steps on the loss", STEPS, 0)
     answers = controls.answers("experts")
@@ -115,7 +115,7 @@ class Routes:
         chosen: their numbers, `(tokens, k)`.
         probs: of all experts, `(tokens, n_experts)`.
         taken: of each expert, the positions of the tokens that it computed for.
-        room: how many tokens an expert takes at most.
+        room: the capacity of an expert, in tokens.
         lost: positions of the tokens whose output is 0.
     """
 
@@ -211,10 +211,11 @@ def shares(routes: Routes) -> str:
             f'<tr><th scope="row">expert {expert}</th><td>{chose}</td><td>{len(taken)}</td>'
             f'<td class="bar">{bars}</td><td>{f:.2f}</td><td>{p:.2f}</td></tr>'
         )
-    names = ("chosen", "takes", "f and P", "f", "P")
+    names = ("assigned", "processed", "f and P", "f", "P")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
-        '<table class="shares"><caption>f, blue: share of the choices. P, grey: mean probability.</caption>'
+        '<table class="shares"><caption>f, blue: fraction of the assignments. P, gray: mean router '
+        "probability.</caption>"
         f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
@@ -228,18 +229,20 @@ def picture(parts, text: str, tokens: Tensor, weight: Tensor, k: int, capacity_f
     choices, n_experts = routes.chosen.numel(), len(weight)
     dropped = choices - sum(map(len, routes.taken))
     some = f"The first {MOST} of {len(words):,}" if len(words) > MOST else f"{len(tokens)}"
-    told = [f"{some} tokens make {choices} choices."]
+    told = [f"{some} tokens make {choices} assignments."]
     if dropped:
-        told.append(f"Choices that find their expert full, and are dropped (dashed): {dropped}.")
+        told.append(f"Dropped because the expert is full (dashed): {dropped}.")
     if routes.lost:
-        told.append(f"Tokens that no expert takes, so that their output is 0: {len(routes.lost)}.")
+        told.append(
+            f"Tokens that no expert processes, so that their output is 0: {len(routes.lost)}."
+        )
     room = f"{routes.room} = ⌈{capacity_factor:g} · {choices} / {n_experts}⌉"
     numbers = facts(
         {
             "load-balancing loss": number(loss),
             "if spread evenly": "1",
-            "if all choose alike": f"{n_experts / k:.2f}",
-            "an expert takes at most": room if routes.room < len(tokens) else "all tokens",
+            "if all choose the same": f"{n_experts / k:.2f}",
+            "capacity of an expert": room if routes.room < len(tokens) else "all tokens",
         }
     )
     return (

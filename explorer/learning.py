@@ -43,7 +43,7 @@ def _():
     smoothing = controls.slider("smoothing", "label smoothing ε", SMOOTHINGS, 0.1)
     answers = controls.answers("learning")
     runner = mo.ui.anywidget(Runner())
-    anew = mo.ui.button(label="Begin anew", value=0, on_click=lambda times: times + 1)
+    anew = mo.ui.button(label="Restart", value=0, on_click=lambda times: times + 1)
     runs = []  # this one, and before it the last that is worth a comparison
     page.beside(
         factor, warmup, d_model, smoothing, answers, mo.hstack([runner, anew], justify="start")
@@ -142,7 +142,7 @@ def strips(run: CopyRun, before: CopyRun | None) -> str:
         strip(0, "learning rate", rates, decade),
         strip(
             1,
-            "loss of a token it has not seen, −ln p",
+            "loss on new sequences, −ln p",
             past([losses(one) for one in both]),
             GUESS,
             GUESS,
@@ -208,7 +208,7 @@ def strip(
     if level is not None:
         drawn += (
             f'<line class="level" x1="{LEFT}" x2="{WIDE - RIGHT}" y1="{up(level)}" y2="{up(level)}"/>'
-            f'<text x="{WIDE - RIGHT}" y="{float(up(level)) - 3:g}" text-anchor="end">guessing</text>'
+            f'<text x="{WIDE - RIGHT}" y="{float(up(level)) - 3:g}" text-anchor="end">chance</text>'
         )
     return (
         f'<path class="axis" d="M{LEFT},{floor - room} V{floor} H{WIDE - RIGHT}"/>{drawn}'
@@ -228,8 +228,8 @@ def copied(run: CopyRun) -> str:
     pairs = list(zip(run.said, run.source, strict=True))[1:]  # the first symbol is always the same
     right = sum(symbol == given for symbol, given in pairs)
     return (
-        f'<p class="copied"><span>is given</span> <code>{" ".join(map(str, run.source))}</code><br>'
-        f"<span>copies</span> <code>{said}</code> <small>{right} of {len(pairs)} right</small></p>"
+        f'<p class="copied"><span>source</span> <code>{" ".join(map(str, run.source))}</code><br>'
+        f"<span>output</span> <code>{said}</code> <small>{right} of {len(pairs)} right</small></p>"
     )
 
 
@@ -254,10 +254,10 @@ def looks(run: CopyRun) -> str:
             f'<text x="{x + CELL * column + CELL / 2:g}" y="30" text-anchor="middle">{symbol}</text>'
             for column, symbol in enumerate(source)
         ]
-    says = "Attention of the decoder's two heads: rows are the symbols read, columns those of the source"
+    says = "Cross-attention of the two heads: rows are target tokens, columns are source tokens"
     return (
-        '<p class="caption">Where its decoder looks: a row for each symbol just read, a column for each of '
-        "the source. To say the next one, it should look one to the right.</p>"
+        '<p class="caption">Cross-attention: a row for each target token, a column for each source token. To '
+        "predict the next token, it must attend one position to the right.</p>"
         f'<svg class="curves looks-at" viewBox="0 0 {2 * across_all} {down + 38}" role="img" '
         f'aria-label="{says}">{"".join(drawn)}</svg>'
     )

@@ -130,7 +130,7 @@ class Controls:
     def answers(self, topic: str) -> Any:
         """Who computes: the reference or the learner."""
         names = " and ".join(topic_of(topic).exercises)
-        return self.choice("answers", f"{names} of", (REFERENCE, OWN), REFERENCE)
+        return self.choice("answers", f"{names} computed by", (REFERENCE, OWN), REFERENCE)
 
     def _kept(self, name: str, otherwise: Any) -> Any:
         text = self._address.get(name)
@@ -183,9 +183,10 @@ def shown(draw: Callable[[], str], using: Any = None) -> mo.Html:
         drawn = draw()
     except Failed as failure:
         return mo.Html(
-            f'<div class="failed" role="alert"><strong>Your answer gave nothing to draw.</strong>'
+            '<div class="failed" role="alert">'
+            "<strong>Your answer returned nothing that can be drawn.</strong>"
             f"<pre>{escape(str(failure))}</pre>"
-            "<p>Save your file and move any control here: it is called anew.</p></div>"
+            "<p>Save your file, then move any control: it is called again.</p></div>"
         )
     return mo.Html(f'<div class="drawn" aria-live="polite">{_compared(using)}{drawn}</div>')
 

@@ -197,8 +197,8 @@ def turned(parts, query: int, key: int, base: float) -> str:
     for pair, product in enumerate(products.tolist()):
         two = slice(2 * pair, 2 * pair + 2)
         hands = {
-            "query unturned": tuple(QUERY[two]),
-            "key unturned": tuple(KEY[two]),
+            "query before rotation": tuple(QUERY[two]),
+            "key before rotation": tuple(KEY[two]),
             "query": tuple(queries[query, two].tolist()),
             "key": tuple(keys[key, two].tolist()),
         }
@@ -224,7 +224,7 @@ def turned(parts, query: int, key: int, base: float) -> str:
             "score, not rotated": f"{np.dot(QUERY, KEY):.3f}",
         }
     )
-    elsewhere = f"position of the earlier word, the other {abs(query - key)} after it"
+    elsewhere = f"position of the earlier token; the other is {abs(query - key)} after it"
     return beside(
         f'<p class="caption"><span class="swatch query"></span>query at {query}, '
         f'<span class="swatch key"></span>key at {key}; faint: before the rotation</p>'

@@ -15,7 +15,7 @@ from training.data.vocabulary import END, PAD, START
 from training.using.inference import AttentionMap, Model
 
 FOLDER = Path(__file__).with_name("model")
-ENCODER, PAST, SOURCE = "encoder to itself", "decoder to its past", "decoder to the source"
+ENCODER, PAST, SOURCE = "encoder self-attention", "decoder self-attention", "cross-attention"
 KINDS = (ENCODER, PAST, SOURCE)
 
 

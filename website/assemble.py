@@ -84,7 +84,7 @@ def _made() -> Iterator[tuple[str, str]]:
     """The pages that are made of the curriculum, the references and the programs."""
     for day in DAYS:
         yield f"lessons/{day.stem}.ipynb", nbformat.writes(lesson_page(day))
-        # To be taken along: without the answer, and untouched by whoever builds the site.
+        # To download: without the answer, and as they are in the repository.
         yield f"_extra/lessons/{day.stem}.ipynb", day.lesson.read_text(encoding="utf-8")
         yield f"_extra/exercises/{day.stem}.py", stub_text(day)
     yield "studies/README.md", _studies()
@@ -99,13 +99,13 @@ def _made() -> Iterator[tuple[str, str]]:
 
 
 def _first_page() -> str:
-    """What stands there already, and the site's menu."""
+    """The first page's text, then the site's menu."""
     text = (PAGES / "index.md").read_text(encoding="utf-8")
     return f"{text}\n{_toctree(MENU)}\n"
 
 
 def _studies() -> str:
-    """What stands there already, and the studies in the menu."""
+    """The text of `studies/README.md`, and the studies in the menu."""
     listed = sorted(str(path.relative_to(STUDIES.parent)) for path in STUDIES.parent.rglob("*.md"))
     listed.remove(STUDIES.name)
     return f"{STUDIES.read_text(encoding='utf-8')}\n{_toctree(listed)}\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # autodoc imports the references, and Sphinx our extensions
 
-# Where the course lies on GitHub, as OWNER/NAME. The links to Colab, Codespaces and the sources come
+# The course's repository on GitHub, as OWNER/NAME. The links to Colab, Codespaces and the sources come
 # from it, and without it are not there.
 REPOSITORY = os.environ.get("SITE_REPOSITORY", "")
 if REPOSITORY and not re.fullmatch(r"[\w.-]+/[\w.-]+", REPOSITORY):

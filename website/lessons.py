@@ -16,7 +16,7 @@ from course.references.stubs import stub_text
 from explorer.topics import TOPICS
 from website.explored import pictures
 
-# What a drawing's code calls the texts that stand in it.
+# The names of matplotlib's arguments and methods that write text into a figure.
 TEXTS = ("title", "xlabel", "ylabel", "label")
 
 
@@ -88,7 +88,7 @@ def _without_sections(markdown: str) -> str:
 
 
 def alternative_text(cell: nbformat.NotebookNode) -> str:
-    """What to say in place of a cell's picture: what the drawing says of itself, or what stands in it."""
+    """The alternative text of a cell's picture: the drawing's own, or the texts written in it."""
     pictures = [
         output.data
         for output in cell.outputs

@@ -10,7 +10,7 @@ from explorer.formulas import formula
 
 
 def visit_inline(translator: HTML5Translator, node: nodes.math) -> None:
-    """Write a formula that stands in a line."""
+    """Write an inline formula."""
     translator.body.append(formula(node.astext()))
     raise nodes.SkipNode
 

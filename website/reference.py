@@ -44,7 +44,7 @@ def _marked_up(text: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """What stands in a literal block has no markup."""
+    """A literal block has no markup."""
     return line.replace("``", "`").replace("\\ ", "").replace(r"\|", "|")
 
 

@@ -20,6 +20,7 @@ from explorer.topics import STILLS, TOPICS, picture_of
 
 DRAWN = ".drawn"  # what a page has once it has computed its picture
 WIDTH, HEIGHT = 1280, 800
+MARGIN = 16  # pixels around what is drawn
 SMALLER = 0.75  # of the animations, which a lesson's column shows at half their width
 SETTLED = 1000  # milliseconds: what is drawn last is still on its way
 SHOWN, RESTS = 1300, 2600  # milliseconds for which an animation shows each view, and the last
@@ -106,7 +107,13 @@ def _drawn_on(*pictures: Image.Image) -> tuple[int, int, int, int]:
         empty = Image.new("RGB", picture.size, picture.getpixel((0, picture.height - 1)))
         boxes.append(ImageChops.difference(picture, empty).getbbox() or (0, 0, *picture.size))
     left, top, right, bottom = zip(*boxes, strict=True)
-    return min(left), min(top), max(right), max(bottom)
+    width, height = pictures[0].size
+    return (
+        max(min(left) - MARGIN, 0),
+        max(min(top) - MARGIN, 0),
+        min(max(right) + MARGIN, width),
+        min(max(bottom) + MARGIN, height),
+    )
 
 
 def _animate(pictures: list[Image.Image], path: object) -> None:

@@ -86,7 +86,7 @@ def given(draw):
 
 @pytest.fixture
 def each_its_own(draw):
-    """As many heads that answer as heads that ask."""
+    """As many key/value heads as query heads."""
     return tokens(draw, some_sizes(draw, share=1))
 
 

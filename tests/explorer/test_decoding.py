@@ -21,7 +21,7 @@ BEAM = "decoding/?way=beam+search"
 
 
 def expected(last: str, temperature: float, top_k: int, top_p: float) -> list[list[str]]:
-    """Each word, the likeliest first, with its share before the cuts and what it is drawn with."""
+    """Each word, the likeliest first, with its share probability and what it is after the cuts."""
     logits = MODEL.log_probs[NUMBER[last], 1:]
     before = distribution(logits, temperature)
     few = distribution(logits, temperature, top_k)
@@ -119,21 +119,21 @@ def test_without_heat_the_words_drawn_are_those_of_greedy_decoding(opened: Open)
     page = opened("decoding/?temperature=0")
     greedy = spoken(greedy_decode(*ASKED, 10, NUMBER[START], NUMBER[END]))
     said(page)
-    press(page, "Draw a word")
+    press(page, "Sample a word")
     said(page, *greedy[:1])
     page.wait_for_url(f"**said={greedy[0]}")
-    press(page, "Draw to the end")
+    press(page, "Sample to the end")
     said(page, *greedy)
     sync_api.expect(page.locator(".drawn")).to_contain_text("Nothing follows")
-    press(page, "Take one back")
+    press(page, "Undo")
     said(page, *greedy[:-1])
-    press(page, "Start again")
+    press(page, "Start over")
     said(page)
 
 
 def test_only_what_is_not_cut_is_drawn(opened: Open) -> None:
     page = opened("decoding/?temperature=5&top_k=2&top_p=1")
-    press(page, "Draw to the end")
+    press(page, "Sample to the end")
     page.wait_for_url("**said=**")
     words = page.locator(".said li").all_inner_texts()
     words = [word.split()[0] for word in words if word != "…" and "enough" not in word]
@@ -172,7 +172,7 @@ def test_an_address_that_says_nothing_is_passed_over(
 def test_a_text_without_an_end_stops_somewhere(opened: Open) -> None:
     page = opened(f"decoding/?said={'+'.join(['the'] * 2000)}")
     sync_api.expect(page.locator(".said")).to_contain_text("16 words")
-    press(page, "Draw to the end")
+    press(page, "Sample to the end")
     page.wait_for_url("**said=the**")
     sync_api.expect(page.locator(".said li")).to_have_count(18)
 
@@ -197,7 +197,7 @@ def test_the_learners_own_answer(opened: Open, answers: Path, source: str, told:
     page = opened("decoding/")
     page.get_by_role("combobox").select_option(OWN)
     sync_api.expect(page.locator(".compared, .failed")).to_contain_text(told)
-    press(page, "Draw a word")
+    press(page, "Sample a word")
     page.wait_for_url("**said=**")
     drawn = page.locator(".said li")
     if "differs" in told:

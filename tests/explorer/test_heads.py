@@ -102,7 +102,7 @@ def test_an_address_is_a_view(opened: Open, model: Trained) -> None:
     page = opened(f"heads/?sentence={OTHER}&place=5&on=1111-1101-1111-1111-1111-0000")
     off = [head for index, head in enumerate(model.heads) if index == 6 or index >= 20]
     expect_drawn(page, model, OTHER, off)
-    sync_api.expect(page.locator(".card.marked .look")).to_have_text("decoder to the source, 2")
+    sync_api.expect(page.locator(".card.marked .look")).to_have_text("cross-attention, 2")
     page.locator(".heads button").nth(6).click()
     page.wait_for_url("**on=1111-1111-1111-1111-1111-0000**")
 
@@ -134,7 +134,7 @@ def test_the_keyboard_moves_on_the_board_and_keeps_its_place(opened: Open, model
 
 def test_a_row_that_is_pointed_at_is_seen_alone(opened: Open, model: Trained) -> None:
     page = opened("heads/")
-    row = page.get_by_role("img", name="␣it looks at ␣car")
+    row = page.get_by_role("img", name="␣it attends to ␣car")
     for show in (row.locator("rect").hover, row.focus):
         page.mouse.move(0, 0)
         sync_api.expect(page.locator(".looks path").first).to_be_visible()
