@@ -65,7 +65,7 @@ class Commands(TyperGroup):
         return list(map(in_plain_words, super().get_params(ctx)))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments name: days alone are to be checked, `course 1`."""
+        """The command that the arguments name; for days alone (`course 1`) it is `check`."""
         return super().resolve_command(ctx, ["check", *args] if are_days(args[0]) else args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -191,7 +191,7 @@ def _program() -> Program:
 def _wait_passively() -> None:
     """Have threads that wait for each other sleep, here and in every process that is started from here.
 
-    They spin otherwise, each on a core that somebody else could use: beside two busy programs on two
+    Otherwise they spin, each on a core that another process could use: beside two busy programs on two
     cores a training took three times as long. OpenMP reads this when torch is imported, so it is said
     before anything imports torch. What the user has set stays.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-RAISE = "raise NotImplementedError"  # stands in a stub where the learner's code is to come
+RAISE = "raise NotImplementedError"  # the line of a stub that the learner's code replaces
 ANSWER_TAG = "answer"  # on the cells of a notebook that are the answer
 LONGEST_SHOWN = 40  # characters of what was typed, in a message
 
@@ -29,7 +29,7 @@ class Day:
 
     @property
     def uses_torch(self) -> bool:
-        """Whether its inputs are tensors, and may lie on a GPU; the others' are NumPy's arrays."""
+        """Whether its inputs are tensors, perhaps on a GPU; those of the other days are NumPy arrays."""
         return "numpy_reference.py" not in self.references
 
     @property
@@ -209,7 +209,7 @@ DAYS = tuple(day for part in PARTS for day in part.days)
 
 
 class NoSuchDay(ValueError):
-    """What was asked for is no day, or is several."""
+    """The text names no day, or several."""
 
 
 def find_day(asked: str) -> Day:

@@ -74,7 +74,7 @@ def replacements() -> list[Replacement]:
 
 
 def signs(box: Box) -> tuple[int, ...]:
-    """The days whose signs stand at a part: what a frame says is not said again inside it."""
+    """The days whose signs are at a part: a frame's are not repeated inside it."""
     told = {day for frame in FRAMES if _holds(frame, box) for day in frame.days} | WHOLES
     if not set(POSITIONS) <= set(box.days):
         told |= set(POSITIONS)  # T5 lights all of the model, and replaces how positions are told
@@ -195,7 +195,7 @@ def _rectangle(box: Box, kind: str) -> str:
 
 
 def _frame(frame: Box, address: Callable[[int], str] | None) -> Iterator[str]:
-    """What is built stands on its upper edge; what replaces it on the lower, and lets an arrow through."""
+    """Signs of the days that build it are on its upper edge, of those that replace it on the lower."""
     top, bottom = frame.y * STRETCH, (frame.y + frame.height) * STRETCH
     yield (
         f'<text x="{frame.x + 2}" y="{top - 6:g}" font-size="12" font-style="italic">'
@@ -215,7 +215,7 @@ def _block(block: Box, address: Callable[[int], str] | None) -> Iterator[str]:
         f'{_rectangle(block, "block")}<text x="{middle:g}" y="{top + 14.5:g}" '
         f'text-anchor="middle">{escape(block.label)}</text>'
     )
-    # A large place to click; whoever comes by keyboard has the sign that leads to the same day.
+    # A large target for the mouse; by keyboard, the sign leads to the same day.
     yield (
         body
         if address is None

@@ -1,1 +1,1 @@
-"""What a check is and what it works with: inputs, answers, what was seen, and how that travels."""
+"""What a check is made of: inputs, answers, observations, and how these cross processes."""

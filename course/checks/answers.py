@@ -27,7 +27,7 @@ def find_answer(day: Day, folder: Path) -> Path | None:
         try:
             if path.is_file():
                 return path
-        except OSError:  # whoever reads it says why it cannot be read
+        except OSError:  # reading it will raise the error that tells why
             return path
     return None
 

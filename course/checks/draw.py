@@ -35,7 +35,7 @@ class Draw:
     def normal(
         self, *shape: int, scale: float = 1.0, mean: float = 0.0, dtype: str | None = None
     ) -> Any:
-        """Normal numbers of the given deviation and mean."""
+        """Normal numbers with a given mean and standard deviation."""
         return self._made(mean + scale * self._random.standard_normal(shape), dtype or self.usual)
 
     def uniform(self, low: float, high: float, *shape: int, dtype: str | None = None) -> Any:

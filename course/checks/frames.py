@@ -106,7 +106,7 @@ def _read_leaf(number: str, entry: dict[str, Any], arrays: dict[str, Any]) -> tu
     if not all(isinstance(word, str) and len(word) < LONGEST_TEXT for word in words):
         raise BadFrame("not a leaf")
     if value is not None and type(value).__name__ != kind and (type(value), kind) != (str, "int"):
-        raise BadFrame("not a value")  # integers too long for JSON are told in words
+        raise BadFrame("not a value")  # integers too long for JSON are described in words
     shape = None
     if dtype is not None:
         shape = tuple(int(size) for size in entry["shape"])

@@ -41,7 +41,7 @@ def wanting_gradients(inputs: Any) -> Any:
 def backward(*outputs: Any) -> None:
     """Differentiate outputs, every entry of which counts something else.
 
-    What does not depend on anything that asks for gradients leaves none, which is then what is seen.
+    An output that does not require a gradient leaves none, and that is what the check observes.
     """
     total: Any = 0.0
     for output in outputs:

@@ -73,7 +73,7 @@ class _LeafKind:
 def named(result: object, *names: str, first: str) -> dict[str, Any]:
     """The items of a returned tuple by the names that a learner knows them by.
 
-    The `first` one is compared first: that on which the others depend, so that it is the one told of.
+    The `first` one is compared first. The others depend on it, so it is the one to report.
     What is no tuple of that many is observed as it is, so that the message can say what it is
     instead.
     """

@@ -64,7 +64,7 @@ def examine(sandbox: Iterable[str]) -> bool:
         table.add_row(MARKS_OF[finding.fine], finding.what, display.safe(finding.found))
     console = display.console()
     console.print(table)
-    conclusion = "All that is needed is there." if not missing else f"{missing} missing, marked ✘."
+    conclusion = "Everything needed is there." if not missing else f"{missing} missing, marked ✘."
     console.print(Text(conclusion, "bold"))
     return not missing
 

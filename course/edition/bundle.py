@@ -18,7 +18,7 @@ from course.references import editions
 from course.references.stubs import stub_text
 from course.references.written import digest
 
-# The rooms of the tool that are a learner's: the others stand on whole references, or are an instructor's.
+# The packages that learners get: the others need whole references, or are for instructors.
 ROOMS = ("terminal", "references", "checks", "judging", "workers", "desk")
 FILES = Path(__file__).parent / "files"
 
@@ -46,13 +46,13 @@ def bundle(
 ) -> None:
     """Write the edition into a folder that is not there yet, or empty, or was left unfinished.
 
-    What the reference and the known wrong answers see is kept as it is observed, whatever becomes of
-    the edition: one that was stopped is put together from the start, and observes only what it had not.
+    The observations of the reference and of the known wrong answers are cached as they are made. If the
+    command is stopped, the next run assembles the edition anew, and observes only what is missing.
 
     Args:
         out: the folder.
         through: the last day that is released: up to it, reference and solutions are in it.
-        report: is told of each day before it is recorded, which takes some seconds.
+        report: called with each day before it is recorded, which takes some seconds.
         days: the days that it holds, in their order; all if left out. Between them, a day that is left out
             is given: its reference is in it, for later days build on it.
 
@@ -96,7 +96,7 @@ def _write_edition(
 
 
 def _record(day: Day, stub: str, out: Path) -> None:
-    """Write down what has to be known of a day without its reference, and what is seen by it."""
+    """Record the facts about a day that are needed without its reference, and its observations."""
     facts = out / editions.facts_file(day).relative_to(ROOT)
     record(day, facts.parent)
     _write(facts, json.dumps(editions.facts_of(day, stub), ensure_ascii=False))

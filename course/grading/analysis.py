@@ -1,4 +1,4 @@
-"""What can be told of an answer without running it: shortcuts that it takes, what it resembles, and
+"""What is known of an answer without running it: shortcuts that it takes, what it resembles, and
 which lines of a notebook without tags are the answer.
 
 This runs behind the walls, before anything of the learner's has run there: to parse a file is already
@@ -29,7 +29,7 @@ from course.workers.tracing import OUT_OF_SIGHT
 NUMPY_DAYS = range(1, 8)
 TORCH_DAYS = range(8, 41)
 EVERY_DAY = range(1, 41)
-# Of these, day 9 is about the heads: one may attend by torch's own function.
+# Day 9 is about the heads, so its answer may use torch's own attention.
 ATTENDING = (8, *range(10, 15), 23, *range(25, 28), *range(30, 35))
 HEADS = (*range(8, 15), 23, *range(25, 28), *range(30, 37))
 NORMS = (*range(11, 15), 28)

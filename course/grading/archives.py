@@ -83,7 +83,7 @@ def unpack(name: str, data: bytes, used: Used) -> list[Entry]:
         raise
     except Exception as error:  # whatever broken bytes make zipfile, tarfile and zlib raise
         raise SubmissionRefused(
-            f"{shown(name)} cannot be read: it is broken, or of another kind. "
+            f"{shown(name)} cannot be read: it is broken or of the wrong kind. "
             f"Allowed are {', '.join(ARCHIVES)}."
         ) from error
 
@@ -173,7 +173,7 @@ def time_of(entry: ZipInfo) -> float | None:
         return None
     try:
         return float(calendar.timegm((*entry.date_time, 0, 0, 0)))
-    except (ValueError, OverflowError):  # a month or day that there is not
+    except (ValueError, OverflowError):  # an invalid month or day
         return None
 
 
@@ -331,7 +331,7 @@ class _Tape:
         """The next bytes.
 
         Raises:
-            EOFError: there are not so many.
+            EOFError: the file ends before.
         """
         parts = []
         while size:
@@ -425,7 +425,7 @@ class _Gunzip:
 
 
 def _sips(file: IO[bytes], most: int) -> Iterator[bytes]:
-    """The next bytes of a file, so many and no more, a few at a time."""
+    """Exactly the next `size` bytes of a file, a few at a time."""
     while most and (sip := file.read(min(most, CHUNK))):
         most -= len(sip)
         yield sip

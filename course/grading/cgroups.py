@@ -1,4 +1,4 @@
-"""Control groups: what a worker and all that it starts may take together, version 2 or 1.
+"""Control groups: what a worker and its child processes may use together, version 2 or 1.
 
 Where there is none that we may write to, `available` says why, and weaker limits have to do.
 """
@@ -91,7 +91,7 @@ class Cgroup:
         return self._fields("memory", file).get("oom_kill", 0) > 0
 
     def end(self) -> None:
-        """Kill all that is in it, wait until it is empty, and remove it.
+        """Kill every process in it, wait until it is empty, and remove it.
 
         Raises:
             NotEmpty: something does not go.

@@ -219,7 +219,7 @@ def _sources(submissions: Path, learners: Mapping[str, str], policy: Policy) -> 
         words = f"No submission is called {error}."
         raise typer.BadParameter(words, param_hint="--map") from error
     if unknown := sorted(policy.named - {source.learner for source in sources}):
-        words = f"Nobody in this class is called {unknown[0]!r}."
+        words = f"No one in this class is called {unknown[0]!r}."
         raise typer.BadParameter(words, param_hint="--policy")
     return sources
 

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _show(shown: dict[str, str]) -> None:
-    """Mount folders, in this process's own view alone, where whoever is not root can reach them."""
+    """Mount folders, in this process's mount namespace alone, where a user who is not root can reach them."""
     libc = ctypes.CDLL(None, use_errno=True)
     _demand(libc.unshare(NEW_MOUNTS), "unshare")
     _demand(libc.mount(None, b"/", None, PRIVATE, None), "mount /")

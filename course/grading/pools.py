@@ -1,7 +1,7 @@
 """Where submissions are graded: in processes beside this one, or on other machines.
 
 Either takes a task as JSON and gives a future of a result as JSON. A future that raises
-`WorkerDied` says that whoever worked on it is gone.
+`WorkerDied` says that the worker is gone.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class DaskPool:
 
         Raises:
             ImportError: Dask is not installed.
-            OSError: nobody answers at that address.
+            OSError: no server answers at that address.
         """
         from distributed import Client  # an extra, which few install
 

@@ -41,7 +41,7 @@ MOST_PROCESSES = 64  # threads counted; an honest worker has three
 ROOM = 64 * 2**20  # bytes that can be written, in each of the two folders and in one file
 MOST_FILES = 256  # open at once
 
-# What a worker imports of ours, by rooms: nothing of it tells what a right answer looks like.
+# The modules of ours that a worker imports: none of them reveals a right answer.
 MODULES = {
     "": ("__init__", "curriculum"),
     "references": ("__init__", "imports", "modules"),
@@ -88,7 +88,7 @@ class Walls:
 
     bubblewrap: str
     shown: dict[str, str]
-    """The folders that workers see, and where they are found by whoever is not root."""
+    """The folders that workers see, and their paths for a user who is not root."""
     inside: Path
     groups: Hierarchy | None
     filter: Path | None
@@ -247,13 +247,13 @@ class WalledWorker(Worker):
                 os.close(filter_file)
 
     def _computing(self) -> float:
-        """The same, with all that it started."""
+        """The same, with its child processes."""
         if self._group is not None:
             return self._group.computed
         return sum(map(seconds, self._processes()))
 
     def end(self) -> None:
-        """End it with all that it started; nothing of it is left when this returns.
+        """End it with its child processes; none is left when this returns.
 
         Raises:
             NotEmpty: something does not go.
@@ -294,7 +294,7 @@ class WalledWorker(Worker):
             return []
 
 
-# --- What is seen behind the walls ----------------------------------------------------------------
+# --- What is visible in the sandbox ----------------------------------------------------------------
 
 
 def _environment() -> dict[str, str]:

@@ -221,7 +221,7 @@ def _in_zip(path: Path) -> list[Source]:
 
 
 def _by_learner(is_folder: Mapping[str, bool], where: Path) -> list[_Group]:
-    """What lies side by side, put together by whose it is.
+    """Files of one folder, grouped by learner.
 
     Args:
         is_folder: the names, and whether each is a folder.
@@ -317,7 +317,7 @@ def _readings(name: str) -> list[_OfCanvas]:
 
 
 def _clearest(readings: list[_OfCanvas], shortest: int) -> _OfCanvas:
-    """The only reading, or else one that is nobody's.
+    """The only reading, or one without a learner.
 
     Canvas counts attachments up, so a number with less than half of the digits of all others is none:
     `hand_in_1_2_x.py` is only what a learner called it.

@@ -1,4 +1,4 @@
-"""Words from closed lists: what may be told of a submission whose worker it may speak for.
+"""Words from closed lists: what may be reported of a submission that may control its worker.
 
 A worker in which a learner's code has run may say anything. So nothing that it says in words is shown.
 Kinds of types, dtypes, devices and exceptions come from lists. An exception's own words are shown where
@@ -25,7 +25,7 @@ DTYPES = CARRIED | {"bfloat16", "complex64", "complex128", "object"}
 OTHER_DTYPE = "another dtype"
 DEVICES = {"cpu", "cuda", "mps", "practice"}
 OTHER_DEVICE = "another device"
-MOST_SIZES, LARGEST_SIZE = 5, 999  # of a shape that is told
+MOST_SIZES, LARGEST_SIZE = 5, 999  # of a shape that is reported
 
 KNOWN_MESSAGES = Path(__file__).with_name("known_messages.txt")
 EXCEPTIONS = {
@@ -115,7 +115,7 @@ def is_known(message: str, names: Collection[str]) -> bool:
 
 
 def pattern(message: str) -> str:
-    """An exception's words without its names and numbers, as they stand in the list."""
+    """An exception's words without its names and numbers, as in the list."""
     nameless = DTYPE.sub("@", CALLED.sub("@()", QUOTED.sub("'@'", message)))
     return NUMBERS.sub("#", CHARACTER.sub("U+@", nameless)).strip()
 

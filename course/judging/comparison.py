@@ -96,7 +96,7 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def matches(seen: CheckRun, expected: Expected) -> bool:
-    """Whether what was seen is, to rounding, the expected, or the same exception.
+    """Whether an observation equals the expected one up to rounding, or is the same exception.
 
     An exception is the same if it says the same, sizes included: many mistakes end in a ValueError.
     """

@@ -102,7 +102,7 @@ def _tolerance(
     if not is_float(leaf) or truth is None:
         return 0.0
     eps = eps_of(leaf.dtype or "float64")
-    # Whoever is right in half precision computes in float32 what half precision cannot hold.
+    # A right answer in half precision computes in float32 what half precision cannot hold.
     inner = min(eps, eps_of("float32"))
     own = OWN_ERRORS * _distance(leaf, truth)
     size = magnitude(truth)

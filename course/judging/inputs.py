@@ -11,7 +11,7 @@ FEW = 16  # whole numbers that can be copied by hand
 MOST_ENTRIES = 20  # of a dict whose contents are named
 # Of inputs that are named: two lines of a terminal of 80, in which a message stands six columns in.
 MOST_CHARACTERS = 132
-LONGEST_VALUE = 100  # characters of one that is told as it is, and not by its size
+LONGEST_VALUE = 100  # characters of one that is quoted; a longer one is described by its size
 
 
 def in_words(inputs: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from course.checks.observation import Leaf, Raised
 Array = np.ndarray[Any, Any]
 
 NOBODY_TYPES = (
-    "Nobody can type into the process in which the checks run: `input()` gets no answer there, and "
+    "The checks run in a process without a keyboard: `input()` gets no answer there, and "
     "`breakpoint()` and `pdb.set_trace()` no commands. To stop and look around, run "
     "`pytest tests/days --answers exercises --pdb`, with the day's file of `tests/days`, or a notebook."
 )
@@ -48,7 +48,7 @@ def meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
     if _is_transposed(yours, right, tolerance):
         return "It is transposed: the last two axes are swapped."
     if wrong.all() and _is_reordered(yours, right, tolerance):
-        return "All the numbers are there, in another order."
+        return "All the numbers are there, in a different order."
     return _sums_that_should_be_1(yours, right) or _where_it_starts(wrong)
 
 

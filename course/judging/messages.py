@@ -35,10 +35,10 @@ def describe(difference: Difference, tolerance: float, inputs: str) -> str:
 
 
 class Feedback(enum.StrEnum):
-    """How much is told of what is wrong."""
+    """How much of what is wrong is reported."""
 
     own = "own"
-    """Everything: at home, where nobody's words are doubted."""
+    """Everything: at home, where the learner's own code is trusted."""
     full = "full"
     """The same in words of closed lists, with the checks' numbers."""
     discreet = "discreet"
@@ -48,7 +48,7 @@ class Feedback(enum.StrEnum):
 
 
 def describe_for(feedback: Feedback, difference: Difference, tolerance: float, inputs: str) -> str:
-    """A difference, as much of it as is to be told."""
+    """A difference, described as far as the feedback level allows."""
     if feedback == Feedback.own:
         return describe(difference, tolerance, inputs)
     if difference.stage == "names" and difference.yours is not None:
@@ -107,7 +107,7 @@ def describe_damage(names: tuple[str, ...]) -> str:
     """Inputs that were changed in place."""
     which = " and ".join(f"`{name}`" for name in names)
     return (
-        f"The input {which} was changed in place, and whoever called still needs it: "
+        f"The input {which} was changed in place, and the caller still needs it: "
         "`x -= y` and `x[...] = y` write into x, `x - y` makes a new one."
     )
 
@@ -121,7 +121,7 @@ FEW_LETTERS = 14  # by which a clause is known again: a verb and the beginning o
 
 
 def beside_others(tell: str) -> str:
-    """What is told of a mistake where it is not the only one: without what would be right but for it."""
+    """The description of a mistake that is not the only one: without the clause that praises the rest."""
     return PRAISE.sub(lambda found: found[1].upper(), tell)
 
 
@@ -133,7 +133,7 @@ def contradict(one: str, other: str) -> bool:
 
 
 def something_else(unexplained: Sequence[str]) -> list[str]:
-    """What is told beside a mistake that does not explain these core checks, which fail."""
+    """The sentence beside a mistake that does not explain these failing core checks."""
     if not unexplained:
         return []
     first = " and ".join(f"`{name}`" for name in unexplained[:MOST_NAMED])
@@ -147,7 +147,7 @@ def where_to_begin(called: Sequence[str], used: Sequence[str]) -> list[str]:
 
     Args:
         called: those that the failing check calls itself.
-        used: those that the exercise stands on, if it is written as the reference is.
+        used: those that the exercise builds on, if it is written as the reference is.
     """
     advice = []
     if called:
@@ -243,8 +243,8 @@ def _dtype(difference: Difference, _: float) -> str:
 
 def _device(difference: Difference, _: float) -> str:
     yours, wanted = _pair(difference)
-    where = f"it should lie on {wanted.device}, as the inputs do"
-    return f"{shown(difference.path)} lies on {yours.device}; {where}."
+    where = f"it should be on {wanted.device}, as the inputs do"
+    return f"{shown(difference.path)} is on {yours.device}; {where}."
 
 
 def _nan(difference: Difference, _: float) -> str:

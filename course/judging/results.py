@@ -1,4 +1,4 @@
-"""Verdicts as data: of a check, of a day, of all that was asked for; and as the JSON that graders read."""
+"""Verdicts as data: of a check, a day, and a whole command; and as the JSON that graders read."""
 
 from __future__ import annotations
 

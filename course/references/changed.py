@@ -40,7 +40,7 @@ def _statements(file: str) -> list[tuple[str, CodeType]]:
 
 
 def _compiled(source: str | ast.Module, name: str) -> CodeType:
-    """Code whose types are not evaluated: they cost more than all the rest, and nobody asks here but a
+    """Code whose types are not evaluated: they cost more than all the rest, and only a
     dataclass, which looks at those of its fields."""
     tree = ast.parse(source) if isinstance(source, str) else source
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))

@@ -1,4 +1,4 @@
-"""What an import of a reference gives where somebody's answer runs: the definitions of earlier days."""
+"""What an answer gets when it imports a reference: the definitions of earlier days."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def references_cut(cut: Cut, day: int, own: OwnPart) -> Iterator[None]:
     Args:
         cut: what there is to import, and what is withheld.
         day: the number of today.
-        own: stands in for earlier days whose reference is not here.
+        own: replaces earlier days whose reference is not here.
     """
     finder = _CutReferences(cut, day, own)
     before = {name: sys.modules.pop(name) for name in finder.names if name in sys.modules}

@@ -1,4 +1,4 @@
-"""Modules made from source: from text that somebody wrote, and from a file by its path."""
+"""Modules made from source: from a text, or from a file by its path."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from course.references.text import (
 )
 
 PARTS = "\nWhat is imported from them below:\n"
-WIDEST = 106  # characters, of what stands there four to the right
+WIDEST = 106  # characters, for text indented by four
 
 
 @functools.cache

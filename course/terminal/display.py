@@ -67,7 +67,7 @@ def printed(words: str, most: int = MOST_PRINTED_LINES) -> list[RenderableType]:
 
 
 def shown(path: Path) -> str:
-    """The name of a file for whoever stands in the course's folder."""
+    """A file's path relative to the course's folder."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 

@@ -53,7 +53,7 @@ def _refuse_what_defines_nothing(definitions: Sequence[Any], number: int | None)
 
 
 def _refuse_what_others_wrote(definitions: Sequence[Any], names: Sequence[str]) -> None:
-    """Whoever imports the reference and checks it would be told that all is well."""
+    """An answer that imports the reference would pass."""
     for definition, name in zip(definitions, names, strict=True):
         module = getattr(definition, "__module__", None)  # methods in C have none
         if module is None or module.partition(".")[0] in NOT_YOURS:

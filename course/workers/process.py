@@ -183,7 +183,7 @@ def _watch_the_clock(channel: Channel) -> None:
 
 
 def _listen(channel: Channel, requests: queue.Queue[bytes]) -> None:
-    """Take in requests. When the other side is gone, nobody waits for an endless loop any more."""
+    """Take in requests. When the other side is gone, an endless loop ends as well."""
     while (request := read_frame(channel.requests)) is not None:
         requests.put(request)
     os._exit(1)  # threads and exit handlers that the learner's code left behind have no say

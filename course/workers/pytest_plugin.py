@@ -56,7 +56,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def answer() -> Any:
-    """The learner's module. The plugin runs the check itself, so nobody ever reads this value."""
+    """The learner's module. The plugin runs the check itself, so this value is never read."""
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def draw() -> Any:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fixtures of checks are not set up by pytest: they are drawn anew for every run of a check."""
+    """Fixtures of checks are not set up by pytest: each run of a check draws its own."""
     if isinstance(item, pytest.Function) and _day_of(item.path) is not None:
         item.fixturenames[:] = []
 

@@ -82,7 +82,7 @@ class ForkServer:
                     self._end_all()
                 self._fork(data, files)
             elif not ready:
-                waited = True  # nobody asks: import one thing more, and look again
+                waited = True  # no request yet: import one more module, and look again
                 self._import_ahead()
 
     def _import_ahead(self) -> None:
@@ -149,7 +149,7 @@ def _end_group(worker: int) -> None:
 
 
 def _send(file: int, number: int) -> None:
-    with contextlib.suppress(OSError):  # whoever asked is gone
+    with contextlib.suppress(OSError):  # the client is gone
         os.write(file, number.to_bytes(NUMBER, "little", signed=True))
 
 

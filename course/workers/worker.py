@@ -61,7 +61,7 @@ def exhaust(wait: Generator[Any, None, Result]) -> Result:
 
 
 class WorkerStopped(Exception):
-    """No more is to be heard of this worker. Its text says why, in the learner's words."""
+    """This worker sends no more messages. Its text says why, in the learner's words."""
 
     status = "error"
 

@@ -162,7 +162,7 @@ class _Shown(NamedTuple):
 
 
 def _need(place: int, learner: tuple[_Who, list[_Shown]]) -> tuple[int, int]:
-    """Where a learner stands in a day's column: by need, then by name; who is not graded last."""
+    """A learner's place in a day's column: by need, then by name; those not graded come last."""
     who, days = learner
     return BY_NEED.index(days[place].shown) if days else len(BY_NEED), who.number
 
@@ -282,7 +282,7 @@ class _Learner:
 
     @property
     def shortcuts(self) -> list[tuple[int, int, str]]:
-        """What to look at by hand: day, line, and what stands there."""
+        """What to review by hand: day, line, and its text."""
         return [
             (s.day, s.line, one_line(s.what)[:200]) for s in self.result.review[:MOST_SHORTCUTS]
         ]
@@ -339,7 +339,7 @@ class _GradedDay:
 
     @property
     def same_for_all(self) -> str:
-        """What there is to say once, where one thing is wrong with the whole file."""
+        """The message to show once, if one thing is wrong with the whole file."""
         checks = self.result["checks"]
         messages = {check["message"] for check in checks}
         known = any(check["misconception"] for check in checks)
@@ -401,7 +401,7 @@ def _kind(status: str) -> str:
 
 
 def _prose(text: str) -> Markup:
-    """A sentence of ours, with what stands in backticks as code and between asterisks stressed."""
+    """One of our sentences, with backticks as code and asterisks as emphasis."""
     return Markup(re.sub(r"`([^`\n]+)`|\*([^*\n]+)\*", _set, str(escape(visible(text)))))
 
 

@@ -1,7 +1,7 @@
-"""What a learner is told of a day, exercise by exercise: the points, what went wrong, and what would
+"""A learner's feedback on a day, exercise by exercise: the points, what went wrong, and what would
 make it watertight.
 
-Checks that went wrong alike are told of once. All of it is plain text, for each report to escape.
+Checks that failed in the same way are reported once. All of it is plain text, for each report to escape.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUIET = ("passed", "skipped")
 
 @dataclass(frozen=True)
 class Failure:
-    """What is told once of checks of one exercise that went wrong alike.
+    """The feedback on checks of one exercise that failed in the same way.
 
     Attributes:
         says: what the first of them is about, in a sentence.

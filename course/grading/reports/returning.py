@@ -47,5 +47,5 @@ def _write(path: Path, pages: Path, graded: GradedClass, system: str) -> list[st
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can stand in a zip: one from a disk may have bytes that are none."""
+    """Whether a zip can hold a name: one from a disk may have invalid bytes."""
     return name == name.encode("utf-8", "ignore").decode()

@@ -210,7 +210,7 @@ FROM_CANVAS = {
     "anon_Zz9": {SOFTMAX: b"late"},
     "anon_aB3dE": {SOFTMAX: b"anonymous"},
     "leeada_340934": {SOFTMAX: b"new", ATTENTION: b"eight"},
-    "leeada_340940": "'work.rar' cannot be read: it is broken, or of another kind. Allowed are .zip, .tar,"
+    "leeada_340940": "'work.rar' cannot be read: it is broken or of the wrong kind. Allowed are .zip, .tar,"
     " .tar.gz, .tgz, .tar.bz2, .tar.xz.",
     "müllercem_340936": {SOFTMAX: b"cem"},
     "o_neillbo_340935": {SOFTMAX: b"bo"},
@@ -526,7 +526,7 @@ BROKEN_ZIPS = {
     "overlapping": (overlapping(), "overlap in the archive"),
     "beyond the end": (directory_edited(SMALL, 42, "<L", 10**6), "cannot be read"),
     "large directory": (with_large_directory(), "directory is larger than 5000 files"),
-    "no archive": (b"PK, and no more", "cannot be read: it is broken, or of another kind. Allowed are .zip"),
+    "no archive": (b"PK, and no more", "cannot be read: it is broken or of the wrong kind. Allowed are .zip"),
     "empty": (b"", "cannot be read: it is broken"),
 }  # fmt: skip
 

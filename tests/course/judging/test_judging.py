@@ -64,7 +64,7 @@ def told(answer, reference=lambda x: x * 2.0, inputs=numbers, seed=0):
         (lambda x: -x * 2, "values", "-1 times what it should be"),
         (lambda x: x * 2 + 1, "values", "off by the same amount"),
         (lambda x: x.T * 2, "values", "transposed"),
-        (lambda x: x[[1, 2, 0]] * 2, "values", "in another order"),
+        (lambda x: x[[1, 2, 0]] * 2, "values", "in a different order"),
         (lambda x: x * 0, "values", "All of it is 0"),
         (lambda x: x * 2 + 1e-5 * x**2, "values", "nearly right"),
         (
@@ -320,8 +320,8 @@ def of_sizes(*shape):
     [
         (lambda x: x * 2 + np.where(x > 0, 0.5, 0), numbers, "Every entry is off"),
         (lambda x: x * 2 + 0.5, of_sizes(3), "Every entry is off"),
-        (lambda x: (x * 2)[::-1].copy(), of_sizes(3), "in another order"),
-        (lambda x: (x * 2)[[0, 2, 1, 3]], of_sizes(4, 3), "in another order"),
+        (lambda x: (x * 2)[::-1].copy(), of_sizes(3), "in a different order"),
+        (lambda x: (x * 2)[[0, 2, 1, 3]], of_sizes(4, 3), "in a different order"),
         (lambda x: x * 2.004, numbers, "1 times"),
         (lambda x: x * 2e-9, numbers, " 0 times"),
         (lambda x: np.where(x > 0, x * 2, x * 2 + 1), of_sizes(5), "Along axis"),
