@@ -65,7 +65,7 @@ def _beside(name: str, formed: Sequence[CellResult]) -> str:
     return (
         f"{name}: in {len(fell)} of these {len(formed)} seeds the loss on repeated symbols fell to half of "
         f"chance. Counted from the step at which the head formed, that was at {where} steps (the model was "
-        f"looked at every {every} steps)."
+        f"examined every {every} steps)."
     )
 
 
@@ -76,9 +76,11 @@ def _switched_off(name: str, cells: Sequence[CellResult]) -> str:
     )
     if all("previous_off" in cell.figures for cell in cells):
         told += (
-            ", switching off the head below it that looks most at the previous token adds "
+            ", switching off the head below it that attends most to the previous token adds "
             f"{_values('previous_off', cells)}"
         )
+    if all("both_off" in cell.figures for cell in cells):
+        told += f" (and {_values('both_off', cells)} together with the one that attends to it next most)"
     if not all("others_off" in cell.figures for cell in cells):
         return f"{told}."
     told += f", and switching off one of the others {_values('others_off', cells)}, on average over these"

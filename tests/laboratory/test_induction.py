@@ -326,7 +326,14 @@ def cell_of(seed: int, formed: int | None, variant: str = "two", best: float = 1
     figures = {
         **{"loss": 2.0, "parameters": 1.0, "prefix_matching": 0.9, "first": 3.5},
         **{"again": 0.5, "in_context": -3.0 + seed / 10, "best_off": best, "others_off": 0.25},
-        **{"previous_off": 2.0, "off_0_0": 0.25, "off_0_1": 2.0, "off_1_0": 0.25, "off_1_1": best},
+        **{
+            "previous_off": 2.0,
+            "both_off": 2.25,
+            "off_0_0": 0.25,
+            "off_0_1": 2.0,
+            "off_1_0": 0.25,
+            "off_1_1": best,
+        },
     }
     if formed is not None:
         figures |= {"formed_at": float(formed), "fell_at": formed + 25.0 * (seed - 1)}
@@ -343,12 +350,13 @@ def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
     )
     assert "a head formed in 3 of 3 seeds" in told[0]
     assert "at steps 50 to 75" in told[0]
-    assert "that was at −25, 0, +25 steps (the model was looked at every 25 steps)" in told[1]
+    assert "that was at −25, 0, +25 steps (the model was examined every 25 steps)" in told[1]
     assert "is 3.50 ± 0.00 nats per symbol, and 0.50 ± 0.00 where it repeats" in told[2]
     assert (
         "adds 1.03 ± 0.15 nats per symbol to the loss on repeated symbols, switching off the head below it"
         in told[3]
     )
+    assert "(and 2.25 ± 0.00 together with the one that attends to it next most)" in told[3]
     assert "matters more than the others: by 0.78 nats per symbol (95% interval 0.40" in told[3]
 
 
