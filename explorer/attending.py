@@ -1,4 +1,4 @@
-"""What heads look at, drawn: lines from each token to those it looks at, and a small map of each head."""
+"""What heads attend to, drawn: lines from each query to its keys, and a small map of each head."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ with app.setup:
     from explorer.own_answer import Failed
 
     SENTENCE = "the dog chases the cat and the cat runs"
-    MOST = 10  # words: so many columns fit beside the steps
+    MOST = 10  # words: their columns fit beside the steps
     LETTERS = 16
-    PAD, PADS = "<pad>", 2  # as if the sentence stood in a batch beside one that is longer by two
+    PAD, PADS = "<pad>", 2  # as if the batch had another sentence, longer by two
     D_K = 6
     NOTHING = "One query here may attend to nothing: its weights and its output have to be 0."
     LENGTH = 2.7  # of a word's vector: with its like it scores 2.7² / √6 ≈ 3
@@ -175,7 +175,7 @@ def told(words: list[str], allowed: np.ndarray, weights: np.ndarray) -> str:
 
 @app.function
 def cut(sentence: str) -> str:
-    """What is left out of a sentence, if anything is."""
+    """A note on the words of a long sentence that are not shown."""
     count = len(sentence.split())
     if count <= MOST:
         return ""

@@ -27,7 +27,7 @@ FOLLOWS = {
 }
 VOCABULARY = (*FOLLOWS, END)
 NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
-SAID = VOCABULARY[1:]  # the start is never said
+SAID = VOCABULARY[1:]  # `<s>` is never generated
 
 
 class Bigrams:
@@ -44,7 +44,7 @@ class Bigrams:
             for word, share in (dict.fromkeys(unlisted, rest) | options).items():
                 table[NUMBER[last], NUMBER[word]] = share
         self.log_probs = table.log()
-        """Of the next word after each, `(V, V)`; the start follows none."""
+        """Probabilities of the next word after each word, `(V, V)`; `<s>` is never next."""
 
     def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
         return src.to(self.log_probs.dtype)

@@ -1,4 +1,4 @@
-"""A board of all heads of a model: which are on, what each is worth, and which attention one looks at."""
+"""A board of all heads of a model: which are on, what each is worth, and which sublayer is shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HeadBoard(anywidget.AnyWidget):
     place = traitlets.Int().tag(sync=True)
     on = traitlets.Unicode().tag(sync=True)
     costs: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    """What is shown on the buttons, a list for each attention; empty where there is nothing to show."""
+    """The numbers on the buttons, a list for each sublayer; empty if there are none."""
 
     def __init__(self, places: Sequence[str], heads: int, place: int, off: int) -> None:
         """A board with one head off.
@@ -45,7 +45,7 @@ class HeadBoard(anywidget.AnyWidget):
     def _fits(self, proposal: Any) -> str:
         on: str = proposal["value"]
         if self.on and on.replace("0", "1") != self.on.replace("0", "1"):
-            raise traitlets.TraitError(f"not a row of heads for each attention: {on}")
+            raise traitlets.TraitError(f"not a row of heads for each sublayer: {on}")
         return on
 
     @traitlets.validate("place")
@@ -53,6 +53,6 @@ class HeadBoard(anywidget.AnyWidget):
         place: int = proposal["value"]
         if not 0 <= place < len(self.places):
             raise traitlets.TraitError(
-                f"there is no attention {place}: they are 0 to {len(self.places) - 1}"
+                f"there is no sublayer {place}: they are 0 to {len(self.places) - 1}"
             )
         return place

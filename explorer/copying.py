@@ -21,7 +21,7 @@ _drawing = (
 
 
 class CopyRun:
-    """A run that goes on when it is told to. The same settings give the same numbers, whenever it pauses.
+    """A run that advances on request. The same settings give the same numbers, whenever it pauses.
 
     Attributes:
         rates: of its steps, the first's first.
@@ -61,7 +61,7 @@ class CopyRun:
 
     @property
     def ended(self) -> bool:
-        """Whether there are no more steps, or no numbers any more to go on with."""
+        """Whether all steps are done, or the loss is no longer finite."""
         return self.step >= len(self.rates) or not math.isfinite(self.losses[-1])
 
     def advance(self) -> None:

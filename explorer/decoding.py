@@ -26,7 +26,7 @@ with app.setup:
     DRAWN, SEARCHED = "sampling", "beam search"
     TEMPERATURES = [tenth / 10 for tenth in (*range(20), *range(20, 51, 5))]
     SHARES = [twentieth / 20 for twentieth in range(21)]
-    LONGEST = 16  # words of a text: this language can go on for ever
+    LONGEST = 16  # words of a text, which could go on forever
 
     MODEL = Bigrams()
 
@@ -73,7 +73,7 @@ def _(controls):
 @app.cell
 def _(controls, parts, say, temperature, top_k, top_p):
     def _go_on(most: int) -> None:
-        """Draw words until the end, at most so many."""
+        """Draw words until the end, at most `most`."""
         words = text_of(controls.remembered("said", ""))
         with suppress(Failed):  # the page says why
             for _ in range(most):
@@ -157,7 +157,7 @@ def drawn_word(parts, words: tuple[str, ...], temperature: float, top_k: int, to
 
 @app.function
 def choices(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p: float) -> str:
-    """All words, the likeliest first: each share at this temperature, and what the cuts leave of it."""
+    """All words, the most likely first: the probability at this temperature, and after the cuts."""
     whole = distribution(parts, words, temperature)
     few = distribution(parts, words, temperature, top_k)
     left = distribution(parts, words, temperature, top_k, top_p)
@@ -306,7 +306,7 @@ def searching(beam: int, alpha: float, most: int) -> str:
             "kept": "kept in the beam",
             "ended": "finished",
             "best": "the hypothesis that is returned",
-            "cut": "dropped (the three likeliest of each step), or abandoned because it can no longer win",
+            "cut": "dropped (the three most likely of each step), or abandoned because it can no longer win",
             "greedy": f"greedy decoding: {' '.join(greedy)}",
         }.items()
     )

@@ -21,7 +21,7 @@ with app.setup:
     from variants import moe
 
     TEXT = "the cat sat on the mat and the dog sat on the cat"
-    MOST = 16  # tokens that are routed: so many rows fit on the screen
+    MOST = 16  # tokens that are routed: their rows fit on the screen
     LETTERS = 12  # of a token that are shown
 
     EXPERTS = range(3, 9)

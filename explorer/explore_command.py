@@ -17,7 +17,7 @@ from course.terminal import display
 from course.terminal.arguments import EXERCISES, Answers
 from explorer.topics import NoSuchTopic, topic_of
 
-HERE = "127.0.0.1"  # pages run a learner's code: nobody else's business
+HERE = "127.0.0.1"  # pages run a learner's code, so only this machine may open them
 WARNING = (
     "Everyone who can reach this address can open the pages, and through them call the code of your "
     "answers on this machine. There is no password and no encryption: use --host only in a network that "
@@ -51,7 +51,7 @@ def explore(
         path = f"/{topic_of(topic).name}/" if topic else "/"
     except NoSuchTopic as error:
         raise typer.BadParameter(str(error)) from error
-    import uvicorn  # what serves takes a second to import, and a wrong name is told at once
+    import uvicorn  # what serves takes a second to import, and a wrong name is refused at once
 
     from explorer.page import ANSWERS
     from explorer.page_server import application
@@ -67,7 +67,7 @@ def explore(
             display.console(stderr=True).print(Text(WARNING, "failed"))
         elif browser:
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-        # A page that is open would keep it from ending for as long as somebody looks at it.
+        # An open page would keep the server from ending.
         settings = uvicorn.Config(application(), log_level="critical", timeout_graceful_shutdown=1)
         server = uvicorn.Server(settings)
         with suppress(KeyboardInterrupt):

@@ -277,7 +277,7 @@ def tables(tile: Tile, previous: Tile | None, output: Tensor) -> str:
 
 @app.function
 def picture(parts, inputs: Tensor, tiles: list[Tile], at: int, block: int, causal: bool) -> str:
-    """Tile number `at`, counted from 0: where it lies, what is computed of it, and what is held meanwhile."""
+    """Tile number `at`, counted from 0: where it is, what is computed from it, and what is in memory."""
     tile = tiles[at]
     met = slice(0, tile.columns.stop)
     later = bool(

@@ -28,7 +28,7 @@ class MaskGrid(anywidget.AnyWidget):
     mask = traitlets.Unicode().tag(sync=True)
     query = traitlets.Int().tag(sync=True)
     weights: traitlets.List[list[float]] = traitlets.List().tag(sync=True)
-    """What is shown in the cells, a list for each query; empty where there is nothing to show."""
+    """The numbers in the cells, a list for each query; empty if there are none."""
 
     def __init__(
         self, words: Sequence[str], masks: dict[str, np.ndarray], mask: str, query: int

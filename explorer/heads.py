@@ -1,4 +1,4 @@
-"""Heads of a trained model: what each looks at, and what is lost without it."""
+"""Heads of a trained model: what each attends to, and what is lost without it."""
 
 import marimo
 

@@ -25,7 +25,7 @@ with app.setup:
     COMPARED = 10 * EVERY  # steps after which a run is worth comparing the next one with
     WIDE, HIGH, LEFT, RIGHT = 560, 106, 46, 14  # a strip, and what its curve leaves free beside it
     CELL = 24
-    GUESS = math.log(VOCAB - 1)  # what it costs to know only that there are ten symbols
+    GUESS = math.log(VOCAB - 1)  # the loss of a uniform guess among ten symbols
 
 
 @app.cell

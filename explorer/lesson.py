@@ -1,6 +1,6 @@
 """A day's lesson, or a paper's note, as a page: its formulas need no network, and it follows light and dark.
 
-It stands in for the site where that has not been built.
+It replaces the site if that has not been built.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _():
 @app.cell
 def _():
     controls = page.Controls()
-    # The next model has another number of key/value heads.
+    # Models differ in their number of key/value heads.
     model = controls.choice(
         "model", "model", [*MODELS, OWN_SIZES], "LLaMA 3 8B", forgets=["kv_heads"]
     )
@@ -255,7 +255,7 @@ def picture(
         bars({"weights": model, "cache": total}, "In memory", most, "cache")
         + product(factors, total)
         + told
-        + bars(by_dtype, "The cache with another dtype", most, dtype),
+        + bars(by_dtype, "The cache with other dtypes", most, dtype),
         bars(by_length, "The cache with other sequence lengths", most, f"{length:,}")
         + bars(by_heads, "The cache with other numbers of key/value heads", most, str(kv_heads)),
     )

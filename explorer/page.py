@@ -66,7 +66,7 @@ class Controls:
         value: str,
         forgets: Sequence[str] = (),
     ) -> Any:
-        """One of some words; controls that it `forgets` begin anew with the next choice."""
+        """One of some words; the next choice resets the controls that it `forgets`."""
         kept = self._address.get(name, value)  # as it is: one of the words may be a number
         return mo.ui.dropdown(
             list(options),
@@ -155,7 +155,7 @@ def parts(name: str, chosen: str, number: int | None = None) -> Any:
 
     Args:
         name: of the page.
-        chosen: `REFERENCE` or `OWN`, which is what lies in the folder that `course explore --answers`
+        chosen: `REFERENCE` or `OWN`, the files in the folder that `course explore --answers`
             names, or in `exercises/`.
         number: of the day that they are of; the page's first if left out.
     """

@@ -236,7 +236,7 @@ def turned(parts, query: int, key: int, base: float) -> str:
 
 @app.function
 def priced(parts, heads: int, reader: int, liking: float) -> str:
-    """What each head takes off a score, and what is left of a query's attention."""
+    """What each head subtracts from a score, and the attention that results."""
     slopes = parts.alibi_slopes(heads).tolist()
     count = reader + 1  # a causal model: the query is the last
     bias = parts.alibi_bias(heads, 1, count)[:, 0].numpy()  # (heads, count)

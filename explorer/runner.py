@@ -1,4 +1,4 @@
-"""A button that starts and stops what goes on by itself, as long as somebody looks at it."""
+"""A button that starts and stops a run, which advances only while its page is open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Runner(anywidget.AnyWidget):
     """What the button says while nothing runs."""
 
     def answer(self, begun: bool, ended: bool) -> None:
-        """Say that what was asked for is done.
+        """Report that the requested steps are done.
 
         Args:
             begun: whether anything has been done so far.

@@ -1,4 +1,4 @@
-"""The model that ships with the explorer: what it says, what its heads look at, what is lost without them."""
+"""The model that ships with the explorer: its translations, its heads' weights, and the loss without each."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Trained:
         return len(self._words.source.encode(sentence))
 
     def translation(self, sentence: str, off: Collection[Head] = ()) -> str:
-        """The likeliest token each time, until it ends."""
+        """The most likely token at each step, until the end."""
         with self._without(off):
             (answer,) = self._using.translate([sentence], beam=1)
         return answer
@@ -112,7 +112,7 @@ class Trained:
 
 
 def _attentions(model: Any) -> Iterator[tuple[AttentionLayer, MultiHeadedAttention]]:
-    """Every attention of an encoder-decoder, in the order in which `Model.attention` tells of them."""
+    """Every attention sublayer of an encoder-decoder, in the order of `Model.attention`."""
     for number, layer in enumerate(model.encoder.layers, 1):
         yield AttentionLayer(ENCODER, number), layer.self_attn
     for number, layer in enumerate(model.decoder.layers, 1):
