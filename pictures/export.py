@@ -44,11 +44,10 @@ def attention(query, key, value, mask=None):
     return weights @ value, weights
 """
 SCALED = CODE.replace("swapaxes(-2, -1)", "swapaxes(-2, -1) / math.sqrt(key.shape[-1])")
-UNWRITTEN = f"{CODE.splitlines()[0]}\n    raise NotImplementedError\n"
 IMPORTS = "import math\n\nimport numpy as np\n\nfrom numpy_reference import softmax\n\n\n"
 
-SECONDS = (2.5, 7.0, 4.0)  # how long each frame of the film shows
-RESTS = 1  # the frame that stays: the mistake and its name
+SECONDS = (8.0, 4.0)  # how long each frame of the film shows
+RESTS = 0  # the frame that stays: the mistake and its name
 
 
 def acted() -> dict[int, DayResult]:
@@ -78,7 +77,7 @@ def saved() -> list[RenderableType]:
     """What is on the screen of that learner on day 2 at every save: the code, and its verdict."""
     day, screens = DAYS[1], []
     with tempfile.TemporaryDirectory() as name, WorkerPool(spares=1) as pool:
-        for code in (UNWRITTEN, CODE, SCALED):
+        for code in (CODE, SCALED):
             (Path(name) / f"{day.stem}.py").write_text(f"{IMPORTS}{code}", encoding="utf-8")
             result = exhaust(checking(Judge(day), Path(name), pool)).look()
             screens.append(Group(Syntax(code, "python", theme="monokai"), verdict(result)))

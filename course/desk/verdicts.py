@@ -142,7 +142,7 @@ def _exercise(exercise: str, checks: Sequence[CheckResult], again: str) -> list[
         lines.append(Padding(_failure(wrong[0], _colour(wrong[0].status), again), (0, 0, 0, 4)))
     others = [check.name for check in wrong[1:] if check.status != "not_started"]
     if others:
-        lines.append(Padding(Text(f"not passed either: {_folded(others)}", "quiet"), (0, 0, 0, 4)))
+        lines.append(Padding(Text(f"also failing: {_folded(others)}", "quiet"), (0, 0, 0, 4)))
     return lines
 
 
