@@ -43,7 +43,7 @@ def _():
     smoothing = controls.slider("smoothing", "label smoothing ε", SMOOTHINGS, 0.1)
     answers = controls.answers("learning")
     runner = mo.ui.anywidget(Runner())
-    anew = mo.ui.button(label="Restart", value=0, on_click=lambda times: times + 1)
+    anew = mo.ui.button(label="Reset", value=0, on_click=lambda times: times + 1)
     runs = []  # this one, and before it the last that is worth a comparison
     page.beside(
         factor, warmup, d_model, smoothing, answers, mo.hstack([runner, anew], justify="start")

@@ -72,7 +72,7 @@ def very_far(draw, dtype):
 
 @pytest.fixture
 def turned(draw):
-    """Rows that do not lie in memory row by row."""
+    """Rows that are not contiguous in memory."""
     return {"x": np.asfortranarray(draw.normal(*draw.sizes(3, 7, 2)))}
 
 

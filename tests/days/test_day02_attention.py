@@ -115,7 +115,7 @@ def one_key(draw):
 
 @pytest.fixture
 def turned(draw):
-    """Arrays that do not lie in memory row by row."""
+    """Arrays that are not contiguous in memory."""
     inputs = queries_keys_values(draw)
     return {name: np.asfortranarray(array) for name, array in inputs.items()}
 

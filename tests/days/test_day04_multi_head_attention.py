@@ -203,7 +203,7 @@ def nothing_to_attend_to(draw):
 
 @pytest.fixture
 def turned(draw):
-    """Arrays that do not lie in memory row by row."""
+    """Arrays that are not contiguous in memory."""
     inputs = arguments(draw, *draw.sizes(2, 6, 5))
     return inputs | {name: np.asfortranarray(inputs[name]) for name in ("query", "key", "value")}
 

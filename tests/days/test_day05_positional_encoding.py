@@ -66,7 +66,7 @@ def wide(draw):
 
 @pytest.fixture
 def long(draw):
-    """So many positions that every rounding of a frequency shows."""
+    """Enough positions that every rounding of a frequency shows."""
     return sizes_of(draw.size(4000, 5000), 2 * draw.size(2, 3))
 
 

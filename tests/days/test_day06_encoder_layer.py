@@ -14,7 +14,7 @@ def shift_and_scale(draw, features, **how):
 
 
 def vectors(draw, *shape, dtype="float64", **how):
-    """Vectors of many means and deviations, and what else layer_norm takes."""
+    """Vectors of many means and standard deviations, and what else layer_norm takes."""
     offset = draw.normal(*shape[:-1], 1, scale=3.0)
     spread = draw.uniform(0.5, 4.0, *shape[:-1], 1)
     x = offset + spread * draw.normal(*shape)
@@ -101,7 +101,7 @@ def constant_vectors(draw):
 
 @pytest.fixture
 def far_from_zero(draw):
-    """A mean of 1000 and a deviation of 0.1, in float32."""
+    """A mean of 1000 and a standard deviation of 0.1, in float32."""
     features = draw.size(12, 20)
     x = draw.normal(*draw.sizes(2, 5, 2), features, scale=0.1, mean=1000.0, dtype="float32")
     return {"x": x} | shift_and_scale(draw, features, dtype="float32")
@@ -184,7 +184,7 @@ def square_layer(draw):
 
 @pytest.fixture
 def quiet_layer(draw):
-    """Both sums that are normed have a variance about as small as the default ε."""
+    """Both sums that are normalized have a variance about as small as the default ε."""
     inputs = layer_arguments(draw, *draw.sizes(2, 6, 4))
     quiet = ("w_o", "b_o", "gain_1", "bias_1", "w_2", "b_2")
     params = {

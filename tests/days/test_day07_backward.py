@@ -59,7 +59,7 @@ def special_rows(draw):
 
 @pytest.fixture
 def turned_rows(draw):
-    """Arrays that do not lie in memory row by row."""
+    """Arrays that are not contiguous in memory."""
     inputs = gradient_and_weights(draw, *draw.sizes(2, 6, 3))
     return {name: np.asfortranarray(array) for name, array in inputs.items()}
 
@@ -188,7 +188,7 @@ def large(draw):
 
 @pytest.fixture
 def turned(draw):
-    """Arrays that do not lie in memory row by row."""
+    """Arrays that are not contiguous in memory."""
     inputs = everything(draw, (2,), *four_sizes(draw))
     return {name: np.asfortranarray(array) for name, array in inputs.items()}
 

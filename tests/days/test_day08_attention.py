@@ -67,7 +67,7 @@ def large_scores(draw):
 
 @pytest.fixture
 def split_from_heads(draw):
-    """Four axes that lie in memory as (B, T, h, d), as after a split into heads; keys by columns."""
+    """Four axes that are in memory as (B, T, h, d), as after a split into heads; keys by columns."""
     b, h, t_q, t_k, d_k, d_v = draw.sizes(2, 7, 6)
     inputs = sequences(draw, [b, h], t_q, t_k, d_k, d_v)
     axes = {"query": (1, 2), "key": (2, 3), "value": (1, 2)}
@@ -220,7 +220,7 @@ def test_large_scores(answer, large_scores):
 
 @pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
 def test_memory(answer, split_from_heads):
-    """Tensors that were transposed, and lie in memory otherwise, give the same."""
+    """Transposed tensors, which are not contiguous, give the same."""
     return seen(answer.attention(**split_from_heads))
 
 

@@ -8,7 +8,7 @@ EMPTY = (
     "a padded sentence of length 0 must not turn the whole batch into NaN, nor listen to padding"
 )
 KEPT = (
-    "kept weights are for looking at: pictures of them show what each head has learnt to look for"
+    "kept weights are for looking at: pictures of them show what each head has learned to look for"
 )
 
 

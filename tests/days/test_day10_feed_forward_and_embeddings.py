@@ -20,7 +20,7 @@ def without_gaps(dropped, whole, p):
 
 
 def called(deviation, d_model, vocab):
-    """The deviation of a table by the name of what it is about equal to."""
+    """The standard deviation of a table by the name of what it is about equal to."""
     names = {
         "1/√d_model": d_model**-0.5,
         "1/d_model": 1 / d_model,
@@ -62,7 +62,7 @@ def x_of_dtype(draw, widths, dtype):
 
 @pytest.fixture
 def many(draw):
-    """So many numbers that a share of them says something."""
+    """Enough numbers that a share of them says something."""
     width = draw.size(12, 16)
     return draw.normal(draw.size(200, 300), width, mean=0.5)
 
@@ -144,7 +144,7 @@ def embedded_of_dtype(draw, even, dtype):
 
 @pytest.fixture
 def many_embedded(draw, even):
-    """So many numbers that a share of them says something."""
+    """Enough numbers that a share of them says something."""
     return draw.normal(draw.size(20, 30), even["max_len"], even["d_model"], mean=3.0)
 
 
@@ -182,7 +182,7 @@ def test_feed_forward_gradients(answer, build, widths, x):
 
 
 def test_feed_forward_drops_hidden_values(answer, build, widths, x):
-    """With every hidden value dropped, the bias of `w_2` is what is left."""
+    """With every hidden value dropped, the output is the bias of `w_2`."""
     return {"output": build(answer.PositionwiseFeedForward, **widths, dropout=1.0)(x)}
 
 
@@ -244,7 +244,7 @@ def test_embeddings_gradients(answer, build, table, every_token):
 @pytest.mark.constant("normal", "it holds whatever is drawn")
 @pytest.mark.constant("rows", "it holds whatever is drawn")
 def test_embeddings_at_the_start(answer, large_table):
-    """The table starts at N(0, 1/d_model): mean 0, deviation 1/√d_model, in row 0 as well."""
+    """The embedding matrix is drawn from N(0, 1/d_model): standard deviation 1/√d_model, in row 0 too."""
     weight = answer.Embeddings(**large_table).lut.weight.detach()
     deviation = weight.std()
     return {

@@ -11,7 +11,7 @@ NORMS = ["post", "pre"]
 
 
 def vectors(draw, *shape, **how):
-    """Vectors of many means and deviations."""
+    """Vectors of many means and standard deviations."""
     offset = draw.normal(*shape[:-1], 1, scale=3.0, dtype="float64")
     spread = draw.uniform(0.5, 4.0, *shape[:-1], 1, dtype="float64")
     dtype = getattr(torch, how.get("dtype", "float32"))
@@ -83,7 +83,7 @@ def usual(draw):
 
 @pytest.fixture
 def far_from_zero(draw):
-    """A mean of 1000 and a deviation of 0.1, in float32."""
+    """A mean of 1000 and a standard deviation of 0.1, in float32."""
     return draw.normal(*draw.sizes(2, 5, 2), draw.size(12, 16), scale=0.1, mean=1000.0)
 
 
@@ -118,7 +118,7 @@ def layer_of_dtype(draw, dtype):
 
 @pytest.fixture
 def long_layer(draw):
-    """So many tokens that a share of their features says something."""
+    """Enough tokens that a share of their features says something."""
     size = draw.size(5, 8)
     return {"x": draw.normal(draw.size(20, 30), 9, size)} | weights(draw, size)
 
@@ -173,7 +173,7 @@ def test_layer_norm_at_the_start(answer, size):
 
 
 def test_layer_norm(answer, build, x):
-    """Each vector is centred and divided by its own deviation; then come gain and bias."""
+    """Each vector is centered and divided by its own standard deviation; then come gain and bias."""
     return {"normed": build(answer.LayerNorm, x.size(-1))(x)}
 
 
@@ -209,12 +209,12 @@ def test_layer_norm_constant_vectors(answer, build, constant):
 
 @pytest.mark.watertight("the mean of squares less the square of the mean is noise far from zero")
 def test_layer_norm_far_from_zero(answer, build, far_from_zero):
-    """A mean of 1000 with a deviation of 0.1 in float32 is no trouble."""
+    """A mean of 1000 with a standard deviation of 0.1 in float32 is no trouble."""
     return {"normed": build(answer.LayerNorm, far_from_zero.size(-1))(far_from_zero)}
 
 
 def test_layer_norm_gradients(answer, build, x):
-    """Gradients reach x, through mean and deviation too, and gain and bias."""
+    """Gradients reach x, through mean and standard deviation too, and gain and bias."""
     norm = build(answer.LayerNorm, x.size(-1))
     inputs = wanting_gradients({"x": x})
     backward(norm(**inputs))
@@ -223,7 +223,7 @@ def test_layer_norm_gradients(answer, build, x):
 
 @pytest.mark.watertight("a vector of equal numbers must not turn all gradients of a batch into NaN")
 def test_layer_norm_gradients_of_constant_vectors(answer, build, constant):
-    """Gradients of vectors of equal numbers are numbers, although their deviation is 0."""
+    """Gradients of vectors of equal numbers are numbers, although their standard deviation is 0."""
     norm = build(answer.LayerNorm, constant.size(-1))
     inputs = wanting_gradients({"x": constant})
     backward(norm(**inputs))
@@ -282,7 +282,7 @@ def test_sublayer_connection_identity(answer, build, layer, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_sublayer_connection_drops_everything(answer, build, layer, norm):
-    """Dropout falls on the sublayer's output alone: with all of it dropped, the shortcut is left."""
+    """Dropout applies to the sublayer's output alone: with all of it dropped, the residual remains."""
     connection = build(answer.SublayerConnection, layer["x"].size(-1), 1.0, norm)
     sublayer = Sublayer(layer["w"], layer["b"])
     output = connection(layer["x"], sublayer)
@@ -314,7 +314,7 @@ def test_sublayer_connection_dropout(answer, build, long_layer, p):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_sublayer_connection_gradients(answer, build, layer, norm):
-    """Gradients reach x on both ways, and what the sublayer and the norm have learnt."""
+    """Gradients reach x on both ways, and what the sublayer and the norm have learned."""
     connection = build(answer.SublayerConnection, layer["x"].size(-1), 0.0, norm)
     inputs = wanting_gradients(layer)
     backward(connection(inputs["x"], Sublayer(inputs["w"], inputs["b"])))

@@ -225,7 +225,7 @@ def test_mask_of_a_layer(answer, build, sizes, x, mask, shape, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_padding_is_invisible_to_a_layer(answer, build, sizes, x, other_padding, padding, norm):
-    """Whatever stands at the padded places, the real tokens' outputs are the same."""
+    """The real tokens' outputs do not depend on what is at the padded positions."""
     layer = build(layer_of, answer.EncoderLayer, sizes, norm)
     real = padding.squeeze(1)
     return {
@@ -252,7 +252,7 @@ def test_second_call(answer, build, sizes, x, padding, longer, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_dropout_of_everything(answer, build, sizes, x, norm):
-    """Where dropout takes everything that the parts say, the shortcuts are left, and the norms."""
+    """If dropout drops every sublayer's output, the residuals and the norms remain."""
     return {"output": build(layer_of, answer.EncoderLayer, sizes, norm, dropout=1.0)(x)}
 
 
@@ -304,7 +304,7 @@ def test_parameters_of_the_stack(answer, build, sizes, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_layers_in_turn(answer, build, sizes, x, norm):
-    """Each layer works on what the one before it made; in pre-norm the last sum is normed."""
+    """Each layer reads the output of the one before; in pre-norm the last sum is normalized."""
     return {"output": build(stack_of_stand_ins, answer.Encoder, sizes, norm)(x)}
 
 
@@ -344,7 +344,7 @@ def test_encoder(answer, build, sizes, x, padding, norm):
 
 
 def test_padding_is_invisible(answer, build, sizes, x, other_padding, padding, norm):
-    """Through all layers: whatever stands at the padded places, the real tokens' outputs are the same."""
+    """Through all layers: the real tokens' outputs do not depend on what is at the padded positions."""
     encoder = build(stack_of, answer.Encoder, answer.EncoderLayer, sizes, norm)
     real = padding.squeeze(1)
     return {

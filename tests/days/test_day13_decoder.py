@@ -256,7 +256,7 @@ def test_mask_of_one_position(answer, length):
 
 
 def test_masks_of_two_lengths(answer, length, another_length):
-    """A second mask, of another length, does not depend on the first."""
+    """A second mask, of a different length, does not depend on the first."""
     return {
         "first": answer.subsequent_mask(length),
         "second": answer.subsequent_mask(another_length),
@@ -360,7 +360,7 @@ def test_later_tokens_are_invisible_to_a_layer(
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_padding_of_the_source_is_invisible(answer, build, sizes, inputs, other_padding, norm):
-    """Whatever stands at the padded places of the source, the outputs are the same."""
+    """The outputs do not depend on what is at the padded positions of the source."""
     layer = build(layer_of, answer.DecoderLayer, sizes, norm)
     return {"output": layer(**inputs), "other": layer(**inputs | {"memory": other_padding})}
 
@@ -383,7 +383,7 @@ def test_second_call(answer, build, sizes, inputs, longer, unmasked, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_dropout_of_everything(answer, build, sizes, inputs, norm):
-    """Where dropout takes everything that the parts say, the shortcuts are left, and the norms."""
+    """If dropout drops every sublayer's output, the residuals and the norms remain."""
     layer = build(layer_of, answer.DecoderLayer, sizes, norm, dropout=1.0)
     return {"output": layer(**inputs)}
 
@@ -444,7 +444,7 @@ def test_parameters_of_the_stack(answer, build, sizes, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_layers_in_turn(answer, build, sizes, unmasked, norm):
-    """Each layer works on what the one before it made; in pre-norm the last sum is normed."""
+    """Each layer reads the output of the one before; in pre-norm the last sum is normalized."""
     return {"output": build(stack_of_stand_ins, answer.Decoder, sizes, norm)(**unmasked)}
 
 

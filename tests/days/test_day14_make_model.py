@@ -118,7 +118,7 @@ def telling(module):
 
 @pytest.fixture
 def states(draw):
-    """States as a decoder leaves them, and a vocabulary of another size."""
+    """States as a decoder leaves them, and a vocabulary of a different size."""
     batch, time, d_model, vocab = draw.sizes(2, 9, 4)
     return {"x": draw.normal(batch, time, d_model, scale=1.5), "vocab": vocab}
 
@@ -374,7 +374,7 @@ def test_model(answer, build, sizes, sentences, norm):
 
 @pytest.mark.constant(*(f"defaults.{name}" for name in DEFAULTS), "the paper's base model")
 def test_defaults(answer, build, by_default, sentences_by_default):
-    """What is not said is as in the base model of the paper: 8 heads, d_ff = 2048, post-norm and so on."""
+    """The defaults are those of the paper's base model: 8 heads, d_ff = 2048, post-norm and so on."""
     known = inspect.signature(answer.make_model).parameters.values()
     model = build(answer.make_model, **by_default).eval()
     return {
@@ -414,7 +414,7 @@ def test_no_dropout(answer, build, sizes, sentences):
 
 @pytest.mark.constant("not dropped", "with probability 1 every part drops what it can")
 def test_dropout_everywhere(answer, build, sizes, sentences, vectors):
-    """Dropout reaches every part: embeddings, attention weights, networks and shortcuts."""
+    """Dropout reaches every part: embeddings, attention weights, feed-forward networks, and residuals."""
     model = build(answer.make_model, **sizes, dropout=1.0).train()
     return {
         "not dropped": listed(name for name, dropped in _drops(model, vectors) if not dropped),
@@ -471,7 +471,7 @@ def test_start(answer, roomy):
 )
 @pytest.mark.constant("not as Embeddings starts", "what starts wrong: nothing")
 def test_start_of_the_tables(answer, roomy):
-    """The embedding tables stay as `Embeddings` starts them, with a deviation of 1/√d_model."""
+    """Embedding matrices keep the initialization of `Embeddings`, with standard deviation 1/√d_model."""
     model = answer.make_model(**roomy | {"n": 1})
     tables = {
         "src_embed": model.src_embed[0].lut.weight.detach(),
@@ -490,7 +490,7 @@ def _faults(matrices, fault_of):
 
 def _fault(weight):
     """What is not Xavier uniform in several hundred numbers: their largest says how wide they are, and
-    beside their deviation, whether there is a bound at all."""
+    beside their standard deviation, whether there is a bound at all."""
     bound = math.sqrt(6 / sum(weight.shape))
     largest, deviation = float(weight.abs().max()), float(weight.square().mean().sqrt())
     uniform = largest < 2 * deviation
@@ -502,7 +502,7 @@ def _fault(weight):
 
 
 def _fault_of_a_table(weight):
-    """What is wrong with the deviation of more than a thousand numbers, which is to be 1/√d_model."""
+    """What is wrong with the standard deviation of over a thousand numbers; it should be 1/√d_model."""
     times = float(weight.std()) * math.sqrt(weight.size(-1))
     return "too wide" if times > 1.15 else "too narrow" if times < 0.85 else ""
 

@@ -60,7 +60,7 @@ def only_padding(draw, made):
 
 @pytest.fixture
 def next_rows(draw, made):
-    """Another batch, of another length."""
+    """Another batch, of a different length."""
     return padded(batch(draw, draw.choice([2, 10]), **made), made["padding_idx"], 2)
 
 
@@ -207,7 +207,7 @@ def test_certain(answer, build, made, certain):
 
 @pytest.mark.watertight("tensors that lie otherwise in memory, as after a transposition")
 def test_memory_by_columns(answer, build, made, by_columns):
-    """Tensors that lie in memory otherwise, as after a transposition, give the same."""
+    """Tensors that are not contiguous, as after a transposition, give the same."""
     loss = build(answer.LabelSmoothing, **made)
     return {"loss": loss(by_columns["log_probs"], by_columns["target"])}
 

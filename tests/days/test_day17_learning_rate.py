@@ -146,7 +146,7 @@ def test_warm_up(answer, factored, warmups):
 
 @pytest.mark.watertight("a warm-up of a single step")
 def test_warm_up_of_one_step(answer, factored):
-    """With a warm-up of one step the rate falls from the start."""
+    """With a warm-up of one step the rate falls at once."""
     at_once = factored | {"warmup": 1}
     return {"rates": [plain(answer.rate(step, **at_once)) for step in (1, 2, 3)]}
 

@@ -11,7 +11,7 @@ from implementation import Batch, EncoderDecoder, Generator, LabelSmoothing, mak
 PAD = 0
 
 
-# --- The smallest model, loss and optimiser -------------------------------------------------------
+# --- The smallest model, loss and optimizer -------------------------------------------------------
 
 
 class Reader(nn.Module):
@@ -71,7 +71,7 @@ class Witness:
 
 
 class Counting(torch.optim.SGD):
-    """An optimiser that counts its steps."""
+    """An optimizer that counts its steps."""
 
     steps = 0
 
@@ -195,7 +195,7 @@ def lr(draw):
 
 @pytest.mark.constant("kind of the result", "a float, whatever is in it")
 def test_one_batch(answer, build, sizes, one_pair):
-    """Without an optimiser: the summed loss of a batch over its real target tokens, a float."""
+    """Without an optimizer: the summed loss of a batch over its real target tokens, a float."""
     model = build(tiny, sizes)
     mean = answer.run_epoch(made(one_pair), model, summed)
     return {
@@ -221,7 +221,7 @@ def test_what_the_loss_is_given(answer, build, sizes, pairs):
 
 @pytest.mark.constant("batches in training mode", "none: this is evaluation")
 def test_evaluation_mode(answer, build, sizes, pairs):
-    """Without an optimiser the model is in evaluation mode, in which nothing is dropped."""
+    """Without an optimizer the model is in evaluation mode, in which nothing is dropped."""
     model = build(tiny, sizes, dropout=1.0)
     witness = Witness(model)
     mean = answer.run_epoch(made(pairs), model, witness)
@@ -233,7 +233,7 @@ def test_evaluation_mode(answer, build, sizes, pairs):
 
 @pytest.mark.constant("losses that could be differentiated", "none: nobody will")
 def test_measuring_alone(answer, build, sizes, pairs):
-    """Without an optimiser no gradient is computed, and the parameters are what they were."""
+    """Without an optimizer no gradient is computed, and the parameters are what they were."""
     model = build(tiny, sizes)
     witness = Witness(model)
     answer.run_epoch(made(pairs), model, witness)
@@ -256,7 +256,7 @@ def test_batch_without_a_token(answer, build, sizes, with_an_empty_one):
 
 
 def test_one_step(answer, build, sizes, one_pair, lr):
-    """With an optimiser: one step along the gradient of the batch's mean loss per token."""
+    """With an optimizer: one step along the gradient of the batch's mean loss per token."""
     model = build(tiny, sizes)
     answer.run_epoch(made(one_pair), model, summed, torch.optim.SGD(model.parameters(), lr))
     return {"parameters": trained(model)}
@@ -272,7 +272,7 @@ def test_one_token(answer, build, sizes, one_token, lr):
 
 @pytest.mark.parametrize("before", ["evaluation", "training"])
 def test_training_mode(answer, build, sizes, pairs, lr, before):
-    """With an optimiser the model is in training mode, whatever it was in before, and dropout drops."""
+    """With an optimizer the model is in training mode, whatever it was in before, and dropout drops."""
     model = build(tiny, sizes, dropout=1.0).train(before == "training")
     witness = Witness(model)
     optimizer = torch.optim.SGD(model.parameters(), lr)
@@ -290,7 +290,7 @@ def test_a_step_for_each_batch(answer, build, sizes, pairs, lr):
     optimizer = Counting(model.parameters(), lr)
     mean = answer.run_epoch(made(pairs), model, summed, optimizer)
     return {
-        "steps of the optimiser": optimizer.steps,
+        "steps of the optimizer": optimizer.steps,
         "parameters": trained(model),
         "mean loss per token": in_its_digits(mean, model),
     }
@@ -308,7 +308,7 @@ def test_gradients_from_before(answer, build, sizes, one_pair, lr):
 
 @pytest.mark.watertight("batches without a single real target")
 def test_group_without_a_token(answer, build, sizes, with_an_empty_one, lr):
-    """Where there is only padding to predict the gradient is 0, and what was learnt before is kept."""
+    """Where there is only padding to predict the gradient is 0, and what was learned before is kept."""
     model = build(tiny, sizes)
     loss = LabelSmoothing(sizes["vocab"], PAD, 0.1)
     optimizer = torch.optim.SGD(model.parameters(), lr)
@@ -327,35 +327,35 @@ def test_one_group(answer, build, sizes, three_pairs, lr):
     return {"parameters": trained(model), "mean loss per token": in_its_digits(mean, model)}
 
 
-@pytest.mark.constant("steps of the optimiser", "two groups, whatever is in them")
+@pytest.mark.constant("steps of the optimizer", "two groups, whatever is in them")
 def test_two_groups(answer, build, sizes, lr, four_pairs):
     """After each group comes a step; the next group begins without a gradient."""
     model = build(tiny, sizes)
     optimizer = Counting(model.parameters(), lr)
     mean = answer.run_epoch(made(four_pairs), model, summed, optimizer, accumulate=2)
     return {
-        "steps of the optimiser": optimizer.steps,
+        "steps of the optimizer": optimizer.steps,
         "parameters": trained(model),
         "mean loss per token": in_its_digits(mean, model),
     }
 
 
 @pytest.mark.parametrize("accumulate", [2, 3])
-@pytest.mark.constant("steps of the optimiser", "two groups, the second one smaller")
+@pytest.mark.constant("steps of the optimizer", "two groups, the second one smaller")
 def test_last_group(answer, build, sizes, one_too_few, lr, accumulate):
     """The last group has its step too, also where it is smaller than the others."""
     model = build(tiny, sizes)
     optimizer = Counting(model.parameters(), lr)
     mean = answer.run_epoch(made(one_too_few), model, summed, optimizer, accumulate=accumulate)
     return {
-        "steps of the optimiser": optimizer.steps,
+        "steps of the optimizer": optimizer.steps,
         "parameters": trained(model),
         "mean loss per token": in_its_digits(mean, model),
     }
 
 
 def test_fewer_than_a_group(answer, build, sizes, pairs, lr):
-    """Fewer batches than `accumulate` are one group, divided by the tokens that there are."""
+    """Fewer batches than `accumulate` are one group, divided by the group's tokens."""
     model = build(tiny, sizes)
     optimizer = torch.optim.SGD(model.parameters(), lr)
     mean = answer.run_epoch(made(pairs), model, summed, optimizer, accumulate=2 * len(pairs))
@@ -371,13 +371,13 @@ def test_group_with_an_empty_batch(answer, build, sizes, with_an_empty_one, lr):
     return {"parameters": trained(model), "mean loss per token": in_its_digits(mean, model)}
 
 
-@pytest.mark.constant("steps of the optimiser", "two groups, the second one smaller")
+@pytest.mark.constant("steps of the optimizer", "two groups, the second one smaller")
 def test_momentum(answer, build, sizes, three_pairs, lr):
-    """An optimiser that remembers earlier steps gets each group's gradient once, and nothing between."""
+    """An optimizer that remembers earlier steps gets each group's gradient once, and nothing between."""
     model = build(tiny, sizes)
     optimizer = Counting(model.parameters(), lr / 4, momentum=0.9, weight_decay=0.1)
     answer.run_epoch(made(three_pairs), model, summed, optimizer, accumulate=2)
-    return {"steps of the optimiser": optimizer.steps, "parameters": trained(model)}
+    return {"steps of the optimizer": optimizer.steps, "parameters": trained(model)}
 
 
 def test_one_pass(answer, build, sizes, pairs, lr):
@@ -394,7 +394,7 @@ def test_one_pass(answer, build, sizes, pairs, lr):
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_scheduler(answer, build, sizes, pairs, lr, accumulate):
-    """The schedule goes on by one after each step of the optimiser."""
+    """The schedule advances by one after each step of the optimizer."""
     model = build(tiny, sizes)
     optimizer = torch.optim.SGD(model.parameters(), lr)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))

@@ -55,7 +55,7 @@ class Script(nn.Module):
 
 
 def preferences(draw, *shape):
-    """Whole scores, no two alike, so that the likeliest token is beyond doubt; it is never padding."""
+    """Whole scores, no two alike, so that the most likely token is beyond doubt; it is never padding."""
     scores = draw.normal(*shape).argsort(dim=-1).float()
     scores[..., PAD] = -5.0
     return scores
@@ -142,7 +142,7 @@ def all_at_once(draw):
 
 @pytest.fixture
 def some_never_end(draw):
-    """One row goes on as long as it may; the others end."""
+    """One row continues as long as it may; the others end."""
     rows, vocab, max_len = *draw.sizes(3, 5, 1), *draw.sizes(7, 9, 2)
     places = [None, *draw.sizes(1, max_len - 2, rows - 1)]
     return speech(draw, rows, vocab, max_len, places)
@@ -198,7 +198,7 @@ def sentences(draw, vocabularies):
 
 
 def test_likeliest_tokens(answer, no_end):
-    """Each row says the likeliest token, then the one that is likeliest after that."""
+    """Each row generates the most likely token, then the one that is most likely after that."""
     model, call = staged(no_end)
     return {"tokens": answer.greedy_decode(model, **call)}
 
@@ -217,7 +217,7 @@ def test_longer_than_the_source(answer, much_from_little):
 
 
 def test_source_mask(answer, hidden_tokens):
-    """Source tokens that the mask hides have no part in what is said."""
+    """Source tokens that the mask hides have no effect on the output."""
     model, call = staged(hidden_tokens)
     return {"tokens": answer.greedy_decode(model, **call)}
 
@@ -251,7 +251,7 @@ def test_all_end_at_once(answer, all_at_once):
 
 
 def test_some_never_end(answer, some_never_end):
-    """A row that never says `end` goes on to `max_len`, and the others wait in silence."""
+    """A row that never generates `end` continues to `max_len`, and the others are padded."""
     model, call = staged(some_never_end)
     return {"tokens": answer.greedy_decode(model, **call)}
 

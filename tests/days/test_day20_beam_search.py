@@ -423,7 +423,7 @@ def cut_off(draw):
 
 @pytest.fixture
 def overtaken_at_last(draw):
-    """One hypothesis has ended at once, and one that goes on looks worse until it is over."""
+    """One hypothesis has ended at once, and one that continues looks worse until it is over."""
     how, lengths, alpha = symbols(draw, 5), (1, 4), 2.5
     row = race(draw, how, 5, 4, lengths, 0.92 * even(lengths, alpha), likely=0.6)
     return speech(draw, how, [row], beam=5, alpha=alpha)
@@ -431,7 +431,7 @@ def overtaken_at_last(draw):
 
 @pytest.fixture
 def overtaken_soon(draw):
-    """One hypothesis has ended, and one that goes on is likelier, though not by its bare sum."""
+    """One hypothesis has ended, and one that continues is more likely, though not by its bare sum."""
     how = symbols(draw, 5)
     return speech(draw, how, [race(draw, how, 5, 4, (2, 4), 0.85, likely=0.42)], beam=5, alpha=2.5)
 
@@ -475,7 +475,7 @@ def of_dtype(draw, dtype):
 
 @pytest.fixture
 def small_steps(draw, dtype):
-    """Paths with a total of about −2, of which one goes on falling by less than the dtype can take off it."""
+    """Paths with a total of about −2, of which one keeps falling by less than the dtype resolves."""
     vocab, places, eps = 12, 15, torch.finfo(getattr(torch, dtype)).eps
     how, table = symbols(draw, vocab), []
     # A total between 2 and 4 moves by 2 eps, or not at all.
@@ -529,7 +529,7 @@ def test_start_alone(answer, start_alone):
 
 @pytest.mark.watertight("room for one token after the start")
 def test_one_place(answer, one_place):
-    """With room for one more, it is the likeliest token, be it the end or not."""
+    """With room for one more token, it is the most likely one, whether the end or not."""
     return {"tokens": answer.beam_search(Script(one_place["log_probs"]), **one_place["call"])}
 
 
@@ -555,7 +555,7 @@ def test_garden_further_on(answer, garden_further_on):
 
 
 def test_one_row(answer, one_row):
-    """A beam that holds everything finds the likeliest of all hypotheses."""
+    """A beam that holds everything finds the most likely of all hypotheses."""
     return {"tokens": answer.beam_search(Script(one_row["log_probs"]), **one_row["call"])}
 
 
@@ -566,14 +566,14 @@ def test_batch(answer, everything):
 
 @pytest.mark.watertight("a beam wider than the vocabulary, which fills up as it goes on")
 def test_wider_than_the_vocabulary(answer, wider_than_the_vocabulary):
-    """A beam may be wider than the vocabulary; it fills up as it goes on."""
+    """A beam may be wider than the vocabulary; it fills up as it continues."""
     model = Script(wider_than_the_vocabulary["log_probs"])
     return {"tokens": answer.beam_search(model, **wider_than_the_vocabulary["call"])}
 
 
 @pytest.mark.parametrize("beam", [2, 3, 4])
 def test_crowd(answer, crowd, beam):
-    """The `beam` likeliest beginnings are followed, and no other, whatever might come of it."""
+    """The `beam` most likely hypotheses are extended, and no other, however it might continue."""
     return {"tokens": answer.beam_search(Script(crowd["log_probs"]), **crowd["call"])}
 
 
@@ -583,7 +583,7 @@ def test_usual_beam(answer, usual_beam):
 
 
 def test_source_mask(answer, hidden_tokens):
-    """Source tokens that the mask hides have no part in what is said, in any place of the beam."""
+    """Source tokens that the mask hides have no effect on the output, in any hypothesis of the beam."""
     model = Script(hidden_tokens["log_probs"])
     return {"tokens": answer.beam_search(model, **hidden_tokens["call"])}
 
@@ -641,14 +641,14 @@ def test_cut_off(answer, cut_off):
 
 @pytest.mark.watertight("a late winner, which a search that stops early never sees")
 def test_overtaken_at_last(answer, overtaken_at_last):
-    """What is still going on may win by its length in the end: only what cannot is given up."""
+    """An unfinished hypothesis may still win by its length: only one that cannot is abandoned."""
     model = Script(overtaken_at_last["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_at_last["call"])}
 
 
 @pytest.mark.watertight("a late winner, which a search that stops early never sees")
 def test_overtaken_soon(answer, overtaken_soon):
-    """A hypothesis that goes on is not to be compared by its bare log-probability with one that has ended."""
+    """An unfinished hypothesis is not compared with a finished one by its bare log-probability."""
     model = Script(overtaken_soon["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_soon["call"])}
 
@@ -677,7 +677,7 @@ def test_no_gradient(answer, ends):
 
 
 def test_transformer(answer, build, sentences):
-    """A Transformer is asked as it was trained, and the best of all that it can say is found."""
+    """With a Transformer, the search finds the best of all its outputs."""
     model = build(make_model, *sentences["vocabularies"], n=2, d_model=8, d_ff=12, h=2, dropout=0.0)
     with torch.no_grad():  # without biases it says many things; it never says padding
         for name, vector in model.named_parameters():

@@ -1,6 +1,6 @@
 """Day 21 · train_bpe(text, vocab_size) and BPE(merges) with encode and decode.
 
-What was learnt is observed through `encode` and `decode` alone: the id 256 + r, decoded, spells merge r.
+What was learned is observed through `encode` and `decode` alone: the id 256 + r, decoded, spells merge r.
 """
 
 import pytest
@@ -94,7 +94,7 @@ def two_pairs(draw):
 
 @pytest.fixture
 def ties(draw):
-    """Every pair occurs once; the letters stand in no alphabetical order."""
+    """Every pair occurs once; the letters are in no alphabetical order."""
     letters = some_letters(draw, draw.size(6, 9))
     return {"text": "".join(letters), "vocab_size": 256 + 3}
 
@@ -127,7 +127,7 @@ def scripts(draw):
 
 @pytest.fixture
 def other(draw):
-    """Another text than the one that was learnt from."""
+    """Another text than the one that was learned from."""
     return {"other": text_of(draw, [*WORDS, "Straße", "lowness"], 12, between=" ")}
 
 
@@ -157,7 +157,7 @@ def rank_against_length(draw):
 
 @pytest.fixture
 def rank_against_left(draw):
-    """The merge learnt first takes a letter from a piece that begins further left."""
+    """The merge learned first takes a letter from a piece that begins further left."""
     a, b, c = some_letters(draw, 3)
     return {"merges": [(ord(b), ord(c)), (ord(a), ord(b))], "text": f"{a}{b}{c}" * draw.size(2, 5)}
 
@@ -194,13 +194,13 @@ def broken(draw):
 
 
 def test_commonest_pair(answer, two_pairs):
-    """The first merge is the commonest pair of neighbours, wherever it stands."""
+    """The first merge is the commonest pair of neighbors, wherever it stands."""
     bpe = answer.train_bpe(two_pairs["text"], 257)
     return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(two_pairs["text"]))}
 
 
 def test_merges_of_merges(answer, sentence):
-    """After each merge pairs are counted anew, with the new id among them; spaces are bytes like others."""
+    """After each merge pairs are counted again, with the new id among them; spaces are bytes like others."""
     bpe = answer.train_bpe(sentence["text"], 256 + 40)
     return {"merges": spelled(bpe, 40), "ids": written(bpe.encode(sentence["text"]))}
 
@@ -219,7 +219,7 @@ def test_ties(answer, ties):
 
 
 def test_overlapping_pairs_count(answer, overlapping):
-    """`aaaa` has three pairs of neighbours, though only two can be merged."""
+    """`aaaa` has three pairs of neighbors, though only two can be merged."""
     bpe = answer.train_bpe(overlapping["text"], 257)
     return {"first merge": bpe.decode([256]), "ids": written(bpe.encode(overlapping["text"]))}
 
@@ -242,13 +242,13 @@ def test_pairs_that_occur_once(answer, short):
 
 @pytest.mark.watertight("an empty text, from which there is nothing to learn")
 def test_learning_from_nothing(answer, other):
-    """From an empty text nothing is learnt, and every other text is still encoded."""
+    """From an empty text nothing is learned, and every other text is still encoded."""
     bpe = answer.train_bpe("", 300)
     return {"ids": written(bpe.encode(other["other"]))}
 
 
 def test_another_text(answer, sentence, other):
-    """What was learnt from one text serves for another, unknown characters and all."""
+    """What was learned from one text serves for another, unknown characters and all."""
     bpe = answer.train_bpe(sentence["text"], 256 + 20)
     ids = list(bpe.encode(other["other"]))
     return {"ids": written(ids), "back": bpe.decode(ids)}
@@ -283,7 +283,7 @@ def test_encode(answer, merges_and_text):
 
 
 def test_rank_comes_before_place(answer, rank_against_place):
-    """The merge learnt first is applied first, not the one that stands first."""
+    """The merge learned first is applied first, not the one that stands first."""
     bpe = answer.BPE(rank_against_place["merges"])
     return {"ids": written(bpe.encode(rank_against_place["text"]))}
 
@@ -295,7 +295,7 @@ def test_rank_comes_before_length(answer, rank_against_length):
 
 
 def test_rank_comes_before_left(answer, rank_against_left):
-    """A known piece that begins further left has to wait for the merge learnt first, too."""
+    """A known piece that begins further left has to wait for the merge learned first, too."""
     bpe = answer.BPE(rank_against_left["merges"])
     return {"ids": written(bpe.encode(rank_against_left["text"]))}
 

@@ -66,7 +66,7 @@ def contents(batches, given):
 
 
 def in_ids(pair):
-    """A pair that was not given, spelt out."""
+    """A pair that was not given, spelled out."""
     return "(" + "→".join(" ".join(map(str, side)) for side in pair) + ")"
 
 
@@ -360,7 +360,7 @@ def test_one_sentence(answer, one_sentence):
 
 
 def test_too_short(answer, too_short):
-    """Who says too little loses: all that is said is right here, and the penalty is what is left."""
+    """Short output is penalized: here every word is right, and the brevity penalty remains."""
     return {"score": score(answer.bleu(**too_short))}
 
 

@@ -78,7 +78,7 @@ def later_changed(draw, given):
 
 @pytest.fixture
 def again(draw, given):
-    """A second batch, longer and of another size."""
+    """A second batch, longer and of a different size."""
     b, t = draw.sizes(7, 10, 2)
     return draw.normal(b, t, given["d_model"])
 
@@ -182,7 +182,7 @@ def no_text(draw, config):
 
 @pytest.fixture
 def roomy(draw):
-    """Matrices of some three thousand numbers and more: their deviation is known to 1.3%."""
+    """Matrices of some three thousand numbers and more: their standard deviation is known to 1.3%."""
     return GPTConfig(
         vocab=draw.size(58, 66),
         context=draw.size(55, 57),
@@ -385,7 +385,7 @@ def test_gradients(answer, build, config, tokens):
 
 @pytest.mark.constant("not as GPT-2 starts", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Matrices start at N(0, 0.02²), what writes into the shortcut at 0.02 / √(2 N), biases at 0."""
+    """Standard deviation 0.02, of matrices that write into the residual 0.02 / √(2 N); biases are 0."""
     parameters = {name: p.detach() for name, p in answer.GPT(roomy).named_parameters()}
     wrong = {name: fault(name, p, roomy.n_layers) for name, p in parameters.items()}
     return {

@@ -10,13 +10,13 @@ from torch import nn
 from course.checks.authoring import DTYPES, FLOAT64, HALVES
 from variants.gpt import GPT, GPTConfig
 
-# How likely tokens are, from the likeliest on: with p from 0.52 to 0.6 the nucleus has 2, 1 or 3 of them.
+# How likely tokens are, from the most likely on: with p from 0.52 to 0.6 the nucleus has 2, 1 or 3 of them.
 PRORANKS = (
     (0.40, 0.27, 0.18, 0.10, 0.05),
     (0.72, 0.12, 0.08, 0.05, 0.03),
     (0.25, 0.22, 0.20, 0.18, 0.15),
 )
-DRAWS = 6000  # a share misses the nearer tenth by 0.05, 7 deviations: less than once in 10⁹ runs
+DRAWS = 6000  # a share misses the nearer tenth by 0.05, 7 standard deviations: less than once in 10⁹ runs
 
 SLIDER = "a slider has ends, and somebody will move it there"
 EMPTY = "the last batch of a stream may be empty"
@@ -411,7 +411,7 @@ def test_temperature(answer, given, temperature):
 
 
 def test_temperature_0(answer, sure):
-    """At temperature 0 the likeliest token has probability 1, whatever top_k and top_p are."""
+    """At temperature 0 the most likely token has probability 1, whatever top_k and top_p are."""
     return {
         "probabilities": answer.distribution(sure, 0),
         "with top_k and top_p": answer.distribution(sure, 0.0, 3, 0.9),
@@ -428,13 +428,13 @@ def test_temperature_0_among_equals(answer, equally_likeliest):
 
 
 def test_top_k(answer, some_of_many):
-    """The k likeliest share all probability among them, in proportion; nothing else can be drawn."""
+    """The k most likely share all probability among them, in proportion; nothing else can be drawn."""
     probabilities = answer.distribution(some_of_many["logits"], top_k=some_of_many["top_k"])
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 def test_top_k_1(answer, some_of_many):
-    """With k = 1 the likeliest token is certain."""
+    """With k = 1 the most likely token is certain."""
     return {"probabilities": answer.distribution(some_of_many["logits"], top_k=1)}
 
 
@@ -458,7 +458,7 @@ def test_top_k_of_all(answer, some_of_many, beyond):
 
 @pytest.mark.on_devices
 def test_top_p(answer, wide_rows):
-    """Each row keeps the fewest likeliest tokens that add up to p, with the one that crosses it."""
+    """Each row keeps the fewest most likely tokens that add up to p, with the one that crosses it."""
     probabilities = answer.distribution(**wide_rows)
     return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
@@ -491,7 +491,7 @@ def test_top_p_reached_exactly(answer, exact):
 
 @pytest.mark.watertight(SLIDER)
 def test_top_p_0(answer, sure):
-    """With p = 0 the likeliest token is left."""
+    """With p = 0 the most likely token is left."""
     return {"probabilities": answer.distribution(sure, top_p=0.0)}
 
 
@@ -687,7 +687,7 @@ def test_draws_from_logits_of_dtype(answer, tenths_of_dtype, dtype):
 
 @pytest.mark.on_devices
 def test_continuation(answer, within):
-    """Each row goes on from its own prompt: each new token follows from all before it."""
+    """Each row continues from its own prompt: each new token follows from all before it."""
     model, call = model_and_call(within)
     return {"tokens": answer.generate(model.eval(), **call)}
 
@@ -709,7 +709,7 @@ def test_at_the_edge(answer, at_the_edge, edge):
 
 @pytest.mark.watertight("no token ends a text here, and `max_new_tokens` are asked for")
 def test_no_token_ends_a_text(answer, permitted_alone):
-    """Whichever token is drawn, the text goes on until `max_new_tokens` have been added."""
+    """Whichever token is drawn, the text continues until `max_new_tokens` have been added."""
     vocab, rows = permitted_alone.size(1), permitted_alone.argmax(dim=1, keepdim=True)
     always = [Same(permitted_alone[0].roll(shift)) for shift in range(vocab)]
     texts = [answer.generate(model, rows, 3) for model in always]

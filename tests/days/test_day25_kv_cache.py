@@ -115,7 +115,7 @@ def spacious(draw):
 
 @pytest.fixture
 def beams(draw):
-    """Which row goes on with which: no row stays where it is, one is left out, another comes twice."""
+    """Which row continues with which: no row stays where it is, one is left out, another comes twice."""
     sizes, chunks = room(draw)
     sizes[1] = batch = draw.size(3, 6)
     shift = draw.size(1, batch - 2)
@@ -126,7 +126,7 @@ def beams(draw):
 
 @pytest.fixture
 def of_dtype(draw, dtype):
-    """Chunks of another dtype than torch's default."""
+    """Chunks of a different dtype than torch's default."""
     sizes, chunks = room(draw)
     return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks, dtype)}
 
@@ -258,7 +258,7 @@ def test_room(answer, chunked):
 
 
 def test_reorder(answer, beams):
-    """After `reorder(rows)` row i goes on with what row `rows[i]` held, keys and values of every layer."""
+    """After `reorder(rows)` row i continues with what row `rows[i]` held, keys and values of every layer."""
     cache = answer.KVCache(*beams["sizes"])
     filled(cache, beams["chunks"][:-1])
     device = beams["chunks"][0][0].device
@@ -268,7 +268,7 @@ def test_reorder(answer, beams):
 
 @pytest.mark.watertight(STEP)
 def test_reorder_in_the_middle_of_a_step(answer, beams):
-    """`reorder` moves all that is held, also where only some layers have the newest chunk."""
+    """`reorder` moves everything stored, even if only some layers have the newest chunk."""
     cache = answer.KVCache(*beams["sizes"])
     rows = torch.tensor(beams["rows"], device=beams["chunks"][0][0].device)
     seen = {}
@@ -342,7 +342,7 @@ def test_small_room(answer, small_room, edge):
 
 @pytest.mark.watertight(NOTHING)
 def test_empty_chunk(answer, empty_chunk):
-    """An empty chunk adds nothing, and what was held comes back."""
+    """An empty chunk adds nothing, and the stored keys and values come back."""
     cache = answer.KVCache(*empty_chunk["sizes"])
     return filled(cache, empty_chunk["chunks"]) | {"length": cache.length}
 

@@ -16,7 +16,7 @@ from variants.bert import BERTConfig
 
 MANY = 20_000  # tokens: a share misses the nearer fortieth by 0.025, 7 deviations: less than once in 10⁹ runs
 
-VERY_MANY = 250_000  # a share misses the nearer hundredth by 0.005, 6.2 deviations
+VERY_MANY = 250_000  # a share misses the nearer hundredth by 0.005, 6.2 standard deviations
 HUNDREDTHS = "a share that is off by a hundredth shows in no single batch, and in every loss"
 KEPT = "whatever a model keeps of one call must still be right in the next"
 PADDING = "published code gives padding no gradient; here the table has no padding index"
@@ -256,7 +256,7 @@ def halving(draw):
 
 @pytest.fixture
 def many_texts(draw, halving):
-    """So many texts that the share that is dropped is near its probability, of the last tokens."""
+    """Enough texts that the share that is dropped is near its probability, of the last tokens."""
     given = pair(draw, halving, draw.size(300, 340), halving.context)
     return given | {"tokens": given["tokens"] % (halving.vocab - halving.d_model) + halving.d_model}
 
@@ -297,7 +297,7 @@ def test_nothing_chosen(answer, given):
 
 
 def test_everything_chosen(answer, given):
-    """With p = 1 every token is asked for: the labels are the text, whatever stands in the inputs."""
+    """With p = 1 every token is a target: the labels are the text, whatever the inputs hold."""
     _, labels = masked(answer.mask_tokens, given, p=1.0)
     return {"labels": labels}
 
@@ -314,7 +314,7 @@ def test_special_tokens(answer, with_special):
     "what is not asked for stays, and what is asked for is the token that stood there",
 )
 def test_the_rest_stays(answer, long_text, p):
-    """A token that is not asked for stands in the inputs as it was; a label is the token that was there."""
+    """A token that is no target stays in the inputs as it was; a label is the original token."""
     tokens = long_text["tokens"]
     inputs, labels = masked(answer.mask_tokens, long_text, p=p)
     left = labels == -100
@@ -515,7 +515,7 @@ def test_parameters(answer, config):
 
 
 def test_embedding_and_head(answer, build, without_layers, texts_for_no_layers):
-    """Three vectors are added and normed; a state is transformed and compared with every embedding."""
+    """Three vectors are added and normalized; a state is transformed and compared with every embedding."""
     model = build(answer.BERT, without_layers)
     return {"logits": model(**texts_for_no_layers)}
 
@@ -566,7 +566,7 @@ def test_mask(answer, build, config, under_a_mask, shape):
 
 
 def test_second_call(answer, build, config, texts, full_texts):
-    """A second call, with texts of another length, stands for itself."""
+    """A second call, with texts of a different length, does not depend on the first."""
     model = build(answer.BERT, config)
     model(**texts)
     return {"logits": model(**full_texts)}
@@ -640,7 +640,7 @@ def test_dropout_of_everything(answer, build, dropping, texts_to_drop):
 
 @pytest.mark.constant("not dropped", "with probability 1 every part drops what it can")
 def test_dropout_in_the_layers(answer, build, dropping, vectors):
-    """The config's dropout reaches attention weights and both shortcuts of every layer."""
+    """The config's dropout reaches attention weights and both residuals of every layer."""
     model = build(answer.BERT, dropping)
     return {"not dropped": listed(_not_dropped(model, vectors)), "d_model": vectors.size(-1)}
 
@@ -685,7 +685,7 @@ def test_evaluation_mode(answer, build, dropping, texts_to_drop):
 
 @pytest.mark.constant("start wrong", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Every matrix starts near 0 with a deviation of 0.02, biases at 0, gains at 1; no two are equal."""
+    """Matrices have standard deviation 0.02, biases are 0, gains are 1; no two matrices are equal."""
     started = dict(answer.BERT(roomy).named_parameters())
     return {
         "start wrong": listed(_wrong_starts(started)),
@@ -714,7 +714,7 @@ def _wrong_starts(started):
 
 
 def _fault(deviation):
-    """What is wrong with the deviation of several hundred numbers. Cut off it is 0.0176; 0.014 is 7
+    """What is wrong with the standard deviation of several hundred numbers. Cut off it is 0.0176; 0.014 is 7
     standard errors away."""
     bounds = {"too narrow": 0.014, "": 0.0235, "too wide": 0.5}
     return next((words for words, end in bounds.items() if deviation < end), "far too wide")
@@ -723,7 +723,7 @@ def _fault(deviation):
 @pytest.mark.watertight("published code cuts the normal off, and a rare large weight is an outlier")
 @pytest.mark.constant("beyond two deviations", "nothing")
 def test_start_is_cut_off(answer, roomy):
-    """No weight starts further from 0 than two deviations, 0.04."""
+    """No weight starts further from 0 than two standard deviations, 0.04."""
     started = dict(answer.BERT(roomy).named_parameters())
     far = [n for n, p in started.items() if p.dim() == 2 and p.abs().max() > 0.0401]
     return {

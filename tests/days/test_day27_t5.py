@@ -78,7 +78,7 @@ def on_an_edge(draw):
 
 @pytest.fixture
 def of_shape(draw, axes):
-    """Relative positions of another shape, not laid out by rows."""
+    """Relative positions of a different shape, not laid out by rows."""
     sizes = draw.sizes(2, 6, axes)
     positions = draw.integers(-40, 40, *sizes).permute(tuple(reversed(range(axes))))
     return {"relative_position": positions, "num_buckets": 16, "max_distance": 32}
@@ -225,7 +225,7 @@ def many(draw, config):
 
 @pytest.fixture
 def roomy(draw):
-    """Matrices large enough that their deviation is that of what they were drawn from."""
+    """Matrices large enough that their standard deviation is that of what they were drawn from."""
     return T5Config(
         vocab=draw.size(60, 70),
         n_layers=2,
@@ -312,7 +312,7 @@ def test_narrow_integers(answer, narrow, bidirectional):
 
 @pytest.mark.parametrize("gated", [False, True])
 def test_parameters(answer, config_of_either, gated):
-    """One table of tokens, one of biases for each stack, and the two stacks: nothing else is learnt."""
+    """One table of tokens, one of biases for each stack, and the two stacks: nothing else is learned."""
     model = answer.T5(config_of_either)
     return {"parameters": shapes(model), "its config's d_model": model.config.d_model}
 
@@ -470,7 +470,7 @@ def test_no_dropout(answer, build, config, pair):
 
 @pytest.mark.constant("not dropped", "with probability 1 every part drops what it can")
 def test_dropout_everywhere(answer, build, config, pair, vectors):
-    """Dropout reaches every part: attention weights, networks, shortcuts, and what leaves a stack."""
+    """Dropout reaches every part: attention weights, networks, residuals, and what leaves a stack."""
     model = build(answer.T5, dropping(config, 1.0)).train()
     return {
         "not dropped": listed(name for name, left in _left(model, pair, vectors) if left.any()),
@@ -521,7 +521,7 @@ def test_dropout_at_both_ends_of_a_stack(answer, build, config, many):
 
 
 def _scale(x):
-    """The mean square beside 1 / 0.7, which it is where normed numbers were dropped: in halves."""
+    """The mean square beside 1 / 0.7, which it is where normalized numbers were dropped: in halves."""
     return round(2 * 0.7 * x.double().square().mean().item()) / 2
 
 
@@ -530,7 +530,7 @@ def _scale(x):
 
 @pytest.mark.constant("start wrong", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Weights start with the deviations that are named, each matrix drawn for itself."""
+    """Weights start with the standard deviations that are named, each matrix drawn for itself."""
     named = dict(answer.T5(roomy).named_parameters())
     return {
         "start wrong": listed(f"{name} ({fault})" for name, fault in _faults(named, roomy)),

@@ -15,7 +15,7 @@ WIDE_GAIN = "in mixed precision the parameters are float32, and what they meet i
 
 
 def vectors(draw, *shape, **how):
-    """Vectors of many means and deviations."""
+    """Vectors of many means and standard deviations."""
     offset = draw.normal(*shape[:-1], 1, scale=2.0, dtype="float64")
     spread = draw.uniform(0.5, 4.0, *shape[:-1], 1, dtype="float64")
     dtype = getattr(torch, how.get("dtype", "float32"))
@@ -163,7 +163,7 @@ def constant(draw):
 
 @pytest.fixture
 def far_from_zero(draw):
-    """A mean of 1000 and a deviation of 0.1, in float32, in two groups."""
+    """A mean of 1000 and a standard deviation of 0.1, in float32, in two groups."""
     x = draw.normal(*draw.sizes(2, 5, 2), 2 * draw.size(8, 10), scale=0.1, mean=1000.0)
     return {"groups": 2, "eps": 1e-5, "x": x}
 
@@ -195,7 +195,7 @@ def of_any_shape(draw, shape):
 
 @pytest.fixture
 def roomy(draw):
-    """Matrices of thousands of numbers, whose deviation is known to about 1%."""
+    """Matrices of thousands of numbers, whose standard deviation is known to about 1%."""
     return dict(zip(["d_model", "d_ff"], draw.sizes(60, 90, 2), strict=True))
 
 
@@ -364,13 +364,13 @@ def test_group_norm_at_the_start(answer, given):
 
 
 def test_group_norm(answer, build, given):
-    """Each group of neighbours is centred and divided by its own deviation; then come gain and bias."""
+    """Each group of adjacent features is normalized by its own statistics; then come gain and bias."""
     return {"normed": fitting(build, answer.GroupNorm, given)(given["x"])}
 
 
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_group_norm_leading_dimensions(answer, build, given_of_rank, leading):
-    """One vector alone, a list of vectors, or more axes in front: every vector is normed by itself."""
+    """One vector alone, a list of vectors, or more axes in front: every vector is normalized by itself."""
     return {"normed": fitting(build, answer.GroupNorm, given_of_rank)(given_of_rank["x"])}
 
 
@@ -405,7 +405,7 @@ def test_group_norm_constant_groups(answer, build, constant):
 
 @pytest.mark.watertight("the mean of squares less the square of the mean is noise far from zero")
 def test_group_norm_far_from_zero(answer, build, far_from_zero):
-    """A mean of 1000 with a deviation of 0.1 in float32 is no trouble."""
+    """A mean of 1000 with a standard deviation of 0.1 in float32 is no trouble."""
     return {"normed": fitting(build, answer.GroupNorm, far_from_zero)(far_from_zero["x"])}
 
 
@@ -416,7 +416,7 @@ def test_group_norm_of_transposed_vectors(answer, build, given):
 
 
 def test_group_norm_gradients(answer, build, given):
-    """Gradients reach x, through mean and deviation too, and gain and bias."""
+    """Gradients reach x, through mean and standard deviation too, and gain and bias."""
     norm = fitting(build, answer.GroupNorm, given)
     inputs = wanting_gradients({"x": given["x"]})
     backward(norm(**inputs))
@@ -425,7 +425,7 @@ def test_group_norm_gradients(answer, build, given):
 
 @pytest.mark.watertight("a group of equal numbers must not turn all gradients of a batch into NaN")
 def test_group_norm_gradients_of_constant_groups(answer, build, constant):
-    """Gradients of groups of equal numbers are numbers, although their deviation is 0."""
+    """Gradients of groups of equal numbers are numbers, although their standard deviation is 0."""
     norm = fitting(build, answer.GroupNorm, constant)
     inputs = wanting_gradients({"x": constant["x"]})
     backward(norm(**inputs))

@@ -184,7 +184,7 @@ def wide_angles(draw, dtype):
 
 @pytest.fixture
 def many(draw, dtype):
-    """So many numbers that their roundings can be counted."""
+    """Enough numbers that their roundings can be counted."""
     return chunk(draw, [5, 7], draw.size(12, 16), 16, 0, 1, dtype=dtype)
 
 
@@ -281,7 +281,7 @@ def test_turned(answer, sequence, layout):
 
 @pytest.mark.on_devices
 def test_layout_by_default(answer, sequence):
-    """Where no layout is named, pairs lie side by side, and the first token is at position 0."""
+    """By default pairs are interleaved, and the first token is at position 0."""
     return {"output": answer.apply_rope(sequence["x"], sequence["angles"].cpu())}
 
 
@@ -294,7 +294,7 @@ def test_square(answer, square, layout):
 @pytest.mark.watertight(RANKS)
 @pytest.mark.parametrize("leading", [0, 1, 3])
 def test_leading_axes(answer, of_rank, leading):
-    """Any number of axes may stand before time."""
+    """Any number of axes may come before time."""
     return {"output": answer.apply_rope(**of_rank)}
 
 
@@ -417,7 +417,7 @@ def test_another_table(answer, two_tables, layout):
 @pytest.mark.watertight(MEMORY)
 @pytest.mark.parametrize("axes", ["1 2", "2 3"])
 def test_memory(answer, strided, axes):
-    """Tensors that were transposed, and lie in memory otherwise, give the same in both layouts."""
+    """Transposed tensors, which are not contiguous, give the same in both layouts."""
     return {layout: answer.apply_rope(**strided, layout=layout) for layout in LAYOUTS}
 
 

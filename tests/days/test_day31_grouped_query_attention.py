@@ -208,7 +208,7 @@ def test_project_for_one_kv_head(answer, build, one_for_all):
 
 @pytest.mark.on_devices
 def test_attend(answer, build, in_heads):
-    """Neighbouring heads ask the same keys, causally, and are joined in their order."""
+    """Neighboring heads ask the same keys, causally, and are joined in their order."""
     module = build(answer.GroupedQueryAttention, *sizes_of(in_heads))
     return {"joined heads": module.attend(**inputs_of(in_heads))}
 
@@ -220,7 +220,7 @@ def test_the_newest_token(answer, build, newest):
 
 
 def test_a_chunk(answer, build, chunk):
-    """Several queries are the last positions: each sees all that was kept, and its own chunk causally."""
+    """Several queries are the last positions: each sees everything cached, and its own chunk causally."""
     module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
     return {"joined heads": module.attend(**inputs_of(chunk))}
 

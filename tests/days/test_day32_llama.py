@@ -123,7 +123,7 @@ def at_the_edge(draw, config, edge):
 
 @pytest.fixture
 def roomy(draw):
-    """Matrices of three thousand numbers and more: their deviation is known to 1.3%."""
+    """Matrices of three thousand numbers and more: their standard deviation is known to 1.3%."""
     return LLaMAConfig(
         vocab=draw.size(58, 66),
         context=draw.size(55, 57),
@@ -223,7 +223,7 @@ def test_two_texts(answer, build, config, two_texts):
 
 @pytest.mark.constant("not as it should start", "start equal", "what starts wrong: nothing")
 def test_start(answer, roomy):
-    """Matrices start around 0 with the deviation 0.02, or with less in the blocks; gains start at 1."""
+    """Matrices are initialized with standard deviation 0.02, or less in the blocks; gains with 1."""
     parameters = started(answer.LLaMA(roomy))
     smallest = {name: least(name, roomy) for name in parameters}
     return starts(parameters, smallest)
@@ -232,7 +232,7 @@ def test_start(answer, roomy):
 @pytest.mark.watertight(PUBLISHED)
 @pytest.mark.constant("not as it should start", "start equal", "what starts wrong: nothing")
 def test_start_of_every_matrix(answer, roomy):
-    """Every matrix starts at N(0, 0.02²), those that write to the residual stream included."""
+    """Every matrix is drawn from N(0, 0.02²), those that write to the residual stream included."""
     parameters = started(answer.LLaMA(roomy))
     return starts(parameters, dict.fromkeys(parameters, 1.0))
 
@@ -243,7 +243,7 @@ def started(model):
 
 
 def least(name, config):
-    """The smallest deviation of a matrix, in parts of 0.02: GPT-2's and llama2.c's in the blocks."""
+    """The smallest standard deviation of a matrix, in parts of 0.02: GPT-2's and llama2.c's in the blocks."""
     return (2 * config.n_layers) ** -0.5 if name.startswith("blocks.") else 1.0
 
 

@@ -283,7 +283,7 @@ def at_the_edge(draw, edge):
 
 @pytest.fixture
 def split_from_heads(draw):
-    """Four axes that lie in memory as (B, T, h, d), as after a split into heads; keys by columns."""
+    """Four axes that are in memory as (B, T, h, d), as after a split into heads; keys by columns."""
     block, t_q, t_k = uneven(draw)
     b, h, d_k, d_v = draw.sizes(2, 6, 4)
     inputs = sequences(draw, [b, h], t_q, t_k, d_k, d_v) | {"block": block}
@@ -360,7 +360,7 @@ def close_halves(draw, dtype):
 
 @pytest.fixture
 def many_halves(draw):
-    """So many keys, one a tile, that bfloat16 cannot count them: 256 + 1 is 256 there."""
+    """Enough keys, one a tile, that bfloat16 cannot count them: 256 + 1 is 256 there."""
     t_q, d_k, d_v = draw.sizes(1, 3, 3)
     t_k = draw.size(600, 700)
     inputs = sequences(draw, [], t_q, t_k, d_k, d_v, dtype="bfloat16", scale=0.1)
@@ -557,7 +557,7 @@ def test_without(answer, without, missing):
 
 @pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
 def test_memory_layout(answer, split_from_heads):
-    """Tensors that were transposed, and lie in memory otherwise, give the same, and their gradients."""
+    """Transposed tensors, which are not contiguous, give the same, and so do their gradients."""
     wanting = wanting_gradients(split_from_heads)
     output = answer.flash_attention(**wanting)
     backward(

@@ -37,7 +37,7 @@ def short(draw, **how):
 
 
 def long(draw, **how):
-    """So many tokens that any chunks are several, and the last one is not full."""
+    """Enough tokens that any chunks are several, and the last one is not full."""
     t = 2 * draw.size(40, 90) + 1
     b, h, d = draw.sizes(2, 5, 3)
     return sequences(draw, [b, h], t, t, d, d, **how)
@@ -151,7 +151,7 @@ def no_tokens(draw):
 
 @pytest.fixture
 def split_from_heads(draw):
-    """Four axes that lie in memory as (B, T, h, d), as after a split into heads; keys by columns."""
+    """Four axes that are in memory as (B, T, h, d), as after a split into heads; keys by columns."""
     b, h, t, d_k, d_v = draw.sizes(2, 7, 5)
     inputs = sequences(draw, [b, h], t, t, d_k, d_v)
     axes = {"query": (1, 2), "key": (2, 3), "value": (1, 2)}
@@ -386,7 +386,7 @@ def test_no_table_of_scores(answer, very_long, causal):
 @pytest.mark.constant("for the backward pass", "there is no state for each token")
 @pytest.mark.watertight(STATES)
 def test_no_state_for_each_token(answer, wide_features):
-    """What is kept for the causal backward pass are fewer than T states of d_k × d_v numbers."""
+    """The causal backward pass keeps fewer than T states of d_k × d_v numbers."""
     output, kept = kept_for_the_way_back(
         lambda **inputs: answer.linear_attention(**inputs, causal=True), wide_features
     )
@@ -467,7 +467,7 @@ def test_no_tokens(answer, no_tokens, no_queries):
 
 @pytest.mark.watertight("heads are split by a transposition, and a `view` of the result raises")
 def test_memory(answer, split_from_heads):
-    """Tensors that were transposed, and lie in memory otherwise, give the same."""
+    """Transposed tensors, which are not contiguous, give the same."""
     return {
         "output": answer.linear_attention(**split_from_heads),
         "causal output": answer.linear_attention(**split_from_heads, causal=True),

@@ -203,7 +203,7 @@ def some_of_rank(draw, leading):
 
 @pytest.fixture
 def last_ones_alone(draw):
-    """The last two experts are nobody's choice, though they are not improbable."""
+    """No token chooses the last two experts, though they are not improbable."""
     b, t, n_experts = draw.sizes(4, 8, 3)
     given = choices(draw, b, t, n_experts=n_experts - 2, k=2)
     return given | {"probs": draw.weights(b, t, n_experts)}
@@ -230,7 +230,7 @@ def some_of_dtype(draw, dtype):
 
 @pytest.fixture
 def many_halves(draw, dtype):
-    """So many tokens of one expert that float16 has no number for it."""
+    """Enough tokens of one expert that float16 has no number for it."""
     n_experts, count = draw.size(3, 5), draw.size(90_000, 100_000)
     experts = draw.integers(0, n_experts - 1, count, 1)
     experts[draw.uniform(0.0, 1.0, count) < 0.9] = draw.size(0, n_experts - 1)
@@ -359,7 +359,7 @@ def test_router_probabilities(answer, build, tokens):
 
 
 def test_router_choice(answer, build, tokens):
-    """The k likeliest experts of each token, by their numbers, the likeliest first."""
+    """The k most likely experts of each token, by their numbers, the most likely first."""
     return {"experts": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[1]}
 
 
@@ -458,7 +458,7 @@ def test_loss_at_its_ends(answer, extremes):
 
 
 def test_loss_with_experts_that_nobody_chose(answer, last_ones_alone):
-    """An expert that nobody chose counts nothing, the last one too."""
+    """An expert that no token chose counts 0, the last one too."""
     return {"loss": answer.load_balancing_loss(**last_ones_alone)}
 
 

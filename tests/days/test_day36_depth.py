@@ -107,7 +107,7 @@ def test_parallel_parameters(answer, build, given):
 
 
 def test_both_at_once(answer, build, given):
-    """Attention and network read the same normed tokens; both are added to the tokens as they came."""
+    """Attention and network read the same normalized tokens; both are added to the tokens as they came."""
     return {"output": block_of(build, answer.ParallelBlock, given)(given["x"])}
 
 
@@ -212,7 +212,7 @@ def test_parallel_dtype(answer, build, block_dtype, dtype):
 
 
 def tokens(draw, b, t, capacity, dtype="float32", h=None, above=None):
-    """Tokens whose scores lie well apart, in another order in each row, and the router that scores so.
+    """Tokens whose scores lie well apart, in a different order in each row, and the router that scores so.
 
     Rounding changes no choice then. Scores are of both signs, unless all are to lie `above` a number.
     """
@@ -286,7 +286,7 @@ def all_pass(draw):
 
 @pytest.fixture
 def again(draw, mixed):
-    """A second batch, of another size and length, for the same layer."""
+    """A second batch, of a different size and length, for the same layer."""
     b, t, d_model = mixed["x"].shape
     return draw.normal(b + 1, t + draw.size(9, 12), d_model)
 

@@ -466,7 +466,7 @@ def test_no_history(answer, build, config, in_chunks):
 @pytest.mark.watertight(OWN)
 @pytest.mark.constant("written over", "neither tensor is")
 def test_the_state_is_new(answer, build, config, x):
-    """New tensors stand in the state; the old ones, which others may hold, are left as they were."""
+    """The state gets new tensors; the old ones, which may be referenced elsewhere, are unchanged."""
     layer, state = build(answer.Mamba, config), fresh(config, x)
     layer(x, state)
     before = {"window": state.window, "h": state.h}

@@ -27,7 +27,7 @@ def holding(pieces):
 
 
 def apart(parameters):
-    """An optimiser with two groups and a memory."""
+    """An optimizer with two groups and a memory."""
     first, *others = parameters.values()
     groups = [{"params": [first]}, {"params": others, "lr": 0.25}]
     return torch.optim.SGD(groups, lr=0.5, momentum=0.75)
@@ -187,7 +187,7 @@ class FixedScale:
 
 
 def plain(model, lr=0.5, **options):
-    """An optimiser whose step is the gradient's."""
+    """An optimizer whose step is the gradient's."""
     return torch.optim.SGD(model.parameters(), lr, **options)
 
 
@@ -375,7 +375,7 @@ def two(draw):
 
 @pytest.fixture
 def many(draw):
-    """So many numbers that no two draws of half of them agree by accident."""
+    """Enough numbers that no two draws of half of them agree by accident."""
     return draw.normal(draw.size(90, 150), draw.size(3, 6), mean=4.0)
 
 
@@ -494,7 +494,7 @@ def test_generator(answer, pieces, little):
 
 
 def test_measuring_alone(answer, pieces):
-    """An infinite `max_norm` changes nothing, and the norm is told."""
+    """An infinite `max_norm` changes nothing, and the norm is returned."""
     parameters = holding(pieces)
     norm = answer.clip_gradients(list(parameters.values()), math.inf)
     return {"norm": norm, "gradients": gradients(parameters)}
@@ -619,7 +619,7 @@ def test_unscale_what_is_not_finite(answer, start, bad, init):
 
 
 def test_unscale(answer, start, slopes, init):
-    """Unscaled gradients are the true ones, in all groups of the optimiser."""
+    """Unscaled gradients are the true ones, in all groups of the optimizer."""
     parameters = asking(start)
     scaler = answer.LossScaler(init)
     loss = sum((parameters[name] * one).sum() for name, one in slopes[0].items())
@@ -639,7 +639,7 @@ def test_unscale_without_a_gradient(answer, start, slopes, init):
 
 @pytest.mark.parametrize("unscaled", ["by step", "before step"])
 def test_good_step(answer, start, slopes, init, unscaled):
-    """The optimiser steps along gradients that were unscaled, once."""
+    """The optimizer steps along gradients that were unscaled, once."""
     parameters = asking(start)
     scaler, optimizer = answer.LossScaler(init), apart(parameters)
     scale = go(scaler, parameters, optimizer, slopes[0], explicitly=unscaled == "before step")
@@ -648,7 +648,7 @@ def test_good_step(answer, start, slopes, init, unscaled):
 
 @pytest.mark.parametrize("wrong", list(NOT_FINITE))
 def test_bad_step(answer, start, spoilt_slopes, init, wrong):
-    """Where a single gradient is not finite the optimiser does not step, and the scale is halved."""
+    """Where a single gradient is not finite the optimizer does not step, and the scale is halved."""
     parameters = asking(start)
     scaler, optimizer = answer.LossScaler(init), apart(parameters)
     go(scaler, parameters, optimizer, spoilt_slopes[0])
@@ -814,7 +814,7 @@ def test_dropout_of_data(answer, many):
 
 @pytest.mark.constant("share with a gradient where it was kept", "all of it")
 def test_gradient_of_what_was_dropped(answer, many):
-    """What was dropped has no gradient, and what was kept has one."""
+    """Dropped features have no gradient, and kept ones have one."""
     x = wanting_gradients(many)
     output = answer.checkpoint(nn.Dropout(0.5), x)
     backward(output)
@@ -824,7 +824,7 @@ def test_gradient_of_what_was_dropped(answer, many):
 
 @pytest.mark.constant("share of the random state that was put back", "all of it")
 def test_random_state_afterwards(answer, many, device):
-    """After the backward pass random numbers go on as if nothing had been computed again."""
+    """After the backward pass random numbers continue as if nothing had been recomputed."""
     x = wanting_gradients(many)
     output = answer.checkpoint(nn.Dropout(0.5), x)
     torch.rand_like(x)
@@ -994,7 +994,7 @@ def test_order(answer, build, widths, group, plenty, factor):
 
 
 def test_the_scaler_decides(answer, build, widths, batch, plenty, factor):
-    """Whether the optimiser steps is left to the scaler."""
+    """Whether the optimizer steps is left to the scaler."""
     model = build(Speaker, *widths)
     scaler = FixedScale(factor, refuses=True)
     result = answer.train_step(model, batch, summed, plain(model), scaler, plenty)
@@ -1020,7 +1020,7 @@ def test_no_gradient_is_left(answer, build, widths, batch, plenty, factor):
 
 
 def test_two_steps(answer, build, widths, group, other_group, plenty, factor):
-    """An optimiser with a memory steps once for each group."""
+    """An optimizer with a memory steps once for each group."""
     model = build(Speaker, *widths)
     optimizer, scaler = plain(model, 0.2, momentum=0.9, weight_decay=0.1), FixedScale(factor)
     for one in (group, other_group):

@@ -75,7 +75,7 @@ def beyond(seen, share):
 
 
 def elsewhere(seen):
-    """How many numbers were sent to processes that are no neighbours."""
+    """How many numbers were sent to processes that are no neighbors."""
     size = len(seen)
     return sum(
         count
@@ -157,7 +157,7 @@ def nothing(draw):
 
 @pytest.fixture
 def transposed(draw):
-    """Tensors that lie in memory by columns."""
+    """Tensors that are not contiguous."""
     rows, columns = draw.sizes(3, 6, 2)
     return [one.T for one in summands(draw, draw.size(2, 4), rows, columns)]
 
@@ -277,7 +277,7 @@ def no_elements(draw):
 
 @pytest.fixture
 def by_columns(draw):
-    """A matrix that lies in memory by columns."""
+    """A matrix that is not contiguous."""
     rows, columns = draw.sizes(3, 6, 2)
     return {"size": draw.size(2, 4), "parameter": draw.normal(rows, columns).T}
 
@@ -363,11 +363,11 @@ def test_share(answer, many):
     return results(seen) | {"numbers sent beyond 2 (n − 1) / n of the tensor": beyond(seen, share)}
 
 
-@pytest.mark.constant("numbers sent past the neighbours", SAME)
+@pytest.mark.constant("numbers sent past the neighbors", SAME)
 def test_ring(answer, many):
-    """A process sends to its neighbour in the ring alone."""
+    """A process sends to its neighbor in the ring alone."""
     seen = all_reduced(answer.ring_all_reduce, many)
-    return results(seen) | {"numbers sent past the neighbours": elsewhere(seen)}
+    return results(seen) | {"numbers sent past the neighbors": elsewhere(seen)}
 
 
 @pytest.mark.constant("processes whose bits differ from those of process 0", SAME)
@@ -383,7 +383,7 @@ def test_same_bits(answer, many):
 
 @pytest.mark.watertight(LAYOUT)
 def test_layout(answer, transposed):
-    """Tensors that lie in memory by columns are added up like any others."""
+    """Tensors that are not contiguous are added like any others."""
     return results(all_reduced(answer.ring_all_reduce, transposed))
 
 
@@ -445,7 +445,7 @@ def test_mean_of_several(answer, build, batches):
 
 
 def test_weights_are_left_alone(answer, build, pair):
-    """The parameters' values stay as they are: the step is the optimiser's."""
+    """The parameters' values stay as they are: the step is the optimizer's."""
     models = replicas(build, pair)
     with torch.no_grad():
         for parameter in models[1].parameters():
@@ -554,7 +554,7 @@ def test_no_history(answer, odd):
 
 @pytest.mark.watertight(LAYOUT)
 def test_layout_of_the_whole(answer, by_columns):
-    """A parameter that lies in memory by columns is cut in the order in which it is read."""
+    """A parameter that is not contiguous is cut in the order of its elements."""
     return pieces_of(answer.shard, by_columns["parameter"], by_columns["size"])
 
 
@@ -614,16 +614,14 @@ def test_without_padding(answer, padded_pieces):
     return results(gathered(answer.gather, **padded_pieces))
 
 
-@pytest.mark.constant(
-    "numbers sent beyond (n − 1) pieces", "numbers sent past the neighbours", SAME
-)
+@pytest.mark.constant("numbers sent beyond (n − 1) pieces", "numbers sent past the neighbors", SAME)
 def test_share_of_gather(answer, many_pieces):
-    """A process sends n − 1 pieces, all of them to its neighbour."""
+    """A process sends n − 1 pieces, all of them to its neighbor."""
     seen = gathered(answer.gather, **many_pieces)
     share = (len(seen) - 1) * many_pieces["pieces"][0].numel()
     return results(seen) | {
         "numbers sent beyond (n − 1) pieces": beyond(seen, share),
-        "numbers sent past the neighbours": elsewhere(seen),
+        "numbers sent past the neighbors": elsewhere(seen),
     }
 
 

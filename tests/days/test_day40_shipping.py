@@ -17,7 +17,7 @@ from course.checks.authoring import (
 
 PRUNED = "a row that was pruned is all zeros, and 0/0 would be NaN"
 FAINT = "below the smallest normal number a scale has no digits left"
-HALVED = "a model is often turned into half precision after it was quantised"
+HALVED = "a model is often turned into half precision after it was quantized"
 MODES = "what is shipped is used in evaluation mode"
 WRITTEN = "whoever asks for the matrix may write into it"
 TIES = "halfway between two integers there are two nearest ones, and one of them has to be chosen"
@@ -117,7 +117,7 @@ def pruned(draw, weight):
 
 @pytest.fixture
 def halfway(draw):
-    """Scales are powers of two, and most weights lie in the middle between two steps."""
+    """Scales are powers of two, and most weights are midway between two steps."""
     rows, columns = draw.sizes(5, 9, 2)
     steps = draw.integers(-120, 119, rows, columns).float() + 0.5
     steps[:, :4] = torch.tensor([0.5, -0.5, 1.5, -1.5])
@@ -279,7 +279,7 @@ def test_no_rows(answer, weight, columns):
 
 @pytest.mark.watertight(MEMORY)
 def test_layout(answer, transposed):
-    """How the matrix lies in memory makes no difference."""
+    """The matrix's memory layout makes no difference."""
     return named(answer.quantize_int8(transposed), "quantized", "scale", first="scale")
 
 
@@ -336,18 +336,18 @@ def test_gradient_of_the_scale(answer, kept):
 
 
 def test_state(answer, build, given):
-    """Integers, scale and bias are buffers: they stand in the state dict, and there are no parameters."""
+    """Integers, scale and bias are buffers: they are in the state dict, and there are no parameters."""
     module = answer.QuantizedLinear(linear_of(build, given))
     return {"state dict": dict(module.state_dict()), "parameters": dict(module.named_parameters())}
 
 
 def test_weight(answer, build, given):
-    """`weight` is the dequantised matrix."""
+    """`weight` is the dequantized matrix."""
     return {"weight": answer.QuantizedLinear(linear_of(build, given)).weight}
 
 
 def test_output(answer, build, given):
-    """The output is that of a linear layer with the dequantised weights."""
+    """The output is that of a linear layer with the dequantized weights."""
     return {"output": answer.QuantizedLinear(linear_of(build, given))(given["x"])}
 
 
@@ -450,7 +450,7 @@ def test_dtype(answer, build, of_dtype, dtype):
 @pytest.mark.watertight(MIXED)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_other_dtypes_than_the_inputs(answer, build, given, of_dtype, dtype):
-    """Scale and bias may be of another dtype than the inputs, of which the output is."""
+    """Scale and bias may differ in dtype from the inputs, which the output follows."""
     x = given["x"].to(of_dtype["x"].dtype)
     return {"output": answer.QuantizedLinear(linear_of(build, given))(x)}
 

@@ -161,7 +161,7 @@ def test_started_stopped_gone_on_with_and_begun_anew(opened: Open) -> None:
     )
     button(page, "Stop").press("Enter")
     button(page, "Go on").wait_for()
-    button(page, "Restart").press("Enter")
+    button(page, "Reset").press("Enter")
     is_at(page, 0)
     button(page, "Start").wait_for()
 

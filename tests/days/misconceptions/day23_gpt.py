@@ -83,7 +83,7 @@ MISCONCEPTIONS = [
                 {"self.w_o(...)": "self.w_o(heads.reshape(x.shape))"},
             ),
             "heads_take_turns": (
-                "Your heads take every h-th feature: head 0 features 0, h, 2h … A head owns neighbours, i·d_k to (i+1)·d_k − 1. So the axis of the heads comes "
+                "Your heads take every h-th feature: head 0 features 0, h, 2h … A head owns neighbors, i·d_k to (i+1)·d_k − 1. So the axis of the heads comes "
                 "before that of their features.",
                 {
                     "query = ...": "query = query.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)",
@@ -296,7 +296,7 @@ MISCONCEPTIONS = [
             ),
             "head_shares_the_memory_only": (
                 "Your head is a second parameter that shares the embedding's memory. Their values agree for now, but each has a gradient of its "
-                "own, an optimiser would step twice, and moved to a GPU they part. Assign the parameter itself, not its data.",
+                "own, an optimizer would step twice, and moved to a GPU they part. Assign the parameter itself, not its data.",
                 {
                     "self.norm = _": "self.norm = _\n"
                     "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"

@@ -345,7 +345,7 @@ MISCONCEPTIONS = [
                 {"self.decoder = _": "self.decoder = _\nself.encoder.norm = self.decoder.norm = nn.Identity()"},
             ),
             "norms_that_centre": (
-                "Your norms are the LayerNorms of day 11, which centre and shift. T5's do neither: give the stacks to `rms_normed`.",
+                "Your norms are the LayerNorms of day 11, which center and shift. T5's do neither: give the stacks to `rms_normed`.",
                 {"self.encoder = rms_normed(_, config.eps)": "self.encoder = _", "self.decoder = rms_normed(_, config.eps)": "self.decoder = _"},
             ),
             "eps_left_as_it_was": (

@@ -167,7 +167,7 @@ MISCONCEPTIONS = [
                 {"distance = _": "distance = (_ + 1)"},
             ),
             "share_of_the_length": (
-                "You divide the distance by the length. Five tokens back is then another bias in each text, and what was learnt on short texts is wrong for long "
+                "You divide the distance by the length. Five tokens back is then another bias in each text, and what was learned on short texts is wrong for long "
                 "ones: just what this was made to avoid.",
                 {"distance = _": "distance = _ / max(1, t_k)"},
             ),
@@ -185,7 +185,7 @@ MISCONCEPTIONS = [
                 {"-_ * distance": "_ * distance"},
             ),
             "no_slopes": (
-                "Every head has the same bias, the bare distance. Each has a slope of its own: some look only at their neighbours, others far back.",
+                "Every head has the same bias, the bare distance. Each has a slope of its own: some look only at their neighbors, others far back.",
                 {"-....view(-1, 1, 1)": "-torch.ones(n_heads, 1, 1)"},
             ),
             "divided_by_the_slope": (

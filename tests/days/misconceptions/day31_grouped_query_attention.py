@@ -8,7 +8,7 @@ MISCONCEPTIONS = [
         {
             # --- whose keys a head asks
             "kv_heads_tiled": (
-                "Your heads take the keys in turn: head 0 the first, head 1 the second … and then again from the first. Neighbours share: with 6 heads and 2 of "
+                "Your heads take the keys in turn: head 0 the first, head 1 the second … and then again from the first. Neighbors share: with 6 heads and 2 of "
                 "keys, heads 0, 1, 2 ask the first and 3, 4, 5 the second. (`repeat_interleave` does that, `repeat` the other.)",
                 {"query.unflatten(1, (_, share))": "query.unflatten(1, (share, _)).transpose(1, 2)", "_.flatten(1, 2)": "_.transpose(1, 2).flatten(1, 2)"},
             ),
@@ -230,7 +230,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "features_before_heads": (
-                "You cut the last axis into features and then heads, so that a head's outputs lie far apart. They are neighbours: head i owns those from i·d_k on.",
+                "You cut the last axis into features and then heads, so that a head's outputs lie far apart. They are neighbors: head i owns those from i·d_k on.",
                 {
                     "self.w_q(x).unflatten(-1, (_, d_k))": "self.w_q(x).unflatten(-1, (d_k, _)).transpose(-1, -2)",
                     "self.w_k(x).unflatten(-1, (_, d_k))": "self.w_k(x).unflatten(-1, (d_k, _)).transpose(-1, -2)",
@@ -238,7 +238,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "kv_features_before_heads": (
-                "Your queries are cut into heads rightly, keys and values are not: a head owns neighbouring outputs, those from j·d_k on.",
+                "Your queries are cut into heads rightly, keys and values are not: a head owns neighboring outputs, those from j·d_k on.",
                 {
                     "self.w_k(x).unflatten(-1, (_, d_k))": "self.w_k(x).unflatten(-1, (d_k, _)).transpose(-1, -2)",
                     "value = ...": "value = self.w_v(x).unflatten(-1, (d_k, self.n_kv_heads)).transpose(-1, -2)",

@@ -63,7 +63,7 @@ MISCONCEPTIONS = of(
         ),
         "only_the_last_token_of_a_chunk": (
             "Once the cache holds something you read only the last token of what comes. `tokens` is the chunk that follows, and it may be several tokens long: "
-            "all of them are to be read and scored.",
+            "read and score all of them.",
             {"self.embed(tokens)": "self.embed(tokens if cache is None or not cache.length else tokens[:, -1:])"},
         ),
         "expects_the_whole_text": (
@@ -71,7 +71,7 @@ MISCONCEPTIONS = of(
             {"self.embed(tokens)": "self.embed(tokens if cache is None else tokens[:, cache.length :])"},
         ),
         "last_row_with_a_cache": (
-            "With a cache you return the scores of the last token alone. That is all that writing needs, but every token of the chunk is to be scored.",
+            "With a cache you return the scores of the last token alone. That is all that writing needs, but score every token of the chunk.",
             {"return _": "x = x if cache is None else x[:, -1:]\nreturn _"},
         ),
         "counted_once_more": (
@@ -80,8 +80,7 @@ MISCONCEPTIONS = of(
             {"return _": "if cache is not None:\n    cache.length += tokens.size(1)\nreturn _"},
         ),
         "cache_kept_in_the_model": (
-            "Your model keeps the cache that it was given, and goes on with it when the next text comes without one. What was read belongs in the caller's "
-            "cache.",
+            "Your model keeps the cache that it was given, and continues it when the next text comes without one. What was read belongs in the caller's cache.",
             {
                 "self.embed = _": "self.cache = None\nself.embed = _",
                 "past_length(tokens, cache, self.config)": "cache = self.cache = self.cache if cache is None else cache\n"
@@ -138,7 +137,7 @@ MISCONCEPTIONS = of(
             {"self.head = ...": "", "self.head(_)": "_ @ self.embed.weight.T"},
         ),
         "head_with_a_bias": (
-            "Your head has a bias, as `nn.Linear` has it unless it is told otherwise. There is no bias anywhere in LLaMA.",
+            "Your head has a bias, as `nn.Linear` has by default. There is no bias anywhere in LLaMA.",
             {"bias=False": ""},
         ),
         "head_by_another_name": (
@@ -167,7 +166,7 @@ MISCONCEPTIONS = of(
             {"self.embed(tokens)": "self.embed(tokens) * self.config.d_model**0.5"},
         ),
         "positions_learnt_and_added": (
-            "You add learnt positions to the tokens, as GPT-2 does. In LLaMA nothing is added: each layer turns its queries and keys, and that is all it knows "
+            "You add learned positions to the tokens, as GPT-2 does. In LLaMA nothing is added: each layer turns its queries and keys, and that is all it knows "
             "of positions.",
             {
                 "self.embed = _": "self.embed = _\nself.positions = nn.Embedding(config.context, config.d_model)",
@@ -200,7 +199,7 @@ MISCONCEPTIONS = of(
             {"(_ for _ in ...)": "[_] * config.n_layers"},
         ),
         "blocks_in_a_plain_list": (
-            "Your blocks lie in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimiser will ever train them.",
+            "Your blocks are in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimizer will ever train them.",
             {"nn.ModuleList(...)": "[LLaMABlock(config, angles) for _ in range(config.n_layers)]"},
         ),
         "blocks_from_last_to_first": (
@@ -224,8 +223,7 @@ MISCONCEPTIONS = of(
             },
         ),
         "no_final_norm": (
-            "You have no final norm. In pre-norm each block adds to x and nothing norms the sum, which grows from block to block; it is normed once, before "
-            "the head.",
+            "You have no final norm. In pre-norm each block adds to x and nothing normalizes the sum, which grows from block to block; it is normalized once, before the head.",
             {"self.norm = ...": "", "self.norm(x)": "x"},
         ),
         "final_norm_unused": (
@@ -250,7 +248,7 @@ MISCONCEPTIONS = of(
             {"self.norm(x)": "x", "1: x = _": "x = _\nx = self.norm(x)"},
         ),
         "normed_after_each_block": (
-            "You put the final norm after every block. The shortcut is to reach from the embeddings to the last block untouched: it is normed once, at the end.",
+            "You put the final norm after every block. The residual stream reaches from the embeddings to the last block unchanged: it is normalized once, at the end.",
             {"2: x = _": "x = self.norm(_)", "self.norm(x)": "x"},
         ),
         "config_not_kept": (
@@ -280,7 +278,7 @@ MISCONCEPTIONS = of(
             {"std=0.02": "std=0.02**2"},
         ),
         "starts_by_xavier": (
-            "Your matrices start several times too wide, as they do by Xavier's rule (day 14) or with a deviation of 1/√d_model. Here every one of them starts at N(0, 0.02²), whatever its shape.",
+            "Your matrices are initialized several times too wide, as by Xavier's rule (day 14) or with a standard deviation of 1/√d_model. Here each of them is initialized from N(0, 0.02²), whatever its shape.",
             {"nn.init.normal_": "nn.init.xavier_uniform_", "std=0.02": ""},
         ),
         "residuals_made_smaller": (

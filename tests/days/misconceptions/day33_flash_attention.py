@@ -19,11 +19,11 @@ MISCONCEPTIONS = [
                 },
             ),
             "mean_without_keys": (
-                "A query that may attend to nothing gets the mean of some values: a large negative score in place of −∞ makes all of its weights equal. Its output is to be 0.",
+                "A query that may attend to nothing gets the mean of some values: a large negative score in place of −∞ makes all of its weights equal. Its output must be 0.",
                 {"-math.inf": "-1e9"},
             ),
             "mean_of_all_without_keys": (
-                "A query that may attend to nothing gets the mean of all values: a large negative score in place of −∞ makes all of its weights equal. Its output is to be 0.",
+                "A query that may attend to nothing gets the mean of all values: a large negative score in place of −∞ makes all of its weights equal. Its output must be 0.",
                 {"-math.inf": "torch.finfo(scores.dtype).min", "seen = ...": "seen = t_k"},
             ),
             "one_key_left_out": (
@@ -119,16 +119,15 @@ MISCONCEPTIONS = [
                 {"rescale * accumulator": "accumulator"},
             ),
             "nothing_scaled_down": (
-                "Each tile has a maximum of its own, and you add what was computed under one to what was computed under another. Before a tile is added, what is "
-                "there must be brought to the new maximum.",
+                "Each tile has a maximum of its own, and you add what was computed under one to what was computed under another. Before a tile is added, the sums so far must be rescaled to the new maximum.",
                 {"rescale * normalizer": "normalizer", "rescale * accumulator": "accumulator"},
             ),
             "scaled_up": (
-                "What was summed under the old maximum you scale up, by exp(new − old). Everything is to be smaller under a higher maximum: exp(old − new).",
+                "What was summed under the old maximum you scale up, by exp(new − old). Everything must shrink under a higher maximum: exp(old − new).",
                 {"maximum - higher": "(higher - maximum).clamp(max=80)"},
             ),
             "tile_maximum_only": (
-                "You go on with the maximum of the newest tile, also where an earlier tile had a higher one. Then what is there is scaled *up*, by the exponential "
+                "You use the maximum of the newest tile, even where an earlier tile had a higher one. Then the sums so far are scaled *up*, by the exponential "
                 "of the difference, and overflows. The maximum is that of all keys so far.",
                 {"torch.maximum(maximum, _)": "_"},
             ),
@@ -156,7 +155,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "divided_in_each_tile": (
-                "You divide the accumulator by the normalizer after every tile, and go on adding to it as if you had not. Divide once, after the last tile.",
+                "You divide the accumulator by the normalizer after every tile, and keep adding to it as if you had not. Divide once, after the last tile.",
                 {"rescale * accumulator + _": "(rescale * accumulator + _) / normalizer.clamp(min=1)"},
             ),
             "not_divided": (
@@ -164,7 +163,7 @@ MISCONCEPTIONS = [
                 {"accumulator / ...": "accumulator"},
             ),
             "last_tile_alone": (
-                "Each tile of keys takes the place of what the tiles before it gave. Their results are to be added up.",
+                "Each tile of keys takes the place of what the tiles before it gave. Their results must be added.",
                 {"rescale * normalizer + _": "_", "rescale * accumulator + _": "_"},
             ),
             # --- scores
@@ -186,7 +185,7 @@ MISCONCEPTIONS = [
             ),
             # --- borders
             "rest_left_out": (
-                "What is left over when a length is divided by the block is never looked at: the last few keys count nothing, and the last queries get nothing. "
+                "The remainder after dividing a length by the block is never read: the last few keys count nothing, and the last queries get nothing. "
                 "The last tile is smaller.",
                 {
                     "range(0, t_q, block)": "range(0, t_q - block + 1, block)",
@@ -313,7 +312,7 @@ MISCONCEPTIONS = [
                 {"flat = ...": "_, _, t_q, _ = query.shape\nflat = (one.unsqueeze(0).flatten(0, -3) for one in (query, key, value))"},
             ),
             "joined_by_view": (
-                "You make one batch dimension by `view`. Heads come out of a transposition and lie in memory in another order: `view` refuses them, `reshape` and "
+                "You make one batch dimension by `view`. Heads come out of a transposition and are not contiguous: `view` refuses them, `reshape` and "
                 "`flatten` copy where they must.",
                 {"one.unsqueeze(0).flatten(0, -3)": "one.view(math.prod(query.shape[:-2]), *one.shape[-2:])"},
             ),
@@ -327,7 +326,7 @@ MISCONCEPTIONS = [
                 {"torch.finfo(wide).min": "-math.inf"},
             ),
             "zero_by_zero": (
-                "A query that may attend to nothing has a normalizer of 0, and 0 / 0 is NaN. Its output is to be 0.",
+                "A query that may attend to nothing has a normalizer of 0, and 0 / 0 is NaN. Its output must be 0.",
                 {"normalizer.clamp(min=1)": "normalizer"},
             ),
             "gradients_without_keys": (
@@ -354,12 +353,12 @@ MISCONCEPTIONS = [
                 },
             ),
             "log_sum_in_halves": (
-                "Your output is right, but you keep L in half precision. Near 70 a bfloat16 has neighbours half a unit away, and all weights of the query are off "
+                "Your output is right, but you keep L in half precision. Near 70 a bfloat16 has neighbors half a unit away, and all weights of the query are off "
                 "by the exponential of that in the backward pass. One number a query can be float32.",
                 {"_forward(): dtype=wide": ""},
             ),
             "scores_narrowed": (
-                "Your scores are rounded to half precision before the exponential. Near 70 a bfloat16 has neighbours half a unit away, and exp turns half a unit "
+                "Your scores are rounded to half precision before the exponential. Near 70 a bfloat16 has neighbors half a unit away, and exp turns half a unit "
                 "into a factor of 1.6.",
                 {
                     "_forward(): _scores(q, k, rows, columns, offset)": "_scores(q, k, rows, columns, offset).to(query.dtype).to(wide)",

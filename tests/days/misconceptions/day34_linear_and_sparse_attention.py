@@ -259,7 +259,7 @@ MISCONCEPTIONS = [
                 {"_.cumsum(dim=-3)": "_"},
             ),
             "chunks_forget": (
-                "Every chunk starts anew, so that a query forgets all that came before its own. What earlier chunks have left has to be added, to numerator and "
+                "Every chunk starts from 0, so a query forgets everything before its own chunk. What earlier chunks have left has to be added, to numerator and "
                 "denominator.",
                 {"_ + query @ earlier": "_"},
             ),
@@ -286,7 +286,7 @@ MISCONCEPTIONS = [
         "sliding_window_mask",
         {
             "mask_handed_out_again": (
-                "You keep the masks that you have made and return the same tensor again. Whoever writes into one, as `&=` does, changes all. Make each anew, or return a copy.",
+                "You keep the masks that you have made and return the same tensor again. Writing into one, as `&=` does, changes all. Create a new one each time, or return a copy.",
                 KEPT_MASK,
             ),
             "numbers_to_be_added": (
@@ -319,7 +319,7 @@ MISCONCEPTIONS = [
                 {"near = _": "distance = torch.minimum(distance, size - distance)\nnear = _"},
             ),
             "blocks": (
-                "You cut the text into blocks that see themselves. At a block's border neighbours do not see each other then; a window slides along with each "
+                "You cut the text into blocks that see themselves. At a block's border neighbors do not see each other then; a window slides along with each "
                 "token.",
                 {"distance <= window": "position.unsqueeze(1) // (window + 1) == position // (window + 1)"},
             ),
@@ -357,7 +357,7 @@ MISCONCEPTIONS = [
                 {"position < _": "position >= size - _"},
             ),
             "global_tokens_see_each_other_only": (
-                "Your global tokens see each other, and nobody else further away than the window. A pair may attend where *one* of the two is global.",
+                "Your global tokens see each other, and no token further away than the window. A pair may attend where *one* of the two is global.",
                 {"near | first | _": "near | (first & _)"},
             ),
             "global_tokens_without_a_window": (

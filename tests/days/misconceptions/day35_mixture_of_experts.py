@@ -53,7 +53,7 @@ MISCONCEPTIONS = [
                 {"weights.to": "weights.detach().to"},
             ),
             "probabilities_detached": (
-                "Your numbers are right, and the probabilities carry no gradient. The balance loss would then be a number that nobody can make smaller.",
+                "Your numbers are right, and the probabilities carry no gradient. The balance loss would then be a number that no gradient can reduce.",
                 {"probs.to": "probs.detach().to"},
             ),
             # --- the router: the choice
@@ -63,8 +63,7 @@ MISCONCEPTIONS = [
                 {"return _": "experts = experts.sort(dim=-1).values\nreturn _"},
             ),
             "least_likely_first": (
-                "You have chosen the right experts and list them from the least likely to the likeliest. (`sort` and `argsort` begin with the smallest.) The "
-                "likeliest comes first.",
+                "You have chosen the right experts and list them from the least to the most likely. (`sort` and `argsort` begin with the smallest.) The most likely comes first.",
                 {"weights = _": "weights, experts = weights.flip(-1), experts.flip(-1)\nweights = _"},
             ),
             "smallest_chosen": (
@@ -142,12 +141,11 @@ MISCONCEPTIONS = [
                 {"_.reshape(-1, n_experts).mean(dim=0)": "_.mean(dim=0) if probs.dim() > 1 else _"},
             ),
             "counted_up_to_the_last_chosen": (
-                "You count only as far as the highest number that was chosen (`bincount` without a `minlength` does). An expert that nobody chose counts 0, and "
-                "has its place.",
+                "You count only as far as the highest number that was chosen (`bincount` without a `minlength` does). An expert that no token chose counts 0, and keeps its place.",
                 {"minlength=n_experts": ""},
             ),
             "loss_detached": (
-                "Your loss is right, but it has no gradient: it was computed from detached probabilities, so nobody can make it smaller.",
+                "Your loss is right, but it has no gradient: it was computed from detached probabilities, so training cannot reduce it.",
                 {"probs.to": "probs.detach().to"},
             ),
             "loss_in_float32": (
@@ -218,7 +216,7 @@ MISCONCEPTIONS = [
                 {"expert(...)": "torch.stack([expert(tokens[row]) for row in rows]) if len(rows) else tokens[:0]"},
             ),
             "one_expert_many_times": (
-                "Your experts are all one and the same network: `[network] * n` is a list of n names for it. Each is made anew.",
+                "Your experts are all one and the same network: `[network] * n` is a list of n names for it. Each call must create its own.",
                 {"(_ for _ in ...)": "[_] * n_experts"},
             ),
             "weights_left_out": (
@@ -226,7 +224,7 @@ MISCONCEPTIONS = [
                 {"result * ...": "result"},
             ),
             "weight_of_the_first_choice": (
-                "All experts of a token get the weight of its first choice. An expert may be somebody's first choice and somebody else's second.",
+                "All experts of a token get the weight of its first choice. An expert may be one token's first choice and another token's second.",
                 {"weights.flatten().index_select(0, choices)": "weights[..., 0].flatten().index_select(0, rows)"},
             ),
             "probabilities_for_weights": (
@@ -246,7 +244,7 @@ MISCONCEPTIONS = [
                 {"output.index_add_(0, rows, _)": "output = output.index_copy(0, rows, _)"},
             ),
             "shortcut_inside": (
-                "You add the token itself to the output. The shortcut is around the layer, not in it: a block adds it, and would then have it twice.",
+                "You add the token itself to the output. The residual connection is around the layer, not in it: a block adds it, and would then have it twice.",
                 {"torch.zeros_like(tokens)": "tokens.clone()"},
             ),
             "weights_detached_in_the_mixture": (
@@ -305,8 +303,7 @@ MISCONCEPTIONS = [
                 {"capacity = None": "capacity = math.ceil(chosen.numel() / len(self.experts))"},
             ),
             "dropped_tokens_pass_as_they_are": (
-                "A token that was dropped everywhere comes out of your layer as it came in. It gets 0: the shortcut around the layer already carries it, and would "
-                "then carry it twice.",
+                "A token that was dropped everywhere comes out of your layer as it came in. It gets 0: the residual connection around the layer already carries the token, which would then be there twice.",
                 {
                     "for expert, choices in zip(self.experts, order.tensor_split(starts), strict=True):\n    _": "helped = torch.zeros(len(tokens), 1, device=x.device)\n"
                     "for expert, choices in zip(self.experts, order.tensor_split(starts), strict=True):\n"
@@ -341,7 +338,7 @@ MISCONCEPTIONS = [
                 {"tokens = _": "self.probs = self.probs.detach()\ntokens = _"},
             ),
             "probabilities_of_the_first_call": (
-                "You keep what the router said at the first call. It is to be that of the last one.",
+                "You keep what the router said at the first call. It must be that of the last call.",
                 {
                     "self.chosen": "now",
                     "weights, self.chosen, self.probs = _": "before = self.probs, self.chosen\n"
@@ -365,7 +362,7 @@ MISCONCEPTIONS = [
                 {"output.reshape(x.shape)": "output"},
             ),
             "viewed_for_reshaped": (
-                "You flatten by `view`, which refuses tokens that lie in memory in another order, such as transposed ones. `reshape` copies where it must.",
+                "You flatten by `view`, which refuses tensors that are not contiguous, such as transposed ones. `reshape` copies where it must.",
                 {"x.reshape": "x.view"},
             ),
             "batch_and_time_only": (

@@ -7,7 +7,7 @@ MISCONCEPTIONS = [
         "ParallelBlock",
         {
             "drops_in_evaluation": (
-                "You drop in evaluation mode, too. `F.dropout` drops unless it is told otherwise (`training=self.training`); an `nn.Dropout` knows its mode.",
+                "You drop in evaluation mode, too. `F.dropout` drops unless you say otherwise (`training=self.training`); an `nn.Dropout` knows its mode.",
                 {
                     "attended = self.dropout(_)": "attended = nn.functional.dropout(_, self.dropout.p)",
                     "thought = self.dropout(_)": "thought = nn.functional.dropout(_, self.dropout.p)",
@@ -38,7 +38,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "normed_tokens_dropped": (
-                "You drop features of the normed tokens, before the two parts read them. Dropped are attention weights, and what the two parts return.",
+                "You drop features of the normalized tokens, before the two parts read them. Dropped are attention weights, and what the two parts return.",
                 {"self.norm(x)": "self.dropout(self.norm(x))"},
             ),
             # --- ParallelBlock: who reads what
@@ -48,19 +48,19 @@ MISCONCEPTIONS = [
                 {"self.feed_forward(normed)": "self.feed_forward(self.norm(x + attended))"},
             ),
             "network_reads_attention": (
-                "Your network reads what attention gave. Side by side means that both read the normed input.",
+                "Your network reads what attention gave. Side by side means that both read the normalized input.",
                 {"self.feed_forward(normed)": "self.feed_forward(attended)"},
             ),
             "network_reads_what_is_not_normed": (
-                "Attention reads the normed tokens, and your network reads them as they came. The one norm is for both.",
+                "Attention reads the normalized tokens, and your network reads the input itself. The one norm is for both.",
                 {"self.feed_forward(normed)": "self.feed_forward(x)"},
             ),
             "attention_reads_what_is_not_normed": (
-                "Your network reads the normed tokens, and attention reads them as they came. The one norm is for both.",
+                "Your network reads the normalized tokens, and attention reads the input itself. The one norm is for both.",
                 {"self.self_attn(normed)": "self.self_attn(x)"},
             ),
             "nothing_normed": (
-                "Both parts read the tokens as they came. A pre-norm block norms what its parts read, and leaves the shortcut alone.",
+                "Both parts read the tokens as they came. A pre-norm block normalizes what its parts read, and leaves the residual alone.",
                 {"self.norm(x)": "x"},
             ),
             "two_norms": (
@@ -74,11 +74,11 @@ MISCONCEPTIONS = [
             ),
             # --- ParallelBlock: the sum
             "normed_shortcut": (
-                "You add the two outputs to the *normed* tokens. The shortcut carries the block's input as it came; only what the parts read is normed.",
+                "You add the two outputs to the *normalized* tokens. The residual is the block's input, unchanged; only what the parts read is normalized.",
                 {"x + attended": "normed + attended"},
             ),
             "two_shortcuts": (
-                "You give each part a shortcut of its own and add the two, so the block's input is there twice. It is added once.",
+                "You give each part its own residual connection and add the two, so the block's input is there twice. It is added once.",
                 {"_ + thought": "_ + (x + thought)"},
             ),
             "no_shortcut": (
@@ -148,7 +148,7 @@ MISCONCEPTIONS = [
                 {"thought = self.dropout(_)": "thought = _"},
             ),
             "shortcut_dropped": (
-                "You drop the whole sum, the block's input included. What comes along the shortcut is never dropped.",
+                "You drop the whole sum, the block's input included. The residual is never dropped.",
                 {"attended = self.dropout(_)": "attended = _", "thought = self.dropout(_)": "thought = _", "return _": "return self.dropout(_)"},
             ),
             "dropped_together": (
@@ -160,7 +160,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "dropout_by_default": (
-                "Your block drops one in ten where nobody asked for dropout: its default is 0.0.",
+                "Your block drops one in ten though no dropout was asked for: its default is 0.0.",
                 {"nn.Dropout(dropout)": "nn.Dropout(dropout or 0.1)"},
             ),
         },
@@ -225,7 +225,7 @@ MISCONCEPTIONS = [
                 {"min(t, _)": "_"},
             ),
             "number_of_the_first_call": (
-                "You work out once how many tokens are chosen, and keep the number. The capacity is a share: another length gives another number.",
+                "You work out once how many tokens are chosen, and keep the number. The capacity is a share: a different length gives a different number.",
                 {"self.capacity = capacity": "self.capacity = capacity\nself.k = None", "places = _": "k = self.k = min(t, self.k or k)\nplaces = _"},
             ),
             "more_on_a_tie": (
@@ -259,12 +259,11 @@ MISCONCEPTIONS = [
             ),
             # --- MixtureOfDepths: what the block sees
             "block_sees_all": (
-                "You run the block on all tokens, and then throw most of it away. Nothing is saved that way, and the result is another one: chosen tokens would "
-                "attend to those that pass by.",
+                "You run the block on all tokens, and then throw most of it away. Nothing is saved that way, and the result differs: chosen tokens would attend to those that skip the layer.",
                 {"self.block(chosen) - chosen": "(self.block(x) - x).gather(1, index)"},
             ),
             "weighted_before_the_block": (
-                "You multiply the tokens by their weights before the block. A block with a norm in front hardly notices; what they *gain* is to be multiplied.",
+                "You multiply the tokens by their weights before the block. A block with a norm in front hardly notices; multiply what they *gain*.",
                 {"gain = _ * ...": "gain = self.block(_ * chosen) - _ * chosen"},
             ),
             # --- MixtureOfDepths: what is added
@@ -277,8 +276,7 @@ MISCONCEPTIONS = [
                 {"return _, places": "return _.detach(), places"},
             ),
             "input_counted_twice": (
-                "You add the block's whole output, times r, to the token. The block has its own shortcuts, so its output contains the token: that would be there "
-                "once more, times r. Only what it gained is weighted.",
+                "You add the block's whole output, times r, to the token. The block has its own residual connections, so its output contains the token, which would then be added once more, times r. Only what it gained is weighted.",
                 {"_ - chosen": "_"},
             ),
             "output_in_place_of_the_token": (

@@ -1,4 +1,4 @@
-"""Day 37: what goes wrong with a selective state: discretisation, order, the gate, causality, what is kept."""
+"""Day 37: what goes wrong with a selective state: discretization, order, the gate, causality, what is kept."""
 
 from course.judging.misconceptions import of, on_devices
 
@@ -43,7 +43,7 @@ MISCONCEPTIONS = [
                 CLAMPED,
             ),
             "decay_cut_off": (
-                "You cut the exponent of the decay off from below. A past that is to be forgotten at once then leaves a trace: exp(Δ A) may be 0.",
+                "You cut the exponent of the decay off from below. A past that should be forgotten at once then leaves a trace: exp(Δ A) may be 0.",
                 {"(step * a).exp()": "(step * a).clamp(min=-10).exp()"},
             ),
             "history_cut_into_pieces": (
@@ -52,7 +52,7 @@ MISCONCEPTIONS = [
             ),
             # --- the scan: from continuous to discrete
             "zero_order_hold_for_b": (
-                "You discretise B as the paper prints it (eq. 4). Its published code does not: it takes Δ B, which is the same to first order. Published weights "
+                "You discretize B as the paper prints it (eq. 4). Its published code does not: it takes Δ B, which is the same to first order. Published weights "
                 "were trained with that.",
                 {"step * b[:, t].unsqueeze(1)": "((step * a).exp() - 1) / a * b[:, t].unsqueeze(1)"},
             ),
@@ -92,8 +92,7 @@ MISCONCEPTIONS = [
                 {"delta[:, t]": "F.softplus(delta[:, t])"},
             ),
             "one_step_for_all_channels": (
-                "You take the mean of the channels' steps. Each channel has a step of its own: one may forget at the very token that another keeps its past "
-                "through.",
+                "You take the mean of the channels' steps. Each channel has a step of its own: one may forget at the same token at which another keeps its past.",
                 {"delta[:, t].unsqueeze(-1)": "delta[:, t].mean(dim=-1, keepdim=True).unsqueeze(-1).expand(-1, a.size(0), -1)"},
             ),
             # --- the scan: order
@@ -102,7 +101,7 @@ MISCONCEPTIONS = [
                 {"y = h @ c[:, t].unsqueeze(-1)": "", "written = _": "written = _\ny = h @ c[:, t].unsqueeze(-1)"},
             ),
             "written_before_decaying": (
-                "You write the token first, and then let everything decay, the token too. Only what was there before decays by this token's step.",
+                "You write the token first, and then let everything decay, the token too. Only the earlier state decays by this token's step.",
                 {"_ * h + written": "_ * (h + written)"},
             ),
             "from_right_to_left": (
@@ -142,7 +141,7 @@ MISCONCEPTIONS = [
                 {"c[:, t].unsqueeze": "b[:, t].unsqueeze"},
             ),
             "read_without_c": (
-                "You add up the state as it is. C says how much each of its N numbers counts in the output, at each token anew.",
+                "You add up the state as it is. C says how much each of its N numbers counts in the output, and differs at each token.",
                 {"h @ c[:, t].unsqueeze(-1)": "h.sum(dim=-1, keepdim=True)"},
             ),
             "mean_of_the_state": (
@@ -200,7 +199,7 @@ MISCONCEPTIONS = [
                 {"_ * h + written": "_ * h.detach() + written"},
             ),
             "decay_without_a_gradient": (
-                "Your outputs are right, but no gradient goes through the decay: A would never be learnt, and Δ not when to forget.",
+                "Your outputs are right, but no gradient goes through the decay: A would never be learned, and Δ not when to forget.",
                 {"(step * a).exp": "(step * a).exp().detach"},
             ),
         },
@@ -229,7 +228,7 @@ MISCONCEPTIONS = [
             ),
             # --- the layer: what it is made of
             "in_proj_with_a_bias": (
-                "Your `in_proj` has a bias, as `nn.Linear` has one unless it is told otherwise. Only the convolution and `dt_proj` have biases here.",
+                "Your `in_proj` has a bias, as `nn.Linear` has one by default. Only the convolution and `dt_proj` have biases here.",
                 {"nn.Linear(_, 2 * d_inner, bias=False)": "nn.Linear(_, 2 * d_inner)"},
             ),
             "out_proj_with_a_bias": (
@@ -284,7 +283,7 @@ MISCONCEPTIONS = [
                 {"rates = ...": "rates = torch.arange(0.0, d_state)"},
             ),
             "a_starts_at_random": (
-                "Your A is not initialized to −1, −2, …, −N in each channel, by which its N numbers forget at different speeds from the start.",
+                "Your A is not initialized to −1, −2, …, −N in each channel, by which its N numbers forget at different speeds from the first step.",
                 {"rates = ...": "rates = torch.rand(d_state) + 0.5"},
             ),
             "skip_starts_at_zero": (
@@ -395,7 +394,7 @@ MISCONCEPTIONS = [
                 {"-self.a_log.to(wide).exp()": "self.a_log.exp()"},
             ),
             "a_log_taken_for_a": (
-                "You hand −a_log to the scan as A. What is learnt is a logarithm: A = −exp(a_log), negative whatever a_log becomes.",
+                "You hand −a_log to the scan as A. The parameter is a logarithm: A = −exp(a_log), negative whatever a_log becomes.",
                 {"self.a_log.to(wide).exp()": "self.a_log"},
             ),
             "skip_left_out": (
@@ -431,7 +430,7 @@ MISCONCEPTIONS = [
                 {"y * F.silu(z)": "y + F.silu(z)"},
             ),
             "shortcut_inside": (
-                "You add the input to the output. The shortcut is around the layer, in the block that holds it, together with the norm.",
+                "You add the input to the output. The residual connection is around the layer, in the block that holds it, together with the norm.",
                 {"if state is None:\n    _": "shortcut = x\nif state is None:\n    _\nshortcut = x", "return _": "return shortcut + _"},
             ),
             # --- the layer: a text in pieces
@@ -443,7 +442,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "window_of_this_chunk_alone": (
-                "You keep the last inputs of this chunk alone. A chunk may be shorter than the window: then some of what was there before belongs in it still.",
+                "You keep the last inputs of this chunk alone. A chunk may be shorter than the window: then it still holds some of the earlier inputs.",
                 {"seen[:, x.size(1) :]": "x[:, -(self.config.d_conv - 1) :]"},
             ),
             "window_with_the_present": (
@@ -463,11 +462,11 @@ MISCONCEPTIONS = [
                 {"state.window = ...": "pass"},
             ),
             "window_not_read": (
-                "Your convolution begins each chunk with zeros, whatever `state.window` holds. What was kept comes before the chunk.",
+                "Your convolution begins each chunk with zeros, whatever `state.window` holds. The stored inputs come before the chunk.",
                 {"state.window": "torch.zeros_like(state.window)", "seen[_].detach().clone": "torch.cat([state.window.to(x), x], dim=1)[_].detach"},
             ),
             "h_not_read": (
-                "Each of your chunks starts its scan from 0. It goes on from `state.h`, or all that came before is forgotten.",
+                "Each of your chunks starts its scan from 0. It continues from `state.h`, or the entire past is forgotten.",
                 {"parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h)": "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d)"},
             ),
             "h_not_kept": (
@@ -475,13 +474,13 @@ MISCONCEPTIONS = [
                 {"state.h = ...": "pass"},
             ),
             "state_for_single_tokens_only": (
-                "You go on from the state only where a single token comes, and scan longer chunks from 0. Any chunk follows what was read before it.",
+                "You continue from the state only for a single token, and scan longer chunks from 0. Any chunk follows what was read before it.",
                 {
                     "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h)": "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h if x.size(1) == 1 else None)"
                 },
             ),
             "state_of_the_first_text": (
-                "Your layer keeps a state of its own, and goes on with it when the next text comes without one. What was read belongs in the caller's state.",
+                "Your layer keeps a state of its own, and continues from it when the next text comes without one. What was read belongs in the caller's state.",
                 {
                     "self.d = _": "self.d = _\nself.kept = None",
                     "MambaState(self.config, len(x), device=x.device, dtype=x.dtype)": "self.kept if self.kept is not None and len(self.kept.h) == len(x) else MambaState(self.config, len(x))",
@@ -502,7 +501,7 @@ MISCONCEPTIONS = [
                 {"h.detach().clone()": "h.detach().to(x.dtype)"},
             ),
             "window_stays_float32": (
-                "A new state holds zeros in float32. You join them to a chunk of another dtype, and the convolution refuses the mixture: take the chunk's.",
+                "A new state holds zeros in float32. You join them to a chunk of a different dtype, and the convolution refuses the mixture: take the chunk's.",
                 {"[_.to(x), x]": "[_, x]"},
             ),
             "convolution_of_nothing": (
@@ -511,7 +510,7 @@ MISCONCEPTIONS = [
                 {"x.size(1) > 0": "True"},
             ),
             "only_the_last_output": (
-                "With a state you return the output of the last token alone. All that come are to be answered: a chunk may be several.",
+                "With a state you return the output of the last token alone. Return an output for every token: a chunk may have several.",
                 {"return _": "y, z = (y[:, -1:], z[:, -1:]) if state is not None and seen.size(1) > 2 * self.config.d_conv else (y, z)\nreturn _"},
             ),
         },

@@ -132,8 +132,7 @@ MISCONCEPTIONS = [
                 {"3: gradients": "(one.grad for one in parameters if one.grad is not None)", "one.copy_(...)": "one.mul_(factor)"},
             ),
             "gradients_invented": (
-                "You give parameters without a gradient one of zeros. An optimiser passes over those that have none; with zeros it would let momentum and weight "
-                "decay go on.",
+                "You give parameters without a gradient one of zeros. An optimizer passes over those that have none; with zeros, momentum and weight decay would still change the parameters.",
                 {
                     "gradients = ...": "parameters = list(parameters)\n"
                     "for one in parameters:\n"
@@ -164,7 +163,7 @@ MISCONCEPTIONS = [
             ),
             # --- clipping: what is returned
             "norm_after_clipping": (
-                "You return the norm after clipping. That is never more than `max_norm`, and tells nobody that there was a spike.",
+                "You return the norm after clipping. That is never more than `max_norm`, and hides the spike.",
                 {"return norm": "norm = norm * factor\nreturn norm"},
             ),
             "norm_as_a_float": (
@@ -181,7 +180,7 @@ MISCONCEPTIONS = [
         "LossScaler",
         {
             "bad_gradients_left_scaled": (
-                "Where a gradient is infinite or NaN you leave all of them scaled. They are divided also then: whoever looks at them afterwards expects the true ones.",
+                "Where a gradient is infinite or NaN you leave all of them scaled. They are divided also then: code that reads them afterwards expects the true ones.",
                 {"for one in gradients:\n    _": "if all(one.isfinite().all() for one in gradients):\n    for one in gradients:\n        _"},
             ),
             "loss_always_float32": ("You make float32 of every loss, of one in float64 too, which loses half of its digits.", {"loss.to(...)": "loss.float()"}),
@@ -196,11 +195,11 @@ MISCONCEPTIONS = [
             "a_quarter": ("After a skipped step you divide the scale by more than 2. It is halved.", {"self.current /= 2": "self.current /= 4"}),
             # --- scaling: when to step
             "steps_all_the_same": (
-                "You halve the scale after an infinite gradient, but let the optimiser step along it. One such step, and all weights are NaN.",
+                "You halve the scale after an infinite gradient, but let the optimizer step along it. One such step, and all weights are NaN.",
                 {"if self.finite:\n    _": "_"},
             ),
             "bad_numbers_made_0": (
-                "You step with the infinite numbers made 0. All of that gradient is in doubt; and even one of zeros moves an optimiser with a memory. Skip the "
+                "You step with the infinite numbers made 0. All of that gradient is in doubt; and even one of zeros moves an optimizer with a memory. Skip the "
                 "step.",
                 {
                     "if self.finite:\n    _": "for group in optimizer.param_groups:\n"
@@ -265,7 +264,7 @@ MISCONCEPTIONS = [
                 {"get_scale(): return _": "return torch.tensor(_)"},
             ),
             "never_unscaled": (
-                "Your gradients are never divided by the scale. The optimiser takes steps that are thousands of times too long.",
+                "Your gradients are never divided by the scale. The optimizer takes steps that are thousands of times too long.",
                 {"one.div_(self.current)": ""},
             ),
             "multiplied_again": (
@@ -273,11 +272,11 @@ MISCONCEPTIONS = [
                 {"one.div_": "one.mul_"},
             ),
             "first_group_only": (
-                "You unscale the first group of the optimiser only. Parameters may lie in several, with rates of their own.",
+                "You unscale the first group of the optimizer only. Parameters may be in several groups, with their own learning rates.",
                 {"optimizer.param_groups": "optimizer.param_groups[:1]"},
             ),
             "step_does_not_unscale": (
-                "`step` relies on `unscale_` having been called. That is optional: where nobody has, `step` does it.",
+                "`step` relies on `unscale_` having been called. That is optional: if you have not, `step` does it.",
                 {"self.unscale_(optimizer)": "self.finite = torch.tensor(True)"},
             ),
             "unscaled_twice": (
@@ -290,7 +289,7 @@ MISCONCEPTIONS = [
             ),
             # --- scaling: the next scale
             "never_halved": (
-                "Your scale is never halved. If it is too large the same overflow comes again in the next step, and in all that follow: nothing is learnt any more.",
+                "Your scale is never halved. If it is too large the same overflow comes again in the next step, and in all that follow: nothing is learned any more.",
                 {"self.current /= 2": ""},
             ),
             "reset_to_the_start": (
@@ -302,7 +301,7 @@ MISCONCEPTIONS = [
                 {"self.current *= 2": ""},
             ),
             "doubled_at_once": (
-                "You double after every good step. So the scale would be too large again at once, and every few steps one would be lost.",
+                "You double after every good step. So the scale would be too large again at once, and every few steps one would be skipped.",
                 {"_ == self.growth_interval": "_ > 0"},
             ),
             "one_step_too_late": (
@@ -343,7 +342,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "computed_again_only_once": (
-                "You keep what the second call has found. It is memory that nobody gets back, and a second backward pass through the same graph does not call the function again, as it should.",
+                "You keep what the second call has found. That memory is never freed, and a second backward pass through the same graph does not call the function again, as it should.",
                 {"found.pop(number)": "found[number]"},
             ),
             "kept_where_no_input_asks": (
@@ -381,7 +380,7 @@ MISCONCEPTIONS = [
             ),
             "gradients_counted_twice": (
                 "You compute again with the inputs themselves, so `backward` runs on through them into what came before, and then autograd does the same once "
-                "more. Cut them off from their history first, and let them ask for gradients anew.",
+                "more. Cut them off from their history first, and set `requires_grad` again.",
                 by_function(
                     {
                         "again[place] = one.detach().requires_grad_(one.requires_grad)": "again[place] = one\n            for one in ctx.saved_tensors:\n                one.retain_grad() if one.requires_grad else None"
@@ -389,7 +388,7 @@ MISCONCEPTIONS = [
                 ),
             ),
             "inputs_never_asked": (
-                "You cut the inputs off from their history, and do not let them ask for gradients again: nothing reaches what lies before the checkpoint.",
+                "You cut the inputs off from their history, and do not set `requires_grad` again: no gradient reaches what comes before the checkpoint.",
                 by_function({"one.detach().requires_grad_(one.requires_grad)": "one.detach()"}),
             ),
             "first_output_only": (
@@ -428,7 +427,7 @@ MISCONCEPTIONS = [
                 {"torch.set_rng_state(drawn_on_cpu)": "pass"},
             ),
             "random_state_left_behind": (
-                "After your second call random numbers go on from where the *checkpoint* was. Each backward pass turns them back, so that the next step drops what "
+                "After your second call, random numbers continue from where the *checkpoint* was. Each backward pass turns them back, so that the next step drops what "
                 "this one has dropped. Afterwards the state must be what it was before.",
                 {
                     "with torch.random.fork_rng(list(gpus)), casts[0], casts[1], torch.enable_grad():\n    _": "with casts[0], casts[1], torch.enable_grad():\n"
@@ -446,7 +445,7 @@ MISCONCEPTIONS = [
                 {"gpus = _": "gpus = _\ntorch.manual_seed(38)"},
             ),
             "autocast_forgotten": (
-                "Your second call has whatever autocast there is when `backward` is called, most often none. So it computes in another dtype than the first. Note "
+                "Your second call has whatever autocast there is when `backward` is called, most often none. So its dtype differs from the first call's. Note "
                 "the first call's, and put it back.",
                 by_function({"casts[0], casts[1], ": ""}),
             ),
@@ -472,11 +471,11 @@ MISCONCEPTIONS = [
                 {"if number not in found:\n    _": "_"},
             ),
             "gradients_always_enabled": (
-                "You enable gradients for the first call too. Where they are disabled nobody will call `backward`: simply call the function.",
+                "You enable gradients for the first call too. Where they are disabled, `backward` is never called: simply call the function.",
                 {"with _:\n    return ...": "with torch.enable_grad(), _:\n    return function(*inputs)"},
             ),
             "graph_kept_when_measuring": (
-                "You compute the function twice at once: one result for now, and one with its whole history for later. The history is what was to be forgotten.",
+                "You compute the function twice at once: one result for now, and one with its whole history for later. The history is exactly what should be dropped.",
                 """
 def checkpoint(function, *inputs):
     state = torch.get_rng_state()
@@ -530,7 +529,7 @@ def checkpoint(function, *inputs):
                 {"summed / count": "summed"},
             ),
             "gaps_counted": (
-                "You count all places as targets. Where −100 stands nothing is predicted, and nothing is to be counted.",
+                "You count all places as targets. At −100 nothing is predicted, and nothing must be counted.",
                 {"int((targets != -100).sum())": "targets.numel()"},
             ),
             "last_batch_told": (
@@ -580,7 +579,7 @@ def checkpoint(function, *inputs):
                 {"scaler.scale(_)": "_"},
             ),
             "optimiser_asked_directly": (
-                "You let the optimiser step yourself. Whether there is a step is the scaler's decision.",
+                "You let the optimizer step yourself. Whether there is a step is the scaler's decision.",
                 {"scaler.step(optimizer)": "optimizer.step()"},
             ),
             "scaler_never_updated": (
@@ -593,7 +592,7 @@ def checkpoint(function, *inputs):
                 {"scaler.update()": "", "norm = _": "norm = _\nscaler.update()"},
             ),
             "a_step_for_each_batch": (
-                "The optimiser steps after each batch. The group is to have one step, with the gradients of all its batches added up.",
+                "The optimizer steps after each batch. The group gets one step, with the gradients of all its batches added up.",
                 {
                     "scaler.update()": "pass",
                     "scaler.step(optimizer)": "pass",
@@ -648,7 +647,7 @@ def checkpoint(function, *inputs):
                 {"logits.to(...)": "logits.float()"},
             ),
             "batch_and_time_exchanged": (
-                "Your logits are laid out position by position and your targets row by row, so most are compared with another one's target.",
+                "Your logits are laid out position by position and your targets row by row, so most are compared with the target of a different position.",
                 {"logits.flatten": "logits.transpose(0, 1).flatten"},
             ),
             "training_mode_set": (

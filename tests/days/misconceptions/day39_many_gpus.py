@@ -99,7 +99,7 @@ MISCONCEPTIONS = [
                 {"tensor.detach()": "tensor"},
             ),
             "itself_when_alone": (
-                "A process alone returns the very tensor that it was given. Whoever writes into the result then changes the input: return a copy.",
+                "A process alone returns the very tensor that it was given. Code that writes into the result then changes the input: return a copy.",
                 {"after, before = _": "after, before = _\nif size == 1:\n    return tensor.detach()"},
             ),
             "axes_of_one_lost": ("You drop the axes of length 1. The sum has the shape of the tensor.", {"return _": "return _.squeeze()"}),
@@ -131,7 +131,7 @@ MISCONCEPTIONS = [
             ),
             "chunks_straight_to_their_owners": (
                 "You send each chunk straight to the process that sums it up, and the sum straight to all. It is no more than a ring sends, but it needs a line "
-                "between any two processes. In a ring a chunk is passed on from neighbour to neighbour, and grows on the way.",
+                "between any two processes. In a ring a chunk is passed on from neighbor to neighbor, and grows on the way.",
                 CHUNKS_TO_THEIR_OWNERS,
             ),
             # --- the ring: rounds and chunks
@@ -157,7 +157,7 @@ MISCONCEPTIONS = [
                 {"rank - step - 1": "rank - step"},
             ),
             "one_round_too_many": (
-                "Your sums are right, but in one of the two laps you go on for n rounds. After n − 1 a chunk has been everywhere: the last message is for nothing, "
+                "Your sums are right, but one of your two laps has n rounds. After n − 1 a chunk has been everywhere: the last message is for nothing, "
                 "and a process alone would send it to itself.",
                 {"2: size - 1": "size"},
             ),
@@ -171,7 +171,7 @@ MISCONCEPTIONS = [
                 {"(rank + 1) % size, _": "_, (rank + 1) % size"},
             ),
             "ring_left_open": (
-                "Your ring is a line: the last process has no next one, and the first none before it. Counting goes on at 0 after n − 1.",
+                "Your ring is a line: the last process has no next one, and the first none before it. After n − 1, counting continues at 0.",
                 {"(rank + 1) % size, (rank - 1) % size": "rank + 1, rank - 1"},
             ),
             "receives_before_it_sends": (
@@ -183,8 +183,7 @@ MISCONCEPTIONS = [
                 },
             ),
             "chunks_in_order_of_arrival": (
-                "Every chunk is summed up, and then you join them as they came in, from the chunk that was complete here downwards. Each process has them in "
-                "another order so. Chunk i belongs at place i.",
+                "Every chunk is summed up, and then you join them as they came in, from the chunk that was complete here downwards. So each process has them in a different order. Chunk i belongs at place i.",
                 {"return _": "chunks = [chunks[(rank + 1 - step) % size] for step in range(size)]\nreturn _"},
             ),
             "mean_for_sum": (
@@ -218,11 +217,11 @@ MISCONCEPTIONS = [
                 {"_.view(tensor.shape)": "_"},
             ),
             "viewed_flat": (
-                "You lay the tensor out flat by `view`, which refuses one that lies in memory by columns. `flatten` and `reshape` copy it where they must.",
+                "You flatten the tensor by `view`, which refuses one that is not contiguous. `flatten` and `reshape` copy it where they must.",
                 {"_.flatten()": "_.view(-1)"},
             ),
             "columns_of_memory": (
-                "You read a tensor that lies in memory by columns in the order of memory, and give the result a shape in the order of rows. `flatten` reads in the "
+                "You read a transposed tensor in the order of memory, and give the result a shape in the order of rows. `flatten` reads in the "
                 "order of the axes.",
                 {"_.flatten()": "_.as_strided((tensor.numel(),), (1,))"},
             ),
@@ -267,7 +266,7 @@ MISCONCEPTIONS = [
             ),
             "no_gradient_skipped": (
                 "A process leaves out the parameters for which it has no gradient. The others do not: from there on each adds up something else than its "
-                "neighbour, or waits for ever. All walk through the same parameters; no gradient counts as zeros.",
+                "neighbor, or waits for ever. All walk through the same parameters; no gradient counts as zeros.",
                 {"gradient = ...": "if parameter.grad is None:\n    continue\ngradient = parameter.grad"},
             ),
             "no_gradient_counts_for_nobody": (
@@ -276,7 +275,7 @@ MISCONCEPTIONS = [
                 MEAN_OF_THOSE_THAT_HAVE_ONE,
             ),
             "frozen_ones_too": (
-                "You average the gradients of frozen parameters too. An optimiser takes a gradient of zeros for one, and moves what has momentum or decays: leave "
+                "You average the gradients of frozen parameters too. An optimizer takes a gradient of zeros for one, and moves what has momentum or decays: leave "
                 "alone what does not require a gradient.",
                 {"if ...:\n    continue": ""},
             ),
@@ -316,12 +315,11 @@ MISCONCEPTIONS = [
                 {"_.clone()": "_"},
             ),
             "with_history": (
-                "Your piece needs a gradient. If it hangs on the whole by its history, the gradient would flow into the parameter that is to be let go of, and keep it in memory. Detach it.",
+                "Your piece needs a gradient. If it hangs on the whole by its history, the gradient would flow into the parameter that should be freed, and keep it in memory. Detach it.",
                 {"parameter.detach()": "parameter"},
             ),
             "pieces_not_padded": (
-                "Your pieces differ in length. All processes keep equally long ones, with zeros at the end: so that one buffer fits all, and nobody has to ask for "
-                "a length.",
+                "Your pieces differ in length. All processes keep equally long ones, with zeros at the end: so that one buffer fits all, and no process has to ask for a length.",
                 {"return ...": "return flat.tensor_split(group.size)[group.rank].clone()"},
             ),
             "last_piece_shorter": (
@@ -329,7 +327,7 @@ MISCONCEPTIONS = [
                 {"F.pad(flat, ...)": "flat"},
             ),
             "padded_in_front": (
-                "Your zeros stand before the elements. They fill up the end.",
+                "Your zeros come before the elements. They fill up the end.",
                 {"(0, _)": "(_, 0)"},
             ),
             "each_piece_padded": (
@@ -338,7 +336,7 @@ MISCONCEPTIONS = [
                 {"return ...": "piece = flat.tensor_split(group.size)[group.rank]\nreturn F.pad(piece, (0, length - len(piece))).clone()"},
             ),
             "length_rounded_down": (
-                "You round the length of a piece down: what the division leaves over is kept by nobody.",
+                "You round the length of a piece down: no process keeps the remainder.",
                 {"math.ceil(_ / group.size)": "_ // group.size", "F.pad(flat, ...)": "flat"},
             ),
             "always_one_more": (
@@ -346,15 +344,15 @@ MISCONCEPTIONS = [
                 {"math.ceil(_ / group.size)": "_ // group.size + 1"},
             ),
             "dealt_out_in_turn": (
-                "You deal the elements out like cards, one for each process in turn. A piece is a stretch of neighbours.",
+                "You deal the elements out like cards, one for each process in turn. A piece is a stretch of neighbors.",
                 {"return ...": "return padded[group.rank :: group.size].clone()"},
             ),
             "flattened_by_columns": (
-                "You read the parameter in the order in which it lies in memory. The order is that of `flatten`, whatever the layout.",
+                "You read the parameter in the order of memory. The order is that of `flatten`, whatever the layout.",
                 {"_.flatten()": "_.as_strided((parameter.numel(),), (1,))"},
             ),
             "viewed_as_flat": (
-                "You lay the parameter out flat by `view`, which refuses one that lies in memory by columns.",
+                "You flatten the parameter by `view`, which refuses one that is not contiguous.",
                 {"_.flatten()": "_.view(-1)"},
             ),
             "pieces_in_float32": (
@@ -368,17 +366,17 @@ MISCONCEPTIONS = [
         {
             "axes_of_one_lost_again": ("You drop the axes of length 1. The whole has the shape that was asked for.", {"return _": "return _.squeeze()"}),
             "piece_itself_when_alone": (
-                "A process alone returns a view of its piece. Whoever writes into the whole then changes the piece: return a copy.",
+                "A process alone returns a view of its piece. Code that writes into the whole then changes the piece: return a copy.",
                 {"pieces = _": "pieces = _\nif size == 1:\n    return piece.detach()[: math.prod(shape)].view(shape)"},
             ),
             # --- the whole
             "in_order_of_arrival": (
-                "You join the pieces as they come: your own, then that of the process before you, and so on. Each process then has the whole in another order. "
+                "You join the pieces as they come: your own, then that of the process before you, and so on. Each process then has the whole in a different order. "
                 "Piece s belongs at place s.",
                 {"(rank - step) % size": "step", "(rank - step - 1) % size": "step + 1"},
             ),
             "own_piece_sent_every_round": (
-                "In every round you send your own piece, so your neighbour gets it again and again, and nobody else ever does. Pass on what came last.",
+                "In every round you send your own piece, so your neighbor gets it again and again, and no other process ever does. Pass on what came last.",
                 {"(rank - step) % size": "rank"},
             ),
             "counted_forwards": (
@@ -390,7 +388,7 @@ MISCONCEPTIONS = [
                 FILLED_AND_SUMMED,
             ),
             "piece_to_all_at_once": (
-                "You send your piece straight to every process. In a ring a process speaks to its neighbour alone, which passes the piece on.",
+                "You send your piece straight to every process. In a ring a process speaks to its neighbor alone, which passes the piece on.",
                 TO_ALL_AT_ONCE,
             ),
             "waits_before_it_sends": (
@@ -419,11 +417,11 @@ MISCONCEPTIONS = [
                 },
             ),
             "front_cut_off": (
-                "You cut off the beginning, and keep the padding. It stands at the end.",
+                "You cut off the beginning, and keep the padding. It is at the end.",
                 {"_[: math.prod(shape)]": "_[len(piece) * size - math.prod(shape) :]"},
             ),
             "dealt_back_in_turn": (
-                "You take one element of each piece in turn. A piece is a stretch of neighbours: put them side by side.",
+                "You take one element of each piece in turn. A piece is a stretch of neighbors: put them side by side.",
                 {"torch.cat(pieces)": "torch.stack(pieces, 1).flatten()"},
             ),
             "whole_left_flat": (

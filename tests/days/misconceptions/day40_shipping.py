@@ -19,7 +19,7 @@ MISCONCEPTIONS = [
                 {"scale < ...": "scale == 0"},
             ),
             "smallest_scale": (
-                "You let no scale be below a small number. A row of zeros is to have scale 1; and rows of very small weights are rounded by steps that are too wide for them.",
+                "You let no scale be below a small number. A row of zeros gets scale 1; and rows of very small weights are rounded by steps that are too wide for them.",
                 {"scale = scale.masked_fill(..., 1.0)": "scale = scale.clamp(min=1e-8)"},
             ),
             "small_number_added": (
@@ -40,7 +40,7 @@ MISCONCEPTIONS = [
                 {"dim=1": "dim=0"},
             ),
             "scale_without_its_axis": (
-                "Your scale has the shape (out,). It keeps the last axis, (out, 1): so it stands beside its row when the two are multiplied.",
+                "Your scale has the shape (out,). It keeps the last axis, (out, 1): so it applies to its row when the two are multiplied.",
                 {"return _, scale": "return _, scale.squeeze(1)"},
             ),
             # --- how wide a step is
@@ -71,7 +71,7 @@ MISCONCEPTIONS = [
                 {"scale = _ / 127": "scale = _ / 127.5", "_.round()": "_.round().clamp(-128, 127)"},
             ),
             "cut_off_at_three_deviations": (
-                "Your steps follow the row's deviation, and what is far out is cut off. That can be a good idea; but then a weight may be off by more than half a "
+                "Your steps follow the row's standard deviation, and outliers are clipped. That can be a good idea; but then a weight may be off by more than half a "
                 "step. Here the largest magnitude decides.",
                 {"wide.abs().amax(dim=1, keepdim=True)": "3 * wide.square().mean(dim=1, keepdim=True).sqrt()", "_.round()": "_.round().clamp(-127, 127)"},
             ),
@@ -104,8 +104,7 @@ MISCONCEPTIONS = [
             ),
             # --- rows of zeros
             "zero_by_zero": (
-                "Where a row is all zeros, the scale that you return is 0, or next to nothing. Any positive scale would do, since the integers are 0; it is "
-                "to be 1.",
+                "Where a row is all zeros, the scale that you return is 0, or next to nothing. Any positive scale would do, since the integers are 0; use 1.",
                 {"scale = scale.masked_fill(..., 1.0)": ""},
             ),
             # --- what comes out
@@ -122,7 +121,7 @@ MISCONCEPTIONS = [
                 {"_.to(torch.int8)": "_"},
             ),
             "history_kept": (
-                "Your scale remembers the parameter that it came from, and asks for a gradient. Leave the history behind: what is quantised is not trained.",
+                "Your scale remembers the parameter that it came from, and asks for a gradient. Leave the history behind: what is quantized is not trained.",
                 {"weight.detach()": "weight"},
             ),
             "weight_changed": (
@@ -139,7 +138,7 @@ MISCONCEPTIONS = [
                 {"return _, scale": "return _, scale.to(weight.dtype)"},
             ),
             "all_in_float32": (
-                "You compute in float32, whatever you are given. A float64 matrix is to have a float64 scale.",
+                "You compute in float32, whatever you are given. A float64 matrix gets a float64 scale.",
                 {"wide = ...": "wide = weight.detach().float()"},
             ),
         },
@@ -149,7 +148,7 @@ MISCONCEPTIONS = [
         {
             # --- and back
             "divided_on_the_way_back": (
-                "You divide by the scale. It is the width of a step: so many steps, times that.",
+                "You divide by the scale. It is the width of a step: the integer counts the steps, so multiply.",
                 {"_ * scale": "_ / scale"},
             ),
             "another_127": (
@@ -186,11 +185,11 @@ MISCONCEPTIONS = [
                 {"sums = ...": "sums = F.linear(x.to(wide), self.weight.to(wide), self.bias)", "sums * ...": "sums", "if self.bias is not None:\n    _": ""},
             ),
             "weight_kept": (
-                "You keep the dequantized matrix once `weight` was asked for. It takes four times the memory of the integers, goes out of date when others are loaded, and whoever writes into it changes it. Make it anew each time.",
+                "You keep the dequantized matrix once `weight` was asked for. It takes four times the memory of the integers, goes out of date when others are loaded, and writing into it changes it. Compute it in each call.",
                 {"weight(): return _": "if 'kept' not in self.__dict__:\n    self.__dict__['kept'] = [_]\nreturn self.kept[0]"},
             ),
             "integers_widened_once": (
-                "You keep the integers as floating-point numbers from the first call on. That is the memory that was to be saved, and when other weights are loaded the old ones are still used.",
+                "You keep the integers as floating-point numbers from the first call on. That is the memory that quantization should save, and when other weights are loaded the old ones are still used.",
                 {
                     "sums = _": "if 'kept' not in self.__dict__:\n    self.__dict__['kept'] = [self.quantized.to(wide)]\nsums = F.linear(x.to(wide), self.kept[0])"
                 },
@@ -213,12 +212,11 @@ MISCONCEPTIONS = [
                 {"self.register_buffer('scale', scale)": "self.linear = linear\nself.register_buffer('scale', scale)"},
             ),
             "dequantised_and_kept": (
-                "You keep the dequantised weights beside the integers. The state dict does not show it, but the memory does: five bytes a weight. Make them anew "
-                "in each call.",
+                "You keep the dequantized weights beside the integers. The state dict does not show it, but the memory does: five bytes a weight. Compute them in each call.",
                 {"self.register_buffer('scale', scale)": "self.kept = dequantize(quantized, scale)\nself.register_buffer('scale', scale)"},
             ),
             "dequantised_once": (
-                "After its first call your module keeps the dequantised weights, to save time. They are what was to be saved.",
+                "After its first call your module keeps the dequantized weights, to save time. They are the memory that quantization should save.",
                 {"sums = _": "self.kept = self.quantized.to(wide)\nsums = _"},
             ),
             "scale_no_buffer": (
@@ -241,7 +239,7 @@ MISCONCEPTIONS = [
                 {"self.register_buffer('scale', scale)": "self.scale = nn.Parameter(scale)"},
             ),
             "bias_a_parameter": (
-                "Your bias is a parameter. What is quantised is not trained: everything is a buffer.",
+                "Your bias is a parameter. What is quantized is not trained: everything is a buffer.",
                 {"self.register_buffer('bias', bias)": "self.bias = None if bias is None else nn.Parameter(bias)"},
             ),
             "zeros_for_no_bias": (

@@ -1,4 +1,4 @@
-"""The stack as a recursion, the parts kept through small functions, the mask always spelt out."""
+"""The stack as a recursion, the parts kept through small functions, the mask always spelled out."""
 
 import functools
 

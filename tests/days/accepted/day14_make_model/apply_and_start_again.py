@@ -1,4 +1,4 @@
-"""Initialised by `apply`; tied first and the table started again after; a transposed product."""
+"""Initialized by `apply`; tied first and the table started again after; a transposed product."""
 
 from torch import nn
 

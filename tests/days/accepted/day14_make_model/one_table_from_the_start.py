@@ -1,4 +1,4 @@
-"""Tied before anything is initialised, by one embedding under both names; each part started where it is
+"""Tied before anything is initialized, by one embedding under both names; each part started where it is
 made; everything in forward, nothing in between."""
 
 import math

@@ -1,4 +1,4 @@
-"""Lists and roots: the slopes between are the geometric means of their neighbours."""
+"""Lists and roots: the slopes between are the geometric means of their neighbors."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The nearest integer found by comparing both neighbours; the matrix product as a sum of outer products."""
+"""The nearest integer found by comparing both neighbors; the matrix product as a sum of outer products."""
 
 import torch
 from torch import nn
