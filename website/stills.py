@@ -56,7 +56,7 @@ VIEWS = {
     "learning": ["factor=0.5"],
 }
 STARTED = 5  # pictures of a run that the page's button starts
-BETWEEN = 3000  # milliseconds between them
+BETWEEN = 1000  # milliseconds between them
 
 
 def take(address: str, names: Collection[str]) -> None:
