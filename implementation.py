@@ -1,25 +1,25 @@
 """The complete Transformer of *Attention Is All You Need* in one file: model, training, decoding, text.
 
-Paper: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; § and eq. in headings refer to it. The file
+Paper: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; § in the headings refers to it. The file
 builds up from attention to the parts of a layer, the two stacks and the model (§3). Training (§5),
-decoding (§6.1), tokenization and BLEU follow. Every public definition is an exercise of days 8 to 22;
-its numbered comments are the steps of the exercise.
+decoding (§6.1), tokenization and BLEU follow. Every public definition but `tokenize_13a` is an exercise
+of days 8 to 22; its numbered comments are the steps of the exercise.
 
 From symbols to names
     B               batch: number of sequences processed together
     T, S            time: tokens in a target sequence, in a source sequence
     T_q, T_k        time, in attention: of the queries, of the keys and values
-    N               n, layers in a stack
+    N               n, layers in a stack; in LabelSmoothing, rows
     d_model         width of a token's vector between the layers
     h               heads
     d_k, d_v        width of a query or key, of a value, inside one head: d_model / h
     d_ff            width of the hidden layer of the feed-forward network
     V               tokens in a vocabulary
-    Q, K, V, W      query, key, value, w_…; projections are nn.Linear, which computes x Wᵀ + b
+    Q, K, V, W      query, key, value, w_…; projections are nn.Linear, x Wᵀ + b, the paper's have no b
     γ, β, ε         gain, bias, eps of a layer norm
     P_drop, ε_ls    dropout, smoothing
 
-Masks are boolean and True means *may be attended to*. A query that may attend to nothing gets 0.
+Masks are boolean: True means *may be attended to*. Where every key is masked, weights and output are 0.
 """
 
 import copy
@@ -50,28 +50,27 @@ def attention(
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
     Returns:
-        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout. A
-        query that may attend to nothing gets exactly 0.
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`; both are 0 where every key is masked.
 
     Raises:
         ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.
 
-    Source: Vaswani et al. 2017, §3.2.1, eq. 1.
+    Source: Vaswani et al. 2017, §3.2.1, eq. 1. Dropout on the weights is not in the text.
     """
-    # 1. Take the dot product of every query with every key, and scale by 1/√d_k to variance 1. Upcast
-    #    half precision first: float16 overflows at 65504, and bfloat16 has only 3 digits.
+    # 1. Take the dot product of every query with every key, and scale by 1/√d_k, so that random vectors
+    #    have scores of variance 1. Upcast half precision first: float16 overflows above 65504.
     wide = torch.promote_types(query.dtype, torch.float32)
     with torch.autocast(query.device.type, enabled=False):  # autocast would downcast again
         scores = query.to(wide) @ key.to(wide).transpose(-2, -1)  # (…, T_q, T_k)
     scores = scores / math.sqrt(query.size(-1))
-    # 2. Give each forbidden key the lowest finite score, before the softmax. Not −∞: a row of only
+    # 2. Give each masked key the lowest finite score, before the softmax. Not −∞: a row of only
     #    −∞ becomes NaN, which spreads through the model and its gradients.
     if mask is not None:
         _check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, torch.finfo(wide).min)
-    # 3. Turn each query's scores into weights over the keys.
+    # 3. Apply the softmax over the keys.
     weights = scores.softmax(dim=-1)  # (…, T_q, T_k)
-    # 4. Set forbidden weights to exactly 0. This matters only for a query without any allowed key.
+    # 4. Set masked weights to exactly 0. This matters only where every key is masked.
     if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)
     weights = weights.to(value.dtype)
@@ -82,7 +81,7 @@ def attention(
 
 
 def _check_mask(mask: Tensor, shape: Sequence[int]) -> None:
-    """Raise for a wrong mask here: a model would train with it without an error, only badly."""
+    """Reject an invalid mask early: a model would train with it, silently and badly."""
     if mask.dtype != torch.bool:
         raise ValueError(f"mask must be boolean (True = may be attended to), got {mask.dtype}")
     sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
@@ -99,7 +98,7 @@ class MultiHeadedAttention(nn.Module):
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Where `keep_weights` is False, `weights` is None and PyTorch's fused kernel computes the same output.
+    Where `keep_weights` is False, PyTorch's fused kernel computes the output, and `weights` is None.
 
     Raises:
         ValueError: h does not divide d_model; or a mask that is not boolean or not `(1|B, 1|T_q, T_k)`.
@@ -186,7 +185,7 @@ class Embeddings(nn.Module):
     Raises:
         ValueError: an id outside 0 to vocab − 1 (checked on the CPU only).
 
-    Source: Vaswani et al. 2017, §3.4, has the factor; the initialization is tensor2tensor's.
+    Source: Vaswani et al. 2017, §3.4 (the factor); initialization: tensor2tensor.
     """
 
     def __init__(self, d_model: int, vocab: int):
@@ -204,7 +203,7 @@ class Embeddings(nn.Module):
 
 
 def _check_tokens(name: str, tokens: Tensor, vocab: int) -> None:
-    """Raise for ids outside the vocabulary, on the CPU only: a GPU would have to synchronize."""
+    """Raise for ids outside the vocabulary, on the CPU only: a GPU would have to be waited for."""
     if tokens.device.type != "cpu" or tokens.numel() == 0 or torch.compiler.is_compiling():
         return
     lowest, highest = (int(end) for end in tokens.aminmax())
@@ -230,7 +229,7 @@ class PositionalEncoding(nn.Module):
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        # 1. Compute the angles, in float64: in float32 only 3 digits would be right at position 4999.
+        # 1. Compute the angles, in float64: float32 is accurate to only 3 digits at position 4999.
         position = torch.arange(max_len, dtype=torch.float64).unsqueeze(1)  # (max_len, 1)
         even = torch.arange(0, d_model, 2, dtype=torch.float64)  # (⌈d_model/2⌉,), the paper's 2i
         angles = position / 10000 ** (even / d_model)  # (max_len, ⌈d_model/2⌉)
@@ -323,7 +322,7 @@ class SublayerConnection(nn.Module):
 def clones(module: nn.Module, n: int) -> nn.ModuleList:
     """Return n deep copies of a module, as an `nn.ModuleList`.
 
-    Source: Vaswani et al. 2017, §3.1: a stack of N layers that are alike and have different weights.
+    Source: Vaswani et al. 2017, §3.1: a stack of N identical layers, each with its own weights.
     """
     # 1. Make n deep copies.
     return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
@@ -367,7 +366,7 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.Module):
     """Apply N encoder layers in turn; in pre-norm, a final LayerNorm normalizes the result.
 
-    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
+    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, table 1.
     """
 
     def __init__(self, layer: EncoderLayer, n: int):
@@ -439,9 +438,9 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Apply N decoder layers in turn; each attends to the same memory.
+    """Apply N decoder layers in turn, all to the same memory; in pre-norm, a final LayerNorm follows.
 
-    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
+    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, table 1.
     """
 
     def __init__(self, layer: DecoderLayer, n: int):
@@ -457,7 +456,7 @@ class Decoder(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Return the decoder's states."""
+        """Return the decoder's output."""
         # 1. Apply the layers in turn, then the final norm, if there is one.
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask)
@@ -468,7 +467,7 @@ class Decoder(nn.Module):
 
 
 class Generator(nn.Module):
-    """Project the decoder's states to log-probabilities of the next token.
+    """Project the decoder's hidden states to log-probabilities of the next token.
 
     Source: Vaswani et al. 2017, §3.4 and figure 1 (Linear, Softmax).
     """
@@ -522,7 +521,7 @@ class EncoderDecoder(nn.Module):
         tgt: Int[Tensor, "B T"],
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Return the decoder's states for the target tokens."""
+        """Return the decoder's output for the target tokens."""
         # 1. Embed the tokens, and apply the decoder.
         return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
 
@@ -533,7 +532,7 @@ class EncoderDecoder(nn.Module):
         src_mask: Bool[Tensor, "#B #S S"] | None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Return the decoder's states for a source and a target."""
+        """Return the decoder's output for a source and a target."""
         # 1. Encode, then decode.
         return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
 
@@ -549,12 +548,13 @@ def make_model(
     norm: str = "post",
     tie: bool = False,
 ) -> EncoderDecoder:
-    """Build and initialize a Transformer. The defaults are the paper's base model.
+    """Build and initialize a Transformer. The default sizes are the paper's base model's, which also ties.
 
     Raises:
         ValueError: h does not divide d_model, an unknown `norm`, or `tie` with two vocabularies.
 
-    Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); Glorot & Bengio 2010, eq. 16.
+    Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); its initialization is not stated. This
+    one: Glorot & Bengio 2010, eq. 16.
     """
     if tie and src_vocab != tgt_vocab:
         raise ValueError(f"tie must have equal vocabularies, got {src_vocab=}, {tgt_vocab=}")
@@ -579,11 +579,11 @@ def make_model(
         embed(tgt_vocab),
         Generator(d_model, tgt_vocab),
     )
-    # 3. Initialize every matrix Xavier uniform, each separately: the copies of a layer are still equal.
+    # 3. Initialize the weight of each linear layer separately, Xavier uniform: clones are still equal.
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-    # 4. Tie, by assigning the same Parameter to all three.
+    # 4. Tie the weights: both embeddings and the output projection share one Parameter.
     if tie:
         shared = model.src_embed[0].lut.weight  # (V, d_model)
         model.tgt_embed[0].lut.weight = shared
@@ -598,13 +598,13 @@ class Batch:
     """Prepare source and target sequences for training: shifted targets and masks.
 
     Attributes:
-        src_mask: `(B, 1, S)`, True at real tokens.
+        src_mask: `(B, 1, S)`, False at padding.
         tgt, tgt_y: the decoder's input and the tokens it has to predict, both `(B, T − 1)`.
-        tgt_mask: `(B, T − 1, T − 1)`, True at real keys that come no later than the query.
-        ntokens: the number of real tokens in `tgt_y`.
+        tgt_mask: `(B, T − 1, T − 1)`, True at keys that are no padding and come no later than the query.
+        ntokens: the number of tokens in `tgt_y` without padding.
 
     Raises:
-        ValueError: a target of fewer than two tokens, or with more or fewer rows than the source.
+        ValueError: a target of fewer than two tokens, or with a different number of rows than the source.
 
     Source: Vaswani et al. 2017, §3.1 (outputs shifted right) and §5.1.
     """
@@ -624,10 +624,10 @@ class Batch:
             # 2. Shift the target by one: inputs without the last token, targets without the first.
             self.tgt = tgt[:, :-1]  # (B, T − 1)
             self.tgt_y = tgt[:, 1:]  # (B, T − 1)
-            # 3. Combine both masks: real tokens that come no later than the query.
+            # 3. Combine both masks: keys that are no padding and come no later than the query.
             causal_mask = subsequent_mask(self.tgt.size(1)).to(tgt.device)  # (1, T − 1, T − 1)
             self.tgt_mask = (self.tgt != pad).unsqueeze(1) & causal_mask  # (B, T − 1, T − 1)
-            # 4. Count the real tokens in the targets. The loss is a mean over them.
+            # 4. Count the targets that are no padding: the summed loss is divided by their number.
             self.ntokens = (self.tgt_y != pad).sum()
 
 
@@ -644,8 +644,8 @@ class LabelSmoothing(nn.Module):
         ValueError: fewer than 3 classes, or an argument out of range or of the wrong shape.
 
     Source: Vaswani et al. 2017, §5.4 (ε_ls = 0.1); Szegedy et al. 2016, *Rethinking the Inception
-    Architecture*, §7. With q constant the divergence is the cross-entropy less a constant, and its
-    minimum is 0.
+    Architecture*, §7, spread ε over all classes; to leave out target and padding is The Annotated
+    Transformer's. The divergence is the cross-entropy minus the entropy of q: its minimum is 0.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
@@ -673,7 +673,7 @@ class LabelSmoothing(nn.Module):
         wide = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
         smoothed = torch.full_like(wide, self.smoothing / (self.size - 2))  # (N, size)
         smoothed.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
-        # 2. Set the padding class to 0, and every row whose target is padding.
+        # 2. Set the padding column to 0, and every row whose target is padding.
         smoothed[:, self.padding_idx] = 0
         smoothed.masked_fill_((target == self.padding_idx).unsqueeze(1), 0)
         # 3. Sum the divergence, in which 0 · log 0 is 0.
@@ -697,7 +697,7 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
         raise ValueError(f"warmup must be at least 1 and step at least 0, got {warmup} and {step}")
     if model_size < 1:
         raise ValueError(f"model_size must be at least 1, got {model_size}")
-    # 1. Treat step 0 as step 1: schedulers ask for the learning rate before the first step, too.
+    # 1. Treat step 0 as step 1: `LambdaLR` asks for it before the first optimizer step.
     step = max(step, 1)
     # 2. Take the minimum of the two curves, which meet at the end of the warm-up.
     return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
@@ -714,10 +714,10 @@ def run_epoch(
     scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     accumulate: int = 1,
 ) -> float:
-    """Train for one pass over the batches if there is an optimizer, otherwise only measure the loss.
+    """Make one pass over the batches: train if there is an optimizer, otherwise only measure the loss.
 
-    A step's gradient is that of the summed loss of `accumulate` batches over their real tokens. The
-    result is the total loss over the total number of real target tokens.
+    A step's gradient is that of the mean loss over the target tokens of `accumulate` batches, without
+    padding. The result is the mean loss over all of them.
 
     Raises:
         ValueError: `accumulate` below 1, or no token to predict.
@@ -741,7 +741,7 @@ def run_epoch(
             for batch in group:
                 # 2. Forward pass: states, log-probabilities, summed loss.
                 states = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-                log_probs = model.generator(states)  # (B, T, V)
+                log_probs = model.generator(states)  # (B, T − 1, V)
                 summed = loss(log_probs.flatten(0, 1), batch.tgt_y.flatten())
                 # 3. Backward pass: each batch adds its part of the group's mean loss.
                 if training:
@@ -771,7 +771,7 @@ def greedy_decode(
     start: int,
     end: int | None = None,
 ) -> Int[Tensor, "B t"]:
-    """Generate the most likely token at each step, until each row has its `end`.
+    """Generate the most likely token at each step, until every row has `end` or the length is `max_len`.
 
     Raises:
         ValueError: `max_len` below 1.
@@ -811,7 +811,7 @@ def beam_search(
     beam: int = 4,
     alpha: float = 0.6,
 ) -> Int[Tensor, "B t"]:
-    """Extend the `beam` most likely hypotheses in parallel, and return the best one that ended.
+    """Extend the `beam` most likely hypotheses in parallel, and return the best that ended or was cut off.
 
     A hypothesis of n tokens after the start symbol, its `end` included, has the score
 
@@ -919,7 +919,7 @@ class BPE:
 
     @staticmethod
     def merge(ids: Sequence[int], pair: tuple[int, int], new: int) -> list[int]:
-        """Replace a pair by a new id wherever it occurs, from left to right, each id used once."""
+        """Replace each occurrence of a pair by a new id, from left to right, without overlaps."""
         # 1. Scan the ids. Where the pair begins, replace both of its ids.
         merged: list[int] = []
         position = 0
@@ -960,10 +960,10 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
 
         BLEU = 100 · BP · exp(¼ Σ log pₙ),  n = 1 … 4;   BP = min(1, exp(1 − r / c))
 
-    pₙ is the share of the hypotheses' n-grams that also occur in a reference, each counted at most as
-    often as in the reference that has it most often. c is the total length of the hypotheses, r that of
-    their closest references in length (the shorter at a tie). `references[k][i]` is the k-th reference
-    of sentence i.
+    pₙ is the modified (clipped) n-gram precision: the share of the hypotheses' n-grams that also occur in
+    a reference, each counted at most as often as in the reference that has it most often. c is the total
+    length of the hypotheses, r that of their closest references in length (the shorter at a tie).
+    `references[k][i]` is the k-th reference of sentence i.
 
     Raises:
         ValueError: no references, streams that differ in length, or a string instead of a stream.
@@ -1012,7 +1012,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
 
 
 def tokenize_13a(line: str) -> list[str]:
-    """Tokenize like NIST's mteval-v13a.pl, on which published BLEU scores depend."""
+    """Tokenize like NIST's mteval-v13a.pl (sacreBLEU's `13a`), as published BLEU scores presuppose."""
     line = line.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity in ("&quot;", "&amp;", "&lt;", "&gt;"):
         line = line.replace(entity, html.unescape(entity))

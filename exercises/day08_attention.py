@@ -28,8 +28,7 @@ def attention(
         Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 
     Returns:
-        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout. A
-        query that may attend to nothing gets exactly 0.
+        The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`; both are 0 where every key is masked.
 
     - `query`, `key` and `value` have any leading batch dimensions; d_v may differ from d_k.
     - `mask` is True where a query may attend to a key; it broadcasts to `(…, T_q, T_k)`.
@@ -44,13 +43,13 @@ def attention(
     Raises:
         ValueError: a mask that is not boolean, or does not broadcast to `(…, T_q, T_k)`.
 
-    Source: Vaswani et al. 2017, §3.2.1, eq. 1.
+    Source: Vaswani et al. 2017, §3.2.1, eq. 1. Dropout on the weights is not in the text.
     """
-    # 1. Take the dot product of every query with every key, and scale by 1/√d_k to variance 1. Upcast
-    #    half precision first: float16 overflows at 65504, and bfloat16 has only 3 digits.
-    # 2. Give each forbidden key the lowest finite score, before the softmax. Not −∞: a row of only
+    # 1. Take the dot product of every query with every key, and scale by 1/√d_k, so that random vectors
+    #    have scores of variance 1. Upcast half precision first: float16 overflows above 65504.
+    # 2. Give each masked key the lowest finite score, before the softmax. Not −∞: a row of only
     #    −∞ becomes NaN, which spreads through the model and its gradients.
-    # 3. Turn each query's scores into weights over the keys.
-    # 4. Set forbidden weights to exactly 0. This matters only for a query without any allowed key.
+    # 3. Apply the softmax over the keys.
+    # 4. Set masked weights to exactly 0. This matters only where every key is masked.
     # 5. Apply dropout to the weights, if given. Average the values by the weights; return both.
     raise NotImplementedError

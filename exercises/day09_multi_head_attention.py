@@ -11,7 +11,8 @@ What is imported from them below:
 
     attention(query, key, value, mask=None, dropout=None)
         Compute scaled dot-product attention: each query's output is a weighted mean of the values.
-        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
+        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`; both are 0 where every key is
+        masked.
 """
 
 import torch.nn.functional as F
@@ -27,7 +28,7 @@ class MultiHeadedAttention(nn.Module):
         MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O
         headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V)
 
-    Where `keep_weights` is False, `weights` is None and PyTorch's fused kernel computes the same output.
+    Where `keep_weights` is False, PyTorch's fused kernel computes the output, and `weights` is None.
 
     - `h` divides `d_model`. `dropout` is the probability of dropping an attention weight in training.
     - `w_q`, `w_k`, `w_v` and `w_o` are each an `nn.Linear(d_model, d_model)` with a bias. Nothing else

@@ -52,7 +52,7 @@ class Embeddings(nn.Module):
     Raises:
         ValueError: an id outside 0 to vocab − 1 (checked on the CPU only).
 
-    Source: Vaswani et al. 2017, §3.4, has the factor; the initialization is tensor2tensor's.
+    Source: Vaswani et al. 2017, §3.4 (the factor); initialization: tensor2tensor.
     """
 
     def __init__(self, d_model: int, vocab: int):
@@ -91,7 +91,7 @@ class PositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
-        # 1. Compute the angles, in float64: in float32 only 3 digits would be right at position 4999.
+        # 1. Compute the angles, in float64: float32 is accurate to only 3 digits at position 4999.
         # 2. Put sines into columns 0, 2, 4 …, and cosines into columns 1, 3, 5 …
         # 3. Register a buffer: it moves with the module, and no optimizer updates it.
         raise NotImplementedError

@@ -93,7 +93,7 @@ def clones(module: nn.Module, n: int) -> nn.ModuleList:
     - Each copy has parameters of its own, with the values that `module` has now. The copies share
       nothing, and none of them is the original.
 
-    Source: Vaswani et al. 2017, §3.1: a stack of N layers that are alike and have different weights.
+    Source: Vaswani et al. 2017, §3.1: a stack of N identical layers, each with its own weights.
     """
     # 1. Make n deep copies.
     raise NotImplementedError

@@ -70,7 +70,7 @@ class Encoder(nn.Module):
     - `norm` is a `LayerNorm` in pre-norm only, where nothing else would normalize the last sum. It is
       None in post-norm.
 
-    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
+    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, table 1.
     """
 
     def __init__(self, layer: EncoderLayer, n: int):

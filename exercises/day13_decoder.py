@@ -88,12 +88,12 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Apply N decoder layers in turn; each attends to the same memory.
+    """Apply N decoder layers in turn, all to the same memory; in pre-norm, a final LayerNorm follows.
 
     - `layer` is copied `n` times; its `size` and `norm` are read. `layers` holds the copies.
     - `norm` is a `LayerNorm` in pre-norm only; None in post-norm.
 
-    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, figure 1b.
+    Source: Vaswani et al. 2017, §3.1; the final norm of pre-norm: Xiong et al. 2020, table 1.
     """
 
     def __init__(self, layer: DecoderLayer, n: int):
@@ -108,7 +108,7 @@ class Decoder(nn.Module):
         src_mask: Bool[Tensor, "#B #T S"] | None = None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Return the decoder's states.
+        """Return the decoder's output.
 
         The result has the shape and dtype of `x`, `(B, T, d_model)`; the arguments are those of a
         `DecoderLayer`.

@@ -10,9 +10,9 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Decoder(layer, n)
-        Apply N decoder layers in turn; each attends to the same memory.
+        Apply N decoder layers in turn, all to the same memory; in pre-norm, a final LayerNorm follows.
         called with (x, memory, src_mask=None, tgt_mask=None)
-            Return the decoder's states.
+            Return the decoder's output.
     DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
         Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
         called with (x, memory, src_mask=None, tgt_mask=None)
@@ -59,7 +59,7 @@ from implementation import (
 
 
 class Generator(nn.Module):
-    """Project the decoder's states to log-probabilities of the next token.
+    """Project the decoder's hidden states to log-probabilities of the next token.
 
     `vocab` is V, the number of target tokens. `proj` is an `nn.Linear(d_model, vocab)`.
 
@@ -120,7 +120,7 @@ class EncoderDecoder(nn.Module):
         tgt: Int[Tensor, "B T"],
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Return the decoder's states for the target tokens."""
+        """Return the decoder's output for the target tokens."""
         # 1. Embed the tokens, and apply the decoder.
         raise NotImplementedError
 
@@ -131,7 +131,7 @@ class EncoderDecoder(nn.Module):
         src_mask: Bool[Tensor, "#B #S S"] | None,
         tgt_mask: Bool[Tensor, "#B #T T"] | None,
     ) -> Float[Tensor, "B T d_model"]:
-        """Return the decoder's states for a source and a target."""
+        """Return the decoder's output for a source and a target."""
         # 1. Encode, then decode.
         raise NotImplementedError
 
@@ -147,7 +147,7 @@ def make_model(
     norm: str = "post",
     tie: bool = False,
 ) -> EncoderDecoder:
-    """Build and initialize a Transformer. The defaults are the paper's base model.
+    """Build and initialize a Transformer. The default sizes are the paper's base model's, which also ties.
 
     - `n` is the number of layers in each stack, and `h`, which divides `d_model`, the number of heads.
       `d_ff` is the width of the feed-forward networks' hidden layer.
@@ -164,10 +164,11 @@ def make_model(
     Raises:
         ValueError: h does not divide d_model, an unknown `norm`, or `tie` with two vocabularies.
 
-    Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); Glorot & Bengio 2010, eq. 16.
+    Source: Vaswani et al. 2017, §3, table 3 (base), §3.4 (tying); its initialization is not stated. This
+    one: Glorot & Bengio 2010, eq. 16.
     """
     # 1. Define the parts. Each call makes new ones, so that no two share a parameter.
     # 2. Build the layers, the stacks and the model.
-    # 3. Initialize every matrix Xavier uniform, each separately: the copies of a layer are still equal.
-    # 4. Tie, by assigning the same Parameter to all three.
+    # 3. Initialize the weight of each linear layer separately, Xavier uniform: clones are still equal.
+    # 4. Tie the weights: both embeddings and the output projection share one Parameter.
     raise NotImplementedError

@@ -23,10 +23,10 @@ class Batch:
     """Prepare source and target sequences for training: shifted targets and masks.
 
     Attributes:
-        src_mask: `(B, 1, S)`, True at real tokens.
+        src_mask: `(B, 1, S)`, False at padding.
         tgt, tgt_y: the decoder's input and the tokens it has to predict, both `(B, T − 1)`.
-        tgt_mask: `(B, T − 1, T − 1)`, True at real keys that come no later than the query.
-        ntokens: the number of real tokens in `tgt_y`.
+        tgt_mask: `(B, T − 1, T − 1)`, True at keys that are no padding and come no later than the query.
+        ntokens: the number of tokens in `tgt_y` without padding.
 
     - `src` holds source tokens `(B, S)`, short sequences padded with `pad`. The attribute `src` is the
       same tensor.
@@ -37,7 +37,7 @@ class Batch:
     - Without a target, `tgt`, `tgt_y`, `tgt_mask` and `ntokens` are None.
 
     Raises:
-        ValueError: a target of fewer than two tokens, or with more or fewer rows than the source.
+        ValueError: a target of fewer than two tokens, or with a different number of rows than the source.
 
     Source: Vaswani et al. 2017, §3.1 (outputs shifted right) and §5.1.
     """
@@ -47,6 +47,6 @@ class Batch:
     ):
         # 1. Store the source, and mask its padding.
         # 2. Shift the target by one: inputs without the last token, targets without the first.
-        # 3. Combine both masks: real tokens that come no later than the query.
-        # 4. Count the real tokens in the targets. The loss is a mean over them.
+        # 3. Combine both masks: keys that are no padding and come no later than the query.
+        # 4. Count the targets that are no padding: the summed loss is divided by their number.
         raise NotImplementedError

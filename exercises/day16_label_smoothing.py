@@ -27,8 +27,8 @@ class LabelSmoothing(nn.Module):
         ValueError: fewer than 3 classes, or an argument out of range or of the wrong shape.
 
     Source: Vaswani et al. 2017, §5.4 (ε_ls = 0.1); Szegedy et al. 2016, *Rethinking the Inception
-    Architecture*, §7. With q constant the divergence is the cross-entropy less a constant, and its
-    minimum is 0.
+    Architecture*, §7, spread ε over all classes; to leave out target and padding is The Annotated
+    Transformer's. The divergence is the cross-entropy minus the entropy of q: its minimum is 0.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
@@ -50,6 +50,6 @@ class LabelSmoothing(nn.Module):
         """
         # 1. Give the target 1 − ε, and every other class its share of ε. Upcast half precision first:
         #    it cannot represent the small shares of a large vocabulary.
-        # 2. Set the padding class to 0, and every row whose target is padding.
+        # 2. Set the padding column to 0, and every row whose target is padding.
         # 3. Sum the divergence, in which 0 · log 0 is 0.
         raise NotImplementedError

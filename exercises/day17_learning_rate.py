@@ -26,6 +26,6 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
 
     Source: Vaswani et al. 2017, §5.3, eq. 3.
     """
-    # 1. Treat step 0 as step 1: schedulers ask for the learning rate before the first step, too.
+    # 1. Treat step 0 as step 1: `LambdaLR` asks for it before the first optimizer step.
     # 2. Compute the two curves, which meet at the end of the warm-up, and combine them.
     raise NotImplementedError

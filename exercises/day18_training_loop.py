@@ -16,9 +16,9 @@ What is imported from them below:
         .encode(src, src_mask)
             Return the memory, the encoder's output for the source tokens.
         .decode(memory, src_mask, tgt, tgt_mask)
-            Return the decoder's states for the target tokens.
+            Return the decoder's output for the target tokens.
         called with (src, tgt, src_mask, tgt_mask)
-            Return the decoder's states for a source and a target.
+            Return the decoder's output for a source and a target.
 """
 
 import itertools
@@ -38,10 +38,10 @@ def run_epoch(
     scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     accumulate: int = 1,
 ) -> float:
-    """Train for one pass over the batches if there is an optimizer, otherwise only measure the loss.
+    """Make one pass over the batches: train if there is an optimizer, otherwise only measure the loss.
 
-    A step's gradient is that of the summed loss of `accumulate` batches over their real tokens. The
-    result is the total loss over the total number of real target tokens.
+    A step's gradient is that of the mean loss over the target tokens of `accumulate` batches, without
+    padding. The result is the mean loss over all of them.
 
     - `batches` are `Batch`es with targets, perhaps from a generator that can be read only once.
     - `model` is put into training mode if there is an optimizer, otherwise into evaluation mode, in

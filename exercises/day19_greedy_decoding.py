@@ -14,9 +14,9 @@ What is imported from them below:
         .encode(src, src_mask)
             Return the memory, the encoder's output for the source tokens.
         .decode(memory, src_mask, tgt, tgt_mask)
-            Return the decoder's states for the target tokens.
+            Return the decoder's output for the target tokens.
         called with (src, tgt, src_mask, tgt_mask)
-            Return the decoder's states for a source and a target.
+            Return the decoder's output for a source and a target.
     subsequent_mask(size)
         Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 """
@@ -37,7 +37,7 @@ def greedy_decode(
     start: int,
     end: int | None = None,
 ) -> Int[Tensor, "B t"]:
-    """Generate the most likely token at each step, until each row has its `end`.
+    """Generate the most likely token at each step, until every row has `end` or the length is `max_len`.
 
     - `model` is an `EncoderDecoder` that its caller has put in evaluation mode. Its decoder is called
       with a causal mask, as in training.

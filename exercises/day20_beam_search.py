@@ -14,9 +14,9 @@ What is imported from them below:
         .encode(src, src_mask)
             Return the memory, the encoder's output for the source tokens.
         .decode(memory, src_mask, tgt, tgt_mask)
-            Return the decoder's states for the target tokens.
+            Return the decoder's output for the target tokens.
         called with (src, tgt, src_mask, tgt_mask)
-            Return the decoder's states for a source and a target.
+            Return the decoder's output for a source and a target.
     subsequent_mask(size)
         Return the causal mask `(1, size, size)`: True where the key comes no later than the query.
 """
@@ -41,7 +41,7 @@ def beam_search(
     beam: int = 4,
     alpha: float = 0.6,
 ) -> Int[Tensor, "B t"]:
-    """Extend the `beam` most likely hypotheses in parallel, and return the best one that ended.
+    """Extend the `beam` most likely hypotheses in parallel, and return the best that ended or was cut off.
 
     A hypothesis of n tokens after the start symbol, its `end` included, has the score
 

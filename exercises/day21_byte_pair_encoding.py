@@ -55,7 +55,7 @@ class BPE:
 
     @staticmethod
     def merge(ids: Sequence[int], pair: tuple[int, int], new: int) -> list[int]:
-        """Replace a pair by a new id wherever it occurs, from left to right, each id used once."""
+        """Replace each occurrence of a pair by a new id, from left to right, without overlaps."""
         # 1. Scan the ids. Where the pair begins, replace both of its ids.
         raise NotImplementedError
 

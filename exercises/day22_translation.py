@@ -10,7 +10,7 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     tokenize_13a(line)
-        Tokenize like NIST's mteval-v13a.pl, on which published BLEU scores depend.
+        Tokenize like NIST's mteval-v13a.pl (sacreBLEU's `13a`), as published BLEU scores presuppose.
 """
 
 import math
@@ -25,10 +25,10 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> floa
 
         BLEU = 100 · BP · exp(¼ Σ log pₙ),  n = 1 … 4;   BP = min(1, exp(1 − r / c))
 
-    pₙ is the share of the hypotheses' n-grams that also occur in a reference, each counted at most as
-    often as in the reference that has it most often. c is the total length of the hypotheses, r that of
-    their closest references in length (the shorter at a tie). `references[k][i]` is the k-th reference
-    of sentence i.
+    pₙ is the modified (clipped) n-gram precision: the share of the hypotheses' n-grams that also occur in
+    a reference, each counted at most as often as in the reference that has it most often. c is the total
+    length of the hypotheses, r that of their closest references in length (the shorter at a tie).
+    `references[k][i]` is the k-th reference of sentence i.
 
     - `hypotheses` holds one translation per sentence, and `references` streams of references.
     - Return the score that `sacrebleu.corpus_bleu(hypotheses, references).score` gives. Tokens are as

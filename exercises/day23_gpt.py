@@ -15,7 +15,8 @@ What is imported from them below:
             Normalize the last axis, with the biased variance σ² (divisor n).
     attention(query, key, value, mask=None, dropout=None)
         Compute scaled dot-product attention: each query's output is a weighted mean of the values.
-        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
+        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`; both are 0 where every key is
+        masked.
     clones(module, n)
         Return n deep copies of a module, as an `nn.ModuleList`.
     Block(size, self_attn, feed_forward, dropout)

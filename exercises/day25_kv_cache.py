@@ -11,7 +11,8 @@ What is imported from them below:
 
     attention(query, key, value, mask=None, dropout=None)
         Compute scaled dot-product attention: each query's output is a weighted mean of the values.
-        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`, after dropout.
+        Returns: The output `(…, T_q, d_v)` and the weights `(…, T_q, T_k)`; both are 0 where every key is
+        masked.
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
         Attend from each token to itself and to earlier tokens, in h heads.
         called with (x)

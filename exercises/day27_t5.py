@@ -10,9 +10,9 @@ take another. Earlier days' parts come from the reference, so a day can be skipp
 What is imported from them below:
 
     Decoder(layer, n)
-        Apply N decoder layers in turn; each attends to the same memory.
+        Apply N decoder layers in turn, all to the same memory; in pre-norm, a final LayerNorm follows.
         called with (x, memory, src_mask=None, tgt_mask=None)
-            Return the decoder's states.
+            Return the decoder's output.
     DecoderLayer(size, self_attn, src_attn, feed_forward, dropout, norm="post")
         Apply masked self-attention, cross-attention to the encoder's output, and the feed-forward network.
         called with (x, memory, src_mask=None, tgt_mask=None)
