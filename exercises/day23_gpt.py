@@ -64,24 +64,24 @@ class CausalSelfAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0):
         super().__init__()
-        # 1. Keep the number of heads. One projection into query, key and value, one for the output,
+        # 1. Store the number of heads. One projection into query, key and value, one for the output,
         #    and the dropout of the weights.
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Return the mixed heads; row t depends on `x[:, :t + 1]` alone.
+        """Return the output; row t depends on `x[:, :t + 1]` alone.
 
         The result has the shape and dtype of `x`, `(B, T, d_model)`. T = 0 gives `(B, 0, d_model)`.
         """
         # 1. Project once, and cut the result into query, key and value.
         # 2. Split the last axis of each into heads.
         # 3. Attend from each token to itself and to earlier tokens.
-        # 4. Join the heads, and mix them by the output projection.
+        # 4. Join the heads, and apply the output projection.
         raise NotImplementedError
 
 
 class GPT(nn.Module):
-    """Predict the next token at every position, from the tokens up to there.
+    """Predict the next token at every position, from that token and those before it.
 
         h₀ = Dropout(W_e[tokens] + W_p[0 … T − 1])
         hₙ = Block(hₙ₋₁), n = 1 … N
@@ -109,8 +109,8 @@ class GPT(nn.Module):
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        # 1. Keep the config. Embeddings of tokens and of positions, and the dropout of their sum.
-        # 2. The blocks with weights of their own, and the final norm.
+        # 1. Store the config. Embeddings of tokens and of positions, and the dropout of their sum.
+        # 2. Make the blocks, each with its own weights, and the final norm.
         # 3. Initialize every matrix from N(0, 0.02²), those that write to the residual stream with a
         #    smaller standard deviation: their 2 N outputs add up. Biases are 0.
         raise NotImplementedError
@@ -126,7 +126,7 @@ class GPT(nn.Module):
         Raises:
             ValueError: more tokens than `config.context`.
         """
-        # 1. Look up the tokens and their positions, add, and drop some features of the sum.
+        # 1. Look up the tokens and their positions, add, and apply dropout to the sum.
         # 2. Through the blocks in turn, then through the final norm.
         # 3. The logit of a token is the product of the state with the token's embedding.
         raise NotImplementedError

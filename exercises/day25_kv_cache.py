@@ -16,7 +16,7 @@ What is imported from them below:
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
         Attend from each token to itself and to earlier tokens, in h heads.
         called with (x)
-            Return the mixed heads; row t depends on `x[:, :t + 1]` alone.
+            Return the output; row t depends on `x[:, :t + 1]` alone.
 """
 
 import torch
@@ -31,8 +31,8 @@ class KVCache:
     """Store the keys and values of all layers, in memory that is allocated once and filled chunk by chunk.
 
     `keys` and `values` are `(N, B, h, max_len, d_k)` each: 2 · N · B · h · max_len · d_k numbers. `length` is
-    the number of tokens that every layer holds. While a step is under way some layers hold more, so `length`
-    still is the position of the chunk's first token.
+    the number of tokens that all layers store. During a forward pass the earlier layers already store the
+    new chunk, so `length` still is the position of the chunk's first token.
 
     - `n_layers` is N, the number of layers that store something, `batch` is B, the number of rows, and
       `n_heads` is h, the number of heads of keys and values: where several query heads share them, as on
@@ -50,8 +50,8 @@ class KVCache:
     """
 
     def __init__(self, n_layers: int, batch: int, n_heads: int, max_len: int, d_k: int):
-        # 1. Memory for the keys, and as much for the values.
-        # 2. The number of tokens that each layer holds, and the number that all of them hold.
+        # 1. Allocate memory for the keys, and as much for the values.
+        # 2. Count the tokens that each layer stores, and those that all layers store.
         raise NotImplementedError
 
     def update(
@@ -75,13 +75,13 @@ class KVCache:
                 tokens, or a dtype or device other than that of the tokens held. The cache is unchanged.
         """
         # 1. While the cache is empty, it takes the chunk's dtype and device.
-        # 2. Write the chunk, without its graph, after the tokens that this layer holds.
-        # 3. Count the tokens of this layer, and those that every layer holds.
-        # 4. Return all that this layer holds now.
+        # 2. Write the chunk, detached from the graph, after the tokens that this layer stores.
+        # 3. Count the tokens of this layer, and those that all layers store.
+        # 4. Return everything that this layer stores now.
         raise NotImplementedError
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
-        """Let row i become what row `rows[i]` was, as beam search needs it.
+        """Reorder the batch for beam search: row i becomes what row `rows[i]` was.
 
         `rows` is int64 `(B,)`, each from 0 to B − 1. Rows may repeat, or be left out. It may be called in the
         middle of a step, when some layers hold more tokens than others.
@@ -90,7 +90,7 @@ class KVCache:
             ValueError: a shape or dtype other than int64 `(B,)`, or a row index out of range (checked
                 only on the CPU: a GPU would have to wait). The cache is unchanged.
         """
-        # 1. In every layer, as far as it is filled. The right side is a copy, made before the writing.
+        # 1. Reorder the filled part of every layer. Indexing by a tensor copies before anything is written.
         raise NotImplementedError
 
 
@@ -134,5 +134,5 @@ class CachedSelfAttention(CausalSelfAttention):
         # 2. Append keys and values to those of earlier tokens, and take them all.
         # 3. The mask: each query sees all tokens before the chunk, and its own up to itself. A single
         #    query sees everything, and needs none.
-        # 4. Attend, join the heads, and mix them by the output projection.
+        # 4. Attend, join the heads, and apply the output projection.
         raise NotImplementedError

@@ -14,7 +14,7 @@ What is imported from them below:
         .update(layer, key, value)
             Append a chunk to one layer, counted from 0, and return all keys and values of that layer.
         .reorder(rows)
-            Let row i become what row `rows[i]` was, as beam search needs it.
+            Reorder the batch for beam search: row i becomes what row `rows[i]` was.
     past_length(tokens, cache, config)
         Return the position of a chunk's first token: the number of tokens that the cache holds.
     LLaMABlock(config, angles)
@@ -41,7 +41,7 @@ from variants.rope import rope_angles
 
 
 class LLaMA(nn.Module):
-    """Predict the next token at every position of a text at once.
+    """A decoder-only language model: predict the next token at every position.
 
         h₀ = W_e[tokens]
         hₙ = Block(hₙ₋₁), n = 1 … N
@@ -71,7 +71,7 @@ class LLaMA(nn.Module):
     def __init__(self, config: LLaMAConfig):
         super().__init__()
         # 1. Store the config, and make the tokens' embedding matrix. Positions have none.
-        # 2. Compute the angles of all positions, once for all layers: never on PyTorch's device "meta".
+        # 2. Compute the angles of all positions, once for all layers, on the CPU: "meta" has no values.
         # 3. Make the blocks, each with its own weights, the final norm, and the head.
         # 4. Initialize every matrix from N(0, 0.02²).
         raise NotImplementedError
@@ -97,7 +97,7 @@ class LLaMA(nn.Module):
             ValueError: cache and chunk together exceed `config.context`, or the cache has other layers,
                 heads or rows, a different dtype or device, or no room.
         """
-        # 1. Check that the chunk fits behind what the cache holds. Positions are needed in attention alone.
+        # 1. Check that cached and new tokens fit into the context. Only attention uses positions.
         # 2. Apply the blocks in turn, each with its own layer of the cache.
         # 3. Normalize, and compute the logits.
         raise NotImplementedError

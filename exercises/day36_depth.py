@@ -16,7 +16,7 @@ What is imported from them below:
     CausalSelfAttention(d_model, n_heads, dropout=0.0)
         Attend from each token to itself and to earlier tokens, in h heads.
         called with (x)
-            Return the mixed heads; row t depends on `x[:, :t + 1]` alone.
+            Return the output; row t depends on `x[:, :t + 1]` alone.
     FeedForward(d_model, d_ff)
         Apply the feed-forward network of day 10 with GELU, a smooth ReLU, and without dropout inside.
         called with (x)

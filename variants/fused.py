@@ -1,20 +1,19 @@
-"""The same models, computed in fewer kernels: what `training` and `course generate` run.
+"""Fused kernels for the course's models: what `training` and `course generate` run.
 
 The classes of the lessons are written to be read: they build a mask, store all scores, and compute a norm in
-six steps. `fuse(model)` gives the modules of a model a `forward` that returns the same and calls PyTorch's
-fused kernels. Nothing else changes: not the parameters or their names, not a signature, and no result beyond
-rounding. `fuse(model, False)` goes back.
+six steps. `fuse(model)` replaces the `forward` of a model's modules by one that calls PyTorch's kernels.
+Parameters, names and signatures stay, and results agree up to rounding. `fuse(model, False)` restores them.
 
     attention           `F.scaled_dot_product_attention`: no scores in memory, and no mask for a whole text or
                         for a single cached query
     RoPE                cosines and sines of all positions once, on the model's device
     norms, SwiGLU       `F.layer_norm`, `F.rms_norm`, `F.silu`
-    generation          `LastLogits`: those of the last position alone
+    generation          `LastLogits`: those of the last position only
 
 From symbols to names
     B, T            batch, time: tokens of a chunk
     T_q, T_k        time, where attention is meant: of the queries, of the keys and values
-    h, G            query heads, key-value heads
+    h, G            query heads, key/value heads
     d_k             width of a query or key inside one head
 """
 
@@ -62,7 +61,7 @@ def fuse(model: nn.Module, on: bool = True) -> nn.Module:
 
 
 class LastLogits(nn.Module):
-    """A fused `CachedGPT` or `LLaMA` that computes the logits of the last position alone: `(B, 1, V)`."""
+    """A fused `CachedGPT` or `LLaMA` that computes the logits of the last position only: `(B, 1, V)`."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -76,7 +75,7 @@ class LastLogits(nn.Module):
 
 
 def last_alone(model: nn.Module) -> nn.Module:
-    """The model, and where it is fused one that computes the logits of the last position alone."""
+    """Return the model; a fused one wrapped so that it computes the logits of the last position only."""
     return LastLogits(model) if getattr(model, "fused", False) else model
 
 
@@ -119,7 +118,7 @@ def _self_attention(
     cache: KVCache | None = None,
     layer: int | None = None,
 ) -> Float[Tensor, "B T d_model"]:
-    """Of `CausalSelfAttention` and `CachedSelfAttention`."""
+    """`forward` of `CausalSelfAttention` and `CachedSelfAttention`."""
     heads = self.w_qkv(x).unflatten(-1, (3, self.n_heads, -1))  # (B, T, 3, h, d_k)
     query, key, value = heads.transpose(1, 3).unbind(2)  # (B, h, T, d_k) each
     if cache is not None:
@@ -140,12 +139,12 @@ def _grouped_query_attention(
 class Rotation:
     """Cosines and sines of all positions, computed once for each device and dtype.
 
-    This is no buffer: `model.to(torch.bfloat16)` would round it, and from position 256 on neighbors would
+    Not a buffer: `model.to(torch.bfloat16)` would round it, and from position 256 on neighbors would
     share an angle.
     """
 
     def __init__(self) -> None:
-        self.angles: Tensor | None = None  # those that the tables are of
+        self.angles: Tensor | None = None  # those that `cos` and `sin` are computed from
         self.cos = self.sin = torch.empty(0)
 
     def at(
@@ -154,7 +153,7 @@ class Rotation:
         """Cosines and sines for the tokens of a chunk that starts at a position, in float32 at least."""
         dtype = torch.promote_types(x.dtype, torch.float32)
         if self.angles is not angles or (self.cos.dtype, self.cos.device) != (dtype, x.device):
-            # 1. In the angles' float64, and where they are: not every device has float64.
+            # 1. Compute in float64 on the angles' own device, then convert: not every device has float64.
             cos, sin = angles.cos(), angles.sin()  # (context, pairs)
             self.cos = torch.cat([cos, cos], dim=-1).to(x.device, dtype)  # (context, d_k)
             self.sin = torch.cat([-sin, sin], dim=-1).to(x.device, dtype)  # (context, d_k)
@@ -211,7 +210,7 @@ def _swiglu(self: Any, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*ba
 def _gpt(
     self: Any, tokens: Int[Tensor, "B T"], cache: KVCache | None = None, last: bool = False
 ) -> Float[Tensor, "B T V"]:
-    """Of `GPT` and `CachedGPT`. `last`: the logits `(B, 1, V)` of the last position alone."""
+    """`forward` of `GPT` and `CachedGPT`. `last`: the logits `(B, 1, V)` of the last position only."""
     past = past_length(tokens, cache, self.config)
     x = self.embed(tokens) + self.positions.weight[past : past + tokens.size(1)]
     x = self.dropout(x)  # (B, T, d_model)
@@ -224,7 +223,7 @@ def _gpt(
 def _llama(
     self: Any, tokens: Int[Tensor, "B T"], cache: KVCache | None = None, last: bool = False
 ) -> Float[Tensor, "B T V"]:
-    """`last`: the logits `(B, 1, V)` of the last position alone."""
+    """`last`: the logits `(B, 1, V)` of the last position only."""
     past_length(tokens, cache, self.config)
     x = self.embed(tokens)  # (B, T, d_model)
     for layer, block in enumerate(self.blocks):

@@ -1,12 +1,12 @@
 """GPT-2: a decoder-only Transformer language model.
 
 Papers: Radford et al. 2018, *Improving Language Understanding by Generative Pre-Training* (GPT), and
-Radford et al. 2019, *Language Models are Unsupervised Multitask Learners* (GPT-2); § and eq. below are
-theirs. The changes from `implementation.py`: no cross-attention, pre-norm, learned positions, GELU
+Radford et al. 2019, *Language Models are Unsupervised Multitask Learners* (GPT-2); each Source names
+its paper. The changes from `implementation.py`: no cross-attention, pre-norm, learned positions, GELU
 instead of ReLU, and the embedding matrix is also the output projection.
 
 From symbols to names
-    B               batch: sequences worked on side by side
+    B               batch: number of sequences processed together
     T               time: tokens of a sequence, at most `context`
     V               vocab, tokens in the vocabulary
     N               n_layers, blocks in the stack
@@ -72,7 +72,7 @@ class CausalSelfAttention(nn.Module):
             raise ValueError(
                 f"n_heads must divide d_model, got n_heads={n_heads}, d_model={d_model}"
             )
-        # 1. Keep the number of heads. One projection into query, key and value, one for the output,
+        # 1. Store the number of heads. One projection into query, key and value, one for the output,
         #    and the dropout of the weights.
         self.n_heads = n_heads
         self.w_qkv = nn.Linear(d_model, 3 * d_model)
@@ -80,7 +80,7 @@ class CausalSelfAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Return the mixed heads; row t depends on `x[:, :t + 1]` alone."""
+        """Return the output; row t depends on `x[:, :t + 1]` alone."""
         # 1. Project once, and cut the result into query, key and value.
         query, key, value = self.w_qkv(x).chunk(3, dim=-1)  # (B, T, d_model) each
         # 2. Split the last axis of each into heads.
@@ -91,7 +91,7 @@ class CausalSelfAttention(nn.Module):
         size = x.size(1)
         mask = torch.ones(1, size, size, dtype=torch.bool, device=x.device).tril()  # (1, T, T)
         heads, _ = attention(query, key, value, mask, self.dropout)  # (B, h, T, d_k)
-        # 4. Join the heads, and mix them by the output projection.
+        # 4. Join the heads, and apply the output projection.
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T, d_model)
 
 
@@ -135,7 +135,7 @@ class Block(EncoderLayer):
 
 
 class GPT(nn.Module):
-    """Predict the next token at every position, from the tokens up to there.
+    """Predict the next token at every position, from that token and those before it.
 
         h₀ = Dropout(W_e[tokens] + W_p[0 … T − 1])
         hₙ = Block(hₙ₋₁), n = 1 … N
@@ -150,12 +150,12 @@ class GPT(nn.Module):
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        # 1. Keep the config. Embeddings of tokens and of positions, and the dropout of their sum.
+        # 1. Store the config. Embeddings of tokens and of positions, and the dropout of their sum.
         self.config = config
         self.embed = nn.Embedding(config.vocab, config.d_model)
         self.positions = nn.Embedding(config.context, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
-        # 2. The blocks with weights of their own, and the final norm.
+        # 2. Make the blocks, each with its own weights, and the final norm.
         block = Block(
             config.d_model,
             CausalSelfAttention(config.d_model, config.n_heads, config.dropout),
@@ -184,7 +184,7 @@ class GPT(nn.Module):
             raise ValueError(
                 f"tokens must be at most context = {self.config.context} long, got {tokens.size(1)}"
             )
-        # 1. Look up the tokens and their positions, add, and drop some features of the sum.
+        # 1. Look up the tokens and their positions, add, and apply dropout to the sum.
         positions = torch.arange(tokens.size(1), device=tokens.device)  # (T,)
         x = self.dropout(self.embed(tokens) + self.positions(positions))  # (B, T, d_model)
         # 2. Through the blocks in turn, then through the final norm.

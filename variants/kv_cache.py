@@ -1,12 +1,12 @@
 """The key-value cache: keep the keys and values of earlier tokens instead of recomputing them.
 
-A decoder reads its own text again for every token that it generates. No token sees a later one, so the
-keys and values of earlier tokens never change. With a cache, a step projects one token instead of all:
+Without a cache, a decoder computes the keys and values of its whole text again for every new token. But no
+token attends to a later one, so they never change. With a cache, a step projects one token instead of all:
 n tokens cost n projections instead of n²/2. The price is memory. Nothing is retrained: every model here
-has the parameters, the names and the results of the uncached one.
+has the parameters and names of the uncached one, and its results up to rounding.
 
 From symbols to names
-    B               batch: sequences that are continued side by side
+    B               batch: number of sequences processed together
     T               time: tokens of a chunk, which are read at once
     T_q, T_k        time, where attention is meant: of the queries, of the keys and values
     N               n_layers
@@ -30,8 +30,8 @@ class KVCache:
     """Store the keys and values of all layers, in memory that is allocated once and filled chunk by chunk.
 
     `keys` and `values` are `(N, B, h, max_len, d_k)` each: 2 · N · B · h · max_len · d_k numbers. `length` is
-    the number of tokens that every layer holds. While a step is under way some layers hold more, so `length`
-    still is the position of the chunk's first token.
+    the number of tokens that all layers store. During a forward pass the earlier layers already store the
+    new chunk, so `length` still is the position of the chunk's first token.
 
     Raises:
         ValueError: a size below 1.
@@ -46,10 +46,10 @@ class KVCache:
             raise ValueError(
                 f"n_layers, batch, n_heads, max_len and d_k must be at least 1, got {sizes}"
             )
-        # 1. Memory for the keys, and as much for the values.
+        # 1. Allocate memory for the keys, and as much for the values.
         self.keys = torch.empty(sizes)  # (N, B, h, max_len, d_k)
         self.values = torch.empty_like(self.keys)  # (N, B, h, max_len, d_k)
-        # 2. The number of tokens that each layer holds, and the number that all of them hold.
+        # 2. Count the tokens that each layer stores, and those that all layers store.
         self.lengths = [0] * n_layers
         self.length = 0
 
@@ -69,19 +69,19 @@ class KVCache:
         # 1. While the cache is empty, it takes the chunk's dtype and device.
         self.keys = self._room_like(self.keys, key)  # (N, B, h, max_len, d_k)
         self.values = self._room_like(self.values, value)  # (N, B, h, max_len, d_k)
-        # 2. Write the chunk, without its graph, after the tokens that this layer holds.
+        # 2. Write the chunk, detached from the graph, after the tokens that this layer stores.
         start = self.lengths[layer]
         end = start + key.size(2)
         self.keys[layer, :, :, start:end] = key.detach()  # (B, h, T, d_k)
         self.values[layer, :, :, start:end] = value.detach()  # (B, h, T, d_k)
-        # 3. Count the tokens of this layer, and those that every layer holds.
+        # 3. Count the tokens of this layer, and those that all layers store.
         self.lengths[layer] = end
         self.length = min(self.lengths)
-        # 4. Return all that this layer holds now.
+        # 4. Return everything that this layer stores now.
         return self.keys[layer, :, :, :end], self.values[layer, :, :, :end]  # (B, h, T_k, d_k) each
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
-        """Let row i become what row `rows[i]` was, as beam search needs it.
+        """Reorder the batch for beam search: row i becomes what row `rows[i]` was.
 
         Raises:
             ValueError: a shape or dtype other than int64 `(B,)`, or a row index out of range (checked
@@ -94,7 +94,7 @@ class KVCache:
             )
         if rows.device.type == "cpu" and not (rows.min() >= 0 and rows.max() < batch):
             raise ValueError(f"rows must be 0 to {batch - 1}, got {rows.tolist()}")
-        # 1. In every layer, as far as it is filled. The right side is a copy, made before the writing.
+        # 1. Reorder the filled part of every layer. Indexing by a tensor copies before anything is written.
         held = max(self.lengths)
         self.keys[:, :, :, :held] = self.keys[:, rows, :, :held]  # (N, B, h, held, d_k)
         self.values[:, :, :, :held] = self.values[:, rows, :, :held]  # (N, B, h, held, d_k)
@@ -168,7 +168,7 @@ class CachedSelfAttention(CausalSelfAttention):
         mask = None  # or (T_q, T_k)
         if t_q > 1:
             mask = torch.ones(t_q, t_k, dtype=torch.bool, device=x.device).tril(t_k - t_q)
-        # 4. Attend, join the heads, and mix them by the output projection.
+        # 4. Attend, join the heads, and apply the output projection.
         heads, _ = attention(query, key, value, mask, self.dropout)  # (B, h, T_q, d_k)
         return self.w_o(heads.transpose(1, 2).flatten(-2))  # (B, T_q, d_model)
 
@@ -188,9 +188,7 @@ class CachedBlock(Block):
 
 
 class CachedGPT(GPT):
-    """The GPT of day 23, which can also continue a text that a cache holds; weights load from one into the
-    other.
-    """
+    """The GPT of day 23, which can also continue a text that a cache holds; its state dict is the same."""
 
     def __init__(self, config: GPTConfig):
         super().__init__(config)
@@ -203,7 +201,7 @@ class CachedGPT(GPT):
     ) -> Float[Tensor, "B T V"]:
         """Return the logits of a chunk that follows what the cache holds, and append the chunk to the cache.
 
-        The logits are the rows that `GPT` has for these tokens at the end of the full text.
+        They are the logits that `GPT` computes for these tokens at the end of the full text.
 
         Raises:
             ValueError: as `past_length` and `KVCache.update` do.
@@ -243,7 +241,7 @@ def past_length(tokens: Int[Tensor, "B T"], cache: KVCache | None, config: GPTCo
 def new_cache(config: GPTConfig, batch: int, max_len: int) -> KVCache:
     """Return an empty cache for a model, with as many heads as the config's `n_kv_heads` where it has them.
 
-    More than `config.context` as `max_len` is of no use.
+    A `max_len` above `config.context` is never filled.
     """
     heads = getattr(config, "n_kv_heads", config.n_heads)
     return KVCache(config.n_layers, batch, heads, max_len, config.d_model // config.n_heads)
@@ -258,11 +256,11 @@ def generate_cached(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "B T_new"]:
-    """Generate as `generate` of day 24 does, with a cache: the same tokens, sooner.
+    """Generate as `generate` of day 24 does, with a cache: the same tokens, faster.
 
     Cached logits equal uncached ones up to rounding, so only near ties can differ. Once the text is longer
-    than the context, nothing can be cached: every token moves one position to the left, and what it saw at
-    the beginning is cut off. From there on the model reads the full context for every token.
+    than the context, the window slides: every token's position changes, so nothing cached is valid, and each
+    step reads the full context.
 
     Raises:
         ValueError: as `generate` does.
@@ -272,7 +270,7 @@ def generate_cached(
 
 
 class Reader(nn.Module):
-    """A model as `generate` calls it, with ever longer texts, of which it reads only the new tokens."""
+    """Wrap a model for `generate`: feed it only the tokens that its cache does not have."""
 
     def __init__(self, model: nn.Module, max_len: int):
         super().__init__()

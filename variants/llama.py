@@ -61,7 +61,8 @@ class RotaryAttention(GroupedQueryAttention):
     buffer: `model.to(torch.bfloat16)` would round a buffer, and from position 256 on neighboring positions
     would share an angle.
 
-    Source: Touvron et al. 2023, §2.2; the halves layout: Hugging Face's published weights.
+    Source: Touvron et al. 2023, §2.2; the halves layout: Hugging Face's conversion (Meta's
+    own code rotates interleaved pairs).
     """
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, angles: Tensor):
@@ -79,11 +80,13 @@ class RotaryAttention(GroupedQueryAttention):
         The cache holds rotated keys. The chunk starts at position `cache.length`, which does not count the
         chunk before the last layer has appended it.
         """
-        query, key, value = self.project(x)  # (B, n_heads, T, d_k), twice (B, n_kv_heads, T, d_k)
+        query, key, value = self.project(
+            x
+        )  # (B, n_heads, T, d_k), then twice (B, n_kv_heads, T, d_k)
         past = 0 if cache is None else cache.length
         angles = self.angles[past : past + x.size(1)]  # (T, pairs)
-        if x.device.type != "mps":  # MPS has no float64: compute the cosines on the CPU
-            angles = angles.to(x.device, non_blocking=True)
+        if x.device.type != "mps":  # MPS has no float64: there the angles stay on the CPU
+            angles = angles.to(x.device)
         query = apply_rope(query, angles, layout="halves")  # (B, n_heads, T, d_k)
         key = apply_rope(key, angles, layout="halves")  # (B, n_kv_heads, T, d_k)
         if cache is not None:
@@ -109,7 +112,7 @@ class LLaMABlock(CachedBlock):
 
 
 class LLaMA(nn.Module):
-    """Predict the next token at every position of a text at once.
+    """A decoder-only language model: predict the next token at every position.
 
         h₀ = W_e[tokens]
         hₙ = Block(hₙ₋₁), n = 1 … N
@@ -130,7 +133,7 @@ class LLaMA(nn.Module):
         # 1. Store the config, and make the tokens' embedding matrix. Positions have none.
         self.config = config
         self.embed = nn.Embedding(config.vocab, config.d_model)
-        # 2. Compute the angles of all positions, once for all layers: never on PyTorch's device "meta".
+        # 2. Compute the angles of all positions, once for all layers, on the CPU: "meta" has no values.
         with torch.device("cpu"):
             angles = rope_angles(
                 config.d_model // config.n_heads, config.context, config.base
@@ -155,7 +158,7 @@ class LLaMA(nn.Module):
             ValueError: cache and chunk together exceed `config.context`, or the cache has other layers,
                 heads or rows, a different dtype or device, or no room.
         """
-        # 1. Check that the chunk fits behind what the cache holds. Positions are needed in attention alone.
+        # 1. Check that cached and new tokens fit into the context. Only attention uses positions.
         past_length(tokens, cache, self.config)
         x = self.embed(tokens)  # (B, T, d_model)
         # 2. Apply the blocks in turn, each with its own layer of the cache.

@@ -243,8 +243,8 @@ def _our_name(name: str) -> str:
 def in_halves(weight: Tensor, heads: int, name: str = "the matrix") -> Tensor:
     """Return the rows of a query or key projection in the layout "halves", as Hugging Face has them.
 
-    llama.cpp rotates neighboring features, 2i and 2i + 1, so its conversion puts features i and
-    i + d_k/2 of each head beside each other. This is the inverse.
+    llama.cpp rotates neighboring features, 2i and 2i + 1, so its conversion permutes the rows: features i
+    and i + d_k/2 of each head come beside each other. This is the inverse permutation.
     """
     if weight.dim() != 2 or len(weight) % (2 * heads):
         raise Refused(f"{name} must have an even number of rows for each of {heads} heads")
