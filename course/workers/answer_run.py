@@ -20,12 +20,10 @@ from course.judging.judge import Judge, Outcome
 from course.judging.messages import describe_raised
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
-from course.workers.limits import BACKSTOP, GIBBERISH, WAITING
+from course.workers.limits import BACKSTOP, GIBBERISH, LONGEST_DAY, WAITING
 from course.workers.worker import NotStarted, TimedOut, Wait, Worker, WorkerLost, WorkerStopped
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
-# Seconds, for code that is slow in every check but never exceeds a check's limit
-LONGEST_DAY = 120.0
 MOST_STOPPED = 2  # checks of one exercise that may be stopped before the others are skipped
 MOST_LOST = 2  # workers that may be lost before the day fails
 

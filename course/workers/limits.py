@@ -10,6 +10,7 @@ BACKSTOP = 3 * PATIENCE
 # Seconds by the clock, for a machine that is busy, or code that hardly computes.
 WAITING = 6 * PATIENCE
 ASLEEP = 0.1  # of that time, computing less than this share is waiting for something
+LONGEST_DAY = 120.0  # seconds for a day: each check may be slow without exceeding its own limit
 STARTING = 60.0  # seconds a worker may take to start; importing torch on a cold disk is slow
 MOST_PRINTED = 20_000  # characters kept of what the learner prints
 

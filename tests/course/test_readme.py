@@ -5,6 +5,7 @@ import re
 import pytest
 
 from course.curriculum import DAYS, ROOT
+from course.workers.limits import LONGEST_DAY, MOST_MEMORY, PATIENCE, WAITING
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -46,3 +47,14 @@ def test_what_a_learner_needs_comes_first():
     learn = (ROOT / "docs" / "learn.md").read_text(encoding="utf-8")
     for words in ("my/lessons/", "git commit", "git pull"):
         assert words in learn
+
+
+def test_the_limits_are_those_of_the_workers():
+    text = " ".join((ROOT / "docs" / "grade.md").read_text(encoding="utf-8").split())
+    for limit in (
+        f"{PATIENCE:g} seconds of CPU time",
+        f"{WAITING:g} seconds by the clock",
+        f"{MOST_MEMORY // 2**30} GB of memory",
+        f"one day may take {LONGEST_DAY:g} seconds",
+    ):
+        assert limit in text
