@@ -190,9 +190,10 @@ def _index() -> Iterator[str]:
         "with spread and intervals, and a page on what papers had led us to expect. The line below each "
         "question has its answer, by the study's main figure. **Claimed** is what you can rely on for these "
         "models: a difference on paired seeds, corrected for the number of comparisons. **Bounded** "
-        "differences are too small to matter: the entire interval is within a stated margin (for the runs "
-        "below, margins were set after the results were known). All else is **open**: these seeds do not "
-        "decide it. The models are small, and none of this need hold for large ones."
+        "differences are too small to matter: the entire interval is within a stated margin (for "
+        "activations, attention, norms, positions and regularisation, set after the results were known). "
+        "All else is **open**: these seeds do not decide it. The models are small, and none of this need hold "
+        "for large ones."
     )
     yield "`course study` lists them, `course study norms` runs one again."
     for name in description.names():
