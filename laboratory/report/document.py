@@ -192,8 +192,8 @@ def _index() -> Iterator[str]:
         "models: a difference on paired seeds, corrected for the number of comparisons. **Bounded** "
         "differences are too small to matter: the entire interval is within a stated margin (for "
         "activations, attention, norms, positions and regularisation, set after the results were known). "
-        "All else is **open**: these seeds do not decide it. The models are small, and none of this need hold "
-        "for large ones."
+        "All else is **open**: these seeds do not decide it. The models are small, and none of this need "
+        "hold for large ones."
     )
     yield "`course study` lists them, `course study norms` runs one again."
     for name in description.names():
