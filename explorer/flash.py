@@ -43,7 +43,7 @@ def _():
     controls = page.Controls()
     length = controls.slider("length", "tokens T", LENGTHS, 12)
     block = controls.slider("block", "block, the side of a tile", BLOCKS, 3)
-    draw = controls.slider("draw", "draw of random vectors", DRAWS, 1)
+    draw = controls.slider("draw", "random seed", DRAWS, 1)
     causal = controls.switch("causal", "causal mask")
     page.beside(length, block, draw, causal)
     return block, causal, controls, draw, length
@@ -248,7 +248,7 @@ def grid(tiles: list[Tile], at: int, length: int) -> str:
     says = f"{numbered('query', now.rows)} against {numbered('key', now.columns)}"
     return (
         f'<svg class="tiles" viewBox="0 0 352 346" role="img" aria-label="{says}">{"".join(drawn)}'
-        '<text x="26" y="342">left Q, above K and V, right O</text></svg>'
+        '<text x="26" y="342">left: Q; above: K and V; right: O</text></svg>'
     )
 
 
@@ -289,13 +289,13 @@ def picture(parts, inputs: Tensor, tiles: list[Tile], at: int, block: int, causa
     _, weights = attention(*inputs)
     told_of = {
         "held besides Q, K, V": f"{sum(one.numel() for one in held.values())} numbers: {counts}",
-        "day 8 holds": f"{weights.numel()} weights",
-        "6 against day 8's attention": f"{apart:.0e} apart",
+        "ordinary attention holds": f"{weights.numel()} weights",
+        "panel 6 differs from it by at most": f"{apart:.0e}",
     }
     if at + 1 == len(tiles):
         everything = slice(0, inputs.size(1))
         _, apart = compared(parts, inputs, everything, everything, block, causal)
-        told_of["all outputs against day 8's"] = f"{apart:.0e} apart"
+        told_of["all outputs differ by at most"] = f"{apart:.0e}"
     numbers = tables(tile, tiles[at - 1] if tile.columns.start else None, output)
     return (
         f'<p class="happens">{told(tiles, at)}</p><div class="tiled">'

@@ -64,6 +64,7 @@ with app.setup:
     }
     OWN_SIZES = "my own sizes"
     LONGEST = 131_072
+    OPENING = 8_192  # tokens: the cache is still smaller than the weights
     DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float8": torch.float8_e4m3fn}
     TEXTS = [2**power for power in range(11)]
     LAYERS = [1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128]
@@ -107,7 +108,9 @@ def _(heads, layers, model, width):
 
 @app.cell
 def _(asked, controls):
-    length = controls.slider("length", "tokens per sequence", lengths(asked), asked.context)
+    length = controls.slider(
+        "length", "tokens per sequence", lengths(asked), min(asked.context, OPENING)
+    )
     kv_heads = controls.slider("kv_heads", "key/value heads", divisors(asked), published(asked))
     page.beside(length, kv_heads)
     return kv_heads, length

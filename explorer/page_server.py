@@ -56,8 +56,8 @@ def _contents(_: Request) -> Response:
         '<link rel="icon" href="favicon.svg">'
         f"<style>{STYLE.read_text(encoding='utf-8')}</style></head>"
         f'<body class="contents"><main><h1>The explorer</h1>'
-        "<p>Each page answers a question while you move its controls. The course's reference computes every "
-        "number or, if you like, your own code does.</p>"
+        "<p>Each page answers a question while you move its controls. Every number comes from the course's "
+        "reference or, if you like, from your own code.</p>"
         f"<ul>{listed}</ul></main></body></html>"
     )
 

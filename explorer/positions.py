@@ -278,8 +278,9 @@ def _(way):
             ADDED: r"""
             Pair $i$ rotates by $10000^{-2i/d}$ radians per position; $PE_{p,2i}$ is the sine of its angle,
             and $PE_{p,2i+1}$ the cosine. The fast pairs distinguish neighboring positions, and the slow ones
-            distinguish early from late. This vector is added to the token's embedding. Positions that are
-            close have a large dot product, wherever they are.
+            distinguish early from late. This vector is added to the token's embedding. The dot
+            product of two positions is large for neighbors, wherever they are. With so few pairs, it can be
+            large again for positions far apart.
             """,
             TURNED: r"""
             Nothing is added. Pair $i$ of the query is rotated by $m\theta_i$, and pair $i$ of the key by

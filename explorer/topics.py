@@ -48,7 +48,7 @@ TOPICS = (
     Topic(
         "attention",
         "Attention and masks",
-        "What does each word attend to, and what does the mask forbid?",
+        "How do scores become weights, and what does a mask forbid?",
         (2, 3, 8),
         ("attention",),
     ),

@@ -62,6 +62,7 @@ nitpick_ignore_regex = [("py:.*", r"(?!implementation|numpy_reference|variants).
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["static", "../explorer/font"]
 html_favicon = "../explorer/favicon.svg"
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 templates_path = ["templates"]

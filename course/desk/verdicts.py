@@ -207,19 +207,24 @@ def case(check: CheckResult) -> RenderableType:
 
 
 def diagnoses(result: DayResult) -> RenderableType:
-    """The diagnoses of the exercises that have one."""
+    """The diagnoses of the exercises that have one; each names its exercise where a day has several."""
     told = [*result.core, *result.invitations]
     known = {check.exercise: check for check in reversed(told) if check.misconception}
-    boxes = [_check_box(known[name]) for name in result.day.exercises if name in known]
+    several = len(result.day.exercises) > 1
+    boxes = [
+        _check_box(known[name], f"{name}: " if several else "")
+        for name in result.day.exercises
+        if name in known
+    ]
     return Group(*(Padding(box, (0, 0, 0, 4)) for box in boxes))
 
 
-def _check_box(check: CheckResult) -> RenderableType:
+def _check_box(check: CheckResult, exercise: str = "") -> RenderableType:
     """The diagnosis, which is the first line of a message."""
     told, _, _ = check.message.partition("\n")
     return Panel(
         safe(told.replace(" • ", "\n• ")),  # several things, a line each
-        title=Text(check.misconception or ""),
+        title=Text(f"{exercise}{check.misconception or ''}"),
         title_align="left",
         border_style="yellow",
     )

@@ -110,15 +110,15 @@ def is_shown(
 
 def test_every_control_moves_what_is_drawn(opened: Open) -> None:
     page = opened("memory/")
-    is_shown(page, LLAMA_3, 8, 1, 131_072)
+    is_shown(page, LLAMA_3, 8, 1, 8_192)
     page.get_by_role("slider", name="sequences in").press("ArrowRight")
-    is_shown(page, LLAMA_3, 8, 2, 131_072)
+    is_shown(page, LLAMA_3, 8, 2, 8_192)
     page.get_by_role("slider", name="tokens per").press("ArrowLeft")
-    is_shown(page, LLAMA_3, 8, 2, 65_536)
+    is_shown(page, LLAMA_3, 8, 2, 4_096)
     page.get_by_role("slider", name="key/value heads").press("ArrowLeft")
-    is_shown(page, LLAMA_3, 4, 2, 65_536)
+    is_shown(page, LLAMA_3, 4, 2, 4_096)
     page.get_by_label("dtype").select_option("float8")
-    is_shown(page, LLAMA_3, 4, 2, 65_536, dtype="float8")
+    is_shown(page, LLAMA_3, 4, 2, 4_096, dtype="float8")
     page.get_by_label("model").select_option("LLaMA 2 70B")
     is_shown(
         page, MODELS["LLaMA 2 70B"], 8, 2, 4096, dtype="float8"
@@ -157,12 +157,12 @@ def test_what_would_be_is_what_the_cache_would_hold(opened: Open) -> None:
 
 @pytest.mark.parametrize("address", ["model=his&texts=3", "kv_heads=5&length=no"])
 def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
-    is_shown(opened(f"memory/?{address}"), LLAMA_3, 8, 1, 131_072)
+    is_shown(opened(f"memory/?{address}"), LLAMA_3, 8, 1, 8_192)
 
 
 def test_another_models_heads_are_its_own(opened: Open) -> None:
     page = opened("memory/?kv_heads=1")
-    is_shown(page, LLAMA_3, 1, 1, 131_072)
+    is_shown(page, LLAMA_3, 1, 1, 8_192)
     page.get_by_label("model").select_option("LLaMA 65B")
     is_shown(page, MODELS["LLaMA 65B"], 64, 1, 2048)
     page.wait_for_url(lambda address: "kv_heads" not in address and "LLaMA+65B" in address)

@@ -16,7 +16,7 @@ from course.cli import COMMANDS
 from course.curriculum import DAYS
 from course.references.stubs import stub_text
 from explorer.topics import TOPICS
-from tests.browser import LAPTOP, PATIENCE, PHONE, barriers, sticks_out, visit
+from tests.browser import LAPTOP, PATIENCE, PHONE, barriers, sticks_out, sync_api, visit
 from tests.browser import chromium as chromium
 
 pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
@@ -167,6 +167,17 @@ def test_the_search_finds_a_word(chromium, address):
         lesson = page.locator('#search-results a[href*="day24_sampling"]')
         lesson.first.wait_for()  # results come one by one
         assert not faults
+
+
+@pytest.mark.parametrize(
+    ("asked", "day"),
+    [("attention", "02"), ("padding mask", "03"), ("kv cache", "25"), ("rope", "29")],
+)
+def test_the_search_begins_with_the_days_lesson(chromium, site, asked, day):
+    query = asked.replace(" ", "+")
+    with visit(chromium, f"{(site / 'search.html').as_uri()}?q={query}") as (page, _):
+        first = page.locator("#search-results li > a").first
+        sync_api.expect(first).to_have_attribute("href", re.compile(f"lessons/day{day}_"))
 
 
 def test_the_search_survives_a_typo_and_shows_the_place_without_a_server(chromium, site):
