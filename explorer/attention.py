@@ -23,7 +23,7 @@ with app.setup:
     MOST = 10  # words: their columns fit beside the steps
     LETTERS = 16
     PAD, PADS = "<pad>", 2  # as if the batch had another sentence, longer by two
-    D_K = 6
+    D_K = 5  # few enough that the values fit beside the grid
     NOTHING = "One query here may attend to nothing: its weights and its output have to be 0."
     LENGTH = 2.7  # of a word's vector: with its like it scores 2.7² / √6 ≈ 3
 

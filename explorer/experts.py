@@ -214,9 +214,10 @@ def shares(routes: Routes) -> str:
     names = ("assigned", "processed", "f and P", "f", "P")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
+        '<div class="scroll" tabindex="0" role="region" aria-label="shares of the experts">'
         '<table class="shares"><caption>f, blue: fraction of the assignments. P, gray: mean router '
         "probability.</caption>"
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 

@@ -52,7 +52,8 @@ def _contents(_: Request) -> Response:
     )
     return HTMLResponse(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><title>The explorer</title>'
+        '<meta name="viewport" content="width=device-width">'
+        "<title>Transformers from scratch: the explorer</title>"
         '<link rel="icon" href="favicon.svg">'
         f"<style>{STYLE.read_text(encoding='utf-8')}</style></head>"
         f'<body class="contents"><main><h1>The explorer</h1>'

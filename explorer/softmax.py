@@ -19,7 +19,9 @@ with app.setup:
     from explorer.charts import bars, beside, curves, facts, number
 
     WORDS = ("cat", "dog", "bird", "stone")
-    TEMPERATURES = [round(0.1 * 1.2**step, 3) for step in range(26)]  # 0.1 to 9.5, by a fifth each
+    TEMPERATURES = [
+        round(0.1 * 10 ** (step / 12), 3) for step in range(25)
+    ]  # 0.1 to 10, by a fifth each
     SCORES = [score / 4 for score in range(-16, 17)]
 
 
@@ -32,7 +34,7 @@ def _():
 @app.cell
 def _():
     controls = page.Controls()
-    temperature = controls.slider("temperature", "temperature T", TEMPERATURES, 1.07)
+    temperature = controls.slider("temperature", "temperature T", TEMPERATURES, 1.0)
     scores = mo.ui.array(
         [
             controls.slider(word, f"score of {word}", SCORES, start)
@@ -66,7 +68,7 @@ def picture(parts, scores: list[float], temperature: float) -> str:
     lines = {word: rows[:, column].tolist() for column, word in enumerate(WORDS)}
     told = facts(
         {
-            "the likeliest": f"{WORDS[int(now.argmax())]}, {number(now.max())}",
+            "most likely": f"{WORDS[int(now.argmax())]}, {number(now.max())}",
             "entropy": f"{number(entropy, 2)} of {math.log2(len(WORDS)):.0f} bits",
             "sum": number(now.sum()),
         }

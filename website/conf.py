@@ -92,11 +92,13 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {page: [] for page in ("index", "docs/start", "commands", "explorer")}
+html_sidebars = {
+    page: [] for page in ("index", "docs/*", "commands", "explorer", "CONTRIBUTING", "NOTES")
+}
 
 
 def setup(app) -> None:
-    """What is handed out as it is lies beside the pages' source, wherever that is."""
+    """Copy the notebooks and stubs, unchanged, beside the pages."""
     app.connect(
         "config-inited",
         lambda app, config: config.html_extra_path.append(str(app.srcdir / "_extra")),

@@ -20,8 +20,16 @@ TEXTS = "search_texts.js"
 def sections(tree: nodes.document) -> Iterator[tuple[str, str]]:
     """The anchor of each section, and its text without the sections inside it."""
     for section in tree.findall(nodes.section):
-        own = [child.astext() for child in section if not isinstance(child, nodes.section)]
+        own = [_prose(child) for child in section if not isinstance(child, nodes.section)]
         yield section["ids"][0], " ".join(" ".join(own).split())
+
+
+def _prose(node: nodes.Node) -> str:
+    """The text without HTML, and without the LaTeX of formulas on lines of their own."""
+    texts = node.findall(nodes.Text)
+    return " ".join(
+        text for text in texts if not isinstance(text.parent, nodes.raw | nodes.math_block)
+    )
 
 
 def write(folder: Path, environment: BuildEnvironment) -> None:

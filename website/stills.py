@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from PIL import Image, ImageChops
 from playwright.sync_api import Page, sync_playwright
 
+from explorer.softmax import TEMPERATURES
 from explorer.topics import STILLS, TOPICS, picture_of
 
 DRAWN = ".drawn"  # what a page has once it has computed its picture
@@ -27,7 +28,7 @@ SHOWN, RESTS = 1300, 2600  # milliseconds for which an animation shows each view
 
 # What each animation shows: the page at some settings of its controls, as its address holds them.
 VIEWS = {
-    "softmax": [f"temperature={round(0.1 * 1.2**step, 3)}" for step in (3, 8, 13, 18, 25)],
+    "softmax": [f"temperature={temperature}" for temperature in TEMPERATURES[2::5]],
     "attention": [
         "mask=none&query=2",
         "mask=none&query=4",

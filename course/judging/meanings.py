@@ -35,7 +35,7 @@ def meaning_of_numbers(yours: Array, right: Array, tolerance: float) -> str:
         much = f"{times:.0f} times" if times < 1000 else "far more than"
         return (
             f"It is nearly right: the largest error, {worst:.2g}, is "
-            f"{'a little more than' if times < 1.5 else much} what rounding explains."
+            f"{'a little more than' if times < 1.5 else much} the rounding that is allowed."
         )
     if yours.size < FEWEST:
         return ""

@@ -28,7 +28,7 @@ def numbers(page: sync_api.Page) -> list[str]:
 
 def test_every_slider_moves_what_is_drawn(opened: Open) -> None:
     page = opened("softmax/")
-    scores, temperature = list(START), 1.07
+    scores, temperature = list(START), 1.0
     assert numbers(page) == expected(scores, temperature)
     for index, slider in enumerate(page.get_by_role("slider").all()):
         before = numbers(page)
@@ -53,7 +53,7 @@ def test_an_address_is_a_view(opened: Open) -> None:
 
 @pytest.mark.parametrize("address", ["temperature=warm", "temperature=-1&cat=1e9", "answers=his"])
 def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
-    assert numbers(opened(f"softmax/?{address}")) == expected(START, 1.07)
+    assert numbers(opened(f"softmax/?{address}")) == expected(START, 1.0)
 
 
 def written(*body: str) -> str:
@@ -105,4 +105,4 @@ def test_the_learners_own_answer(opened: Open, answers: Path, source: str, said:
     page.get_by_role("combobox").select_option(OWN)
     sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
     page.get_by_role("combobox").select_option("the reference")
-    sync_api.expect(page.locator(".bars .number").first).to_have_text(expected(START, 1.07)[0])
+    sync_api.expect(page.locator(".bars .number").first).to_have_text(expected(START, 1.0)[0])

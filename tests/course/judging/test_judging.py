@@ -148,7 +148,7 @@ def test_how_much_more_than_rounding(error, much):
     """An error is told in multiples of the tolerance, and never as once that."""
     right = np.full((2, 2), 5.0)
     words = meaning_of_numbers(right + np.diag([error, 0]), right, 1e-6)
-    assert f"{much} what rounding explains" in words
+    assert f"{much} the rounding that is allowed" in words
 
 
 def test_flags_are_described():

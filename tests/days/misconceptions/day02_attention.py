@@ -93,6 +93,11 @@ MISCONCEPTIONS = of(
             "weights to 0 afterwards then leaves nothing.",
             {"np.where(mask, scores, _)": "np.where(mask, _, scores)"},
         ),
+        "hidden_keys_raised": (
+            "You add a large positive number to the scores where the mask is False, so the forbidden keys get the highest scores. True means *may be attended "
+            "to*: where it is False, the score must be the lowest.",
+            {"2: scores = ...": "scores = scores + np.where(mask, 0, 1e9)", "np.where(mask, weights, 0)": "weights"},
+        ),
         "mask_after_softmax": (
             "Your mask sets weights to 0 after the softmax, so the remaining weights no longer sum to 1: the hidden keys took part in the softmax. Hide the "
             "scores before the softmax.",
