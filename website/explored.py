@@ -7,19 +7,17 @@ from itertools import product
 from explorer.topics import Topic, picture_of
 
 
-def pictures(topic: Topic, stills: str, target: str = "") -> str:
+def pictures(topic: Topic, stills: str) -> str:
     """The pictures of a page, of which `site.css` shows the one for the theme and for how much may move.
 
     Args:
         topic: the page.
         stills: the folder of the pictures, from where this text stands.
-        target: where a click leads, if anywhere.
     """
-    leads = f":target: {target}\n" if target else ""
     return "\n\n".join(
         f"```{{image}} {stills}/{picture_of(topic.name, dark, moving)}\n"
         f":alt: The page: {topic.title}\n"
         f":class: {'only-dark' if dark else 'only-light'} {'moving' if moving else 'resting'}\n"
-        f":loading: lazy\n{leads}```"
+        ":loading: lazy\n```"
         for dark, moving in product((False, True), repeat=2)
     )

@@ -34,12 +34,13 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
 def _explored(day: Day) -> Iterator[nbformat.NotebookNode]:
     pages = [
         f"{topic.question}\n\n```\ncourse explore {topic.name}\n```\n\n"
-        f"{pictures(topic, '../stills', '../explorer.html')}"
+        f"{pictures(topic, '../stills')}"
         for topic in TOPICS
         if day.number in topic.days
     ]
     if pages:
-        yield new_markdown_cell("\n\n".join(["## Play with it", *pages]))
+        all_pages = "[All pages of the explorer](../explorer.md)"
+        yield new_markdown_cell("\n\n".join(["## Play with it", *pages, all_pages]))
 
 
 def _contracts(day: Day) -> Iterator[nbformat.NotebookNode]:
