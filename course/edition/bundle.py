@@ -47,7 +47,7 @@ def bundle(
     """Write the edition into a folder that is not there yet, or empty, or was left unfinished.
 
     The observations of the reference and of the known wrong answers are cached as they are made. If the
-    command is stopped, the next run assembles the edition anew, and observes only what is missing.
+    command is stopped, the next run assembles the edition again, and observes only what is missing.
 
     Args:
         out: the folder.
