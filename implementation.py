@@ -15,7 +15,7 @@ From symbols to names
     d_k, d_v        width of a query or key, of a value, inside one head: d_model / h
     d_ff            width of the hidden layer of the feed-forward network
     V               tokens in a vocabulary
-    Q, K, V, W      query, key, value, w_…; projections are nn.Linear, x Wᵀ + b, the paper's have no b
+    Q, K, V, W      query, key, value, w_…; projections are nn.Linear, x Wᵀ + b (no b in the paper)
     γ, β, ε         gain, bias, eps of a layer norm
     P_drop, ε_ls    dropout, smoothing
 

@@ -19,9 +19,8 @@ with app.setup:
     from explorer.charts import bars, beside, curves, facts, number
 
     WORDS = ("cat", "dog", "bird", "stone")
-    TEMPERATURES = [
-        round(0.1 * 10 ** (step / 12), 3) for step in range(25)
-    ]  # 0.1 to 10, by a fifth each
+    # 0.1 to 10, by a fifth each
+    TEMPERATURES = [round(0.1 * 10 ** (step / 12), 3) for step in range(25)]
     SCORES = [score / 4 for score in range(-16, 17)]
 
 

@@ -1,7 +1,7 @@
 """The key-value cache: keep the keys and values of earlier tokens instead of recomputing them.
 
-Without a cache, a decoder computes the keys and values of its whole text again for every new token. But no
-token attends to a later one, so they never change. With a cache, a step projects one token instead of all:
+Without a cache, a decoder computes the keys and values of its whole text again for every new token. These
+never change, because no token attends to a later one. With a cache, a step projects one token instead of all:
 n tokens cost n projections instead of n²/2. The price is memory. Nothing is retrained: every model here
 has the parameters and names of the uncached one, and its results up to rounding.
 

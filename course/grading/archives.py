@@ -331,7 +331,7 @@ class _Tape:
         """The next bytes.
 
         Raises:
-            EOFError: the file ends before.
+            EOFError: the file ends sooner.
         """
         parts = []
         while size:
@@ -425,7 +425,7 @@ class _Gunzip:
 
 
 def _sips(file: IO[bytes], most: int) -> Iterator[bytes]:
-    """Exactly the next `size` bytes of a file, a few at a time."""
+    """The next `most` bytes of a file, fewer at its end, a few at a time."""
     while most and (sip := file.read(min(most, CHUNK))):
         most -= len(sip)
         yield sip
