@@ -19,6 +19,8 @@ import pytest
 from course.curriculum import DAYS, Day
 from course.drawing import transformer
 from course.references.text import definition_text
+from tests.imports import code_of
+from tests.notebooks.compare import notebooks
 from tests.notebooks.execute import code_until, marked
 
 WRITTEN = [day for day in DAYS if day.lesson.exists()]
@@ -149,3 +151,11 @@ def test_what_differs_is_of_this_code(day):
     """Outputs that nbval passes over were printed by the code that stands there."""
     for cell in marked(notebook(day)):
         assert cell.metadata["code"] == code_until(notebook(day), cell), "make notebooks"
+
+
+@pytest.mark.parametrize("file", [file for _, file in notebooks()], ids=lambda file: file.stem)
+def test_what_it_imports_is_there(file):
+    """Type checkers do not read notebooks, and `make test` executes only a sample of them."""
+    for node in ast.walk(ast.parse(code_of(file))):
+        if isinstance(node, ast.ImportFrom):
+            exec(compile(ast.Module([node], []), file.name, "exec"), {})
