@@ -22,9 +22,16 @@ def raised(error: BaseException, file: str | None) -> Raised:
     if isinstance(error, SyntaxError) and error.filename == file:
         frames.append((error.lineno or 0, "", (error.text or "").strip()))
     message = error.msg if isinstance(error, SyntaxError) else str(error)
+    if has_lost_gpu(error):
+        message = message.partition("\n")[0]  # what follows is advice to those who write kernels
     kind = "MemoryError" if _is_out_of_memory(error) else type(error).__name__
     own = [_place(*made)] if made else []
     return Raised(kind, message, frames, _is_stubs_own(error, file), own)
+
+
+def has_lost_gpu(error: BaseException | None) -> bool:
+    """Whether the process can use its GPU no longer: a kernel stopped, as at an index out of range."""
+    return type(error).__name__ == "AcceleratorError"
 
 
 def _place(line: int, name: str, file: str) -> tuple[int, str, str]:

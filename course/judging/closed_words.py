@@ -31,7 +31,7 @@ KNOWN_MESSAGES = Path(__file__).with_name("known_messages.txt")
 EXCEPTIONS = {
     *(name for name, one in vars(builtins).items() if isinstance(one, type)),
     *("AxisError", "LinAlgError", "UFuncTypeError", "UFuncNoLoopError", "OutOfMemoryError"),
-    *("BdbQuit", "FrozenInstanceError", "JSONDecodeError"),
+    *("AcceleratorError", "BdbQuit", "FrozenInstanceError", "JSONDecodeError"),
 }
 OTHER_EXCEPTION = "An exception"
 NO_TORCH = "torch is not available when days 1 to 7 are graded: they are written in NumPy alone."

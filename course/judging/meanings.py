@@ -122,6 +122,11 @@ def meaning_of_exception(raised: Raised) -> str:
             "A day is one file: NumPy, torch, Python's own library and earlier days' parts can be "
             "imported, and a file beside it cannot. What you need from it goes into this one."
         )
+    if raised.kind == "AcceleratorError":
+        return (
+            "A kernel stopped on the GPU, most often at an index out of range: a token id, a position "
+            "or a class. The line is a later one than its own. Without `--device` the CPU names it."
+        )
     if raised.kind == "RecursionError":
         return "A function calls itself without an end."
     if raised.kind == "TypeError" and not raised.frames and "argument" in raised.message:

@@ -192,7 +192,7 @@ class Truth:
         """Return the names of the checks that also run on the practice GPU by default.
 
         These are each exercise's marked checks, with their first parameters. If none of them is a core
-        check, they include the first core check that takes tensors, and whose result has one on the device.
+        check, they include the first core check that takes tensors, and whose result has one.
         """
         if not self._day.uses_torch:
             return set()
@@ -206,8 +206,8 @@ class Truth:
         left -= {check.exercise for check in marked.values() if check.tier == CORE}
         for check in checks:
             if check.exercise in left and check.tier == CORE and takes_tensors(check):
-                seen = see(check, self._module(()), self._seed, PRACTICE)
-                if any(leaf.device == PRACTICE for leaf in seen.observation.values()):
+                seen = see(check, self._module(()), self._seed)
+                if any(leaf.device for leaf in seen.observation.values()):
                     chosen.add((check.exercise, check.name))
                     left.remove(check.exercise)
         return {name for _, name in chosen}
@@ -244,7 +244,13 @@ class Truth:
         return WrongAnswerRun(_with_tolerance(right, seen), not matches(seen, right))
 
     def _run(self, check: Outline, mistakes: Diagnosis) -> CheckRun:
-        return see(self.check(check), self._module(mistakes), self._seed, self._device)
+        runnable, module = self.check(check), self._module(mistakes)
+        if mistakes and self._device not in ("cpu", PRACTICE):
+            # An index out of range, which raises on the CPU, would end all use of a GPU by this process.
+            on_cpu = see(runnable, module, self._seed)
+            if on_cpu.raised:
+                return on_cpu
+        return see(runnable, module, self._seed, self._device)
 
     def _module(self, mistakes: Diagnosis) -> ModuleType | None:
         """Return the reference with these mistakes, if they can be made together."""

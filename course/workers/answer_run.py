@@ -20,7 +20,7 @@ from course.judging.judge import Judge, Outcome
 from course.judging.messages import describe_raised
 from course.references.cut import cut_sources
 from course.references.editions import is_recorded, stub_of
-from course.workers.limits import BACKSTOP, GIBBERISH, LONGEST_DAY, WAITING
+from course.workers.limits import BACKSTOP, GIBBERISH, LONGEST_DAY, LOST_GPU, WAITING
 from course.workers.worker import NotStarted, TimedOut, Wait, Worker, WorkerLost, WorkerStopped
 
 MOST_DAMAGED = 20  # inputs changed in place that a message names
@@ -201,8 +201,13 @@ class AnswerRun:
             seen = CheckRun(observation, problem, damaged)
             told = self._showable(problem) if problem else None
             seconds = time.monotonic() - self._running.since
+            exercise = self._left[name].exercise
             self._settle(name, Outcome(seen, seconds=seconds, told=told))
             self._note_called(message.get("called"))
+            if message.get("lost_gpu") is True:  # the other checks need a process that has one
+                worker.end()
+                self._count_stop(exercise, "error", LOST_GPU)
+                break
         self._doubted = None
 
     def _note_called(self, claimed: Any) -> None:
@@ -267,12 +272,16 @@ class AnswerRun:
             return
         exercise = self._left[name].exercise
         self._settle(name, Outcome(None, stop.status, str(stop)))
+        self._count_stop(exercise, stop.status, str(stop))
+
+    def _count_stop(self, exercise: str, status: str, why: str) -> None:
+        """Give up on an exercise of which several checks have ended a worker."""
         self._stops[exercise] = self._stops.get(exercise, 0) + 1
         if self._stops[exercise] >= MOST_STOPPED:
-            why = f"Not run: {MOST_STOPPED} checks of `{exercise}` before it ended so. {stop}"
+            told = f"Not run: {MOST_STOPPED} checks of `{exercise}` before it ended so. {why}"
             for other in list(self._left.values()):
                 if other.exercise == exercise:
-                    self._settle(other.name, Outcome(None, stop.status, why))
+                    self._settle(other.name, Outcome(None, status, told))
 
     def _settle(self, name: str, outcome: Outcome) -> None:
         self._outcomes[name] = outcome

@@ -34,7 +34,7 @@ from course.checks.frames import from_bytes, read_frame, to_bytes, write_frame
 from course.checks.loading import Check, load_checks
 from course.checks.observation import Observation
 from course.checks.own_parts import EarlierParts, NotDone
-from course.checks.raising import raised
+from course.checks.raising import has_lost_gpu, raised
 from course.checks.seeing import see
 from course.curriculum import DAYS, ROOT, Day
 from course.references.imports import references_cut
@@ -245,6 +245,7 @@ def _observe(request: dict[str, Any], before: ProcessSnapshot, send: Send) -> No
                         "check": check.name,
                         "raised": asdict(seen.raised) if seen.raised else None,
                         "damaged": seen.damaged,
+                        "lost_gpu": has_lost_gpu(seen.exception),
                         "called": trace.so_far(),
                         "seconds": CLOCK.seconds,
                     }

@@ -363,6 +363,7 @@ def test_group_norm_at_the_start(answer, given):
     return {"gain": norm.gain, "bias": norm.bias}
 
 
+@pytest.mark.on_devices
 def test_group_norm(answer, build, given):
     """Each group of adjacent features is normalized by its own statistics; then come gain and bias."""
     return {"normed": fitting(build, answer.GroupNorm, given)(given["x"])}

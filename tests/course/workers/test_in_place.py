@@ -77,8 +77,9 @@ def on_the_cpu(query, key, value, mask=None, dropout=None):
 on_the_cpu.__name__ = "attention"
 
 
-def test_check_says_what_fails_on_the_practice_gpu(capsys):
+def test_check_says_what_fails_on_the_practice_gpu(capsys, monkeypatch):
     """What passes on the CPU is observed there too, and what passes there is not told of."""
+    monkeypatch.setattr("course.workers.in_place._has_gpu", lambda: False)
     check(own(implementation.attention), day=8)
     assert "practice" not in capsys.readouterr().out
     check(on_the_cpu, day=8)
@@ -86,6 +87,23 @@ def test_check_says_what_fails_on_the_practice_gpu(capsys):
     assert "✘" not in passed
     assert "Expected all tensors to be on the same device" in there
     assert re.search(r'case\(8, "test_\w+", device="practice"\)', there)
+
+
+def test_check_leaves_a_real_gpu_alone():
+    """The notebook's process may train on it, which torch cannot once it knows the practice GPU."""
+    program = """
+import course.workers.in_place as place, torch
+from course import check
+place._has_gpu = lambda: True
+def subsequent_mask(size, device=None):
+    return torch.ones(1, size, size, dtype=torch.bool, device=device).tril()
+check(subsequent_mask, day=13)
+print("known as", torch._C._get_privateuse1_backend_name())
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert re.search(r"(\d+) of \1 checks pass", done.stdout)
+    assert "known as privateuseone" in done.stdout
 
 
 def test_check_leaves_torch_as_it_was():

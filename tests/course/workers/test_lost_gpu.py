@@ -1,0 +1,87 @@
+"""A GPU that is lost to a process, as by an index out of range, is lost to nothing else: told without one."""
+
+import os
+import re
+import subprocess
+import sys
+
+from course.checks.answers import read_answer
+from course.checks.seeing import see
+from course.curriculum import ROOT, find_day
+from course.judging import expected, truth
+from course.judging.kept import Kept
+from course.judging.misconceptions import load_misconceptions
+from course.judging.truth import Truth
+from course.workers.checking import check_days
+
+DAY = find_day("13")
+LOST = "CUDA error: device-side assert triggered"
+RAISES = f"""
+import os, torch
+words = "{LOST}\\nFor debugging consider …"
+def lost(*arguments, **more):
+    print("lost in", os.getpid())
+    raise torch.AcceleratorError(words)
+"""
+
+
+def test_the_other_checks_get_a_process_that_has_one(tmp_path):
+    """The check says what happened in a sentence; the rest of the day is right, and is said to be."""
+    source = read_answer(DAY.solution)
+    loud = (
+        f"import os\nprint('began in', os.getpid())\n{source}\n{RAISES}\nsubsequent_mask = lost\n"
+    )
+    (tmp_path / f"{DAY.stem}.py").write_text(loud)
+    [verdict] = [one.verdict for one in check_days([DAY], tmp_path)]
+    lost = [one for one in verdict.checks if "AcceleratorError" in one.message]
+    assert {one.exercise for one in lost} == {"subsequent_mask", "Decoder"}
+    assert f"AcceleratorError: {LOST}\n" in lost[0].message
+    assert "debugging" not in lost[0].message
+    assert "an index out of range" in lost[0].message
+    assert verdict.printed.count("began in") == len(lost) + 1
+    given_up = [one for one in verdict.checks if one.status == "error" and one not in lost]
+    assert {one.exercise for one in given_up} == {"subsequent_mask"}
+    assert all("Your code ended the work of the GPU." in one.message for one in given_up)
+
+
+def test_what_raises_on_the_cpu_is_not_run_on_a_gpu(monkeypatch, tmp_path):
+    """Known wrong answers run in the judge's own process, which must keep its GPU."""
+    ran, outcomes = [], set()
+
+    def without_gpu(check, module, seed, device="cpu", **more):
+        seen = see(check, module, seed, **more)
+        ran.append((device, seen.raised is not None))
+        return seen
+
+    monkeypatch.setattr(truth, "see", without_gpu)
+    monkeypatch.setattr(expected, "see", without_gpu)
+    day = find_day("10")
+    there = Truth(day, 0, "cuda", load_misconceptions(day), Kept(tmp_path / "kept"))
+    for outline in there.outlines():
+        there.right(outline)
+        for one in there.misconceptions:
+            ran.clear()
+            fails = there.wrong(outline, one).seen.raised is not None
+            assert ran == [("cpu", True)] if fails else [("cpu", False), ("cuda", False)]
+            outcomes.add(fails)
+    assert outcomes == {True, False}
+
+
+def test_the_practice_gpu_is_not_made_known_beside_a_real_one(tmp_path):
+    """A judge of a real device runs nothing on it: torch could not go backward on the real one any more."""
+    program = """
+from course.curriculum import find_day
+from course.judging.judge import Judge
+import torch
+print(sum(check.there for check in Judge(find_day("13"), device="cuda").checks), "are repeated there")
+print("known as", torch._C._get_privateuse1_backend_name())
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)},
+        check=True,
+    )
+    assert re.match(r"[1-9]\d* are repeated there\nknown as privateuseone", found.stdout)
