@@ -250,6 +250,8 @@ def _observe(request: dict[str, Any], before: ProcessSnapshot, send: Send) -> No
                         "seconds": CLOCK.seconds,
                     }
                     send(told, seen.observation)
+                    if told["lost_gpu"]:
+                        return
 
 
 def _load_answer(

@@ -1,0 +1,83 @@
+"""The checks on a real GPU: `pytest tests/course/test_cuda.py`, by itself. Elsewhere they are skipped.
+
+What the practice GPU says of these answers, CUDA must say as well.
+"""
+
+import functools
+
+import pytest
+import torch
+
+from course.checks.answers import build_answer, read_answer
+from course.checks.arrays import PRACTICE
+from course.curriculum import DAYS
+from course.judging.judge import Judge, Outcome
+from course.judging.misconceptions import load_misconceptions
+from course.references.changed import reference_module
+from course.references.cut import cut_sources
+from course.references.imports import references_cut
+
+DEVICE = "cuda"
+WITH_TORCH = [day for day in DAYS if day.uses_torch]
+ACCEPTED = [(day, path) for day in WITH_TORCH for path in sorted(day.accepted.glob("*.py"))]
+WRONG = [(day, wrong) for day in WITH_TORCH for wrong in load_misconceptions(day, PRACTICE)]
+
+
+def missing():
+    """Return why nothing here can run, or an empty text."""
+    if not torch.cuda.is_available():
+        return "no CUDA GPU here"
+    if hasattr(torch, PRACTICE):
+        return (
+            "torch knows the practice GPU in this process, and cannot go backward on CUDA any more"
+        )
+    return ""
+
+
+@pytest.fixture(autouse=True)
+def _gpu():
+    if why := missing():
+        pytest.skip(why)
+
+
+def name(value):
+    """Return what stands for a parameter in a test's name."""
+    return getattr(value, "stem", None) or value.id
+
+
+@functools.cache
+def judge_of(day):
+    """Return the judge of a day there."""
+    return Judge(day, device=DEVICE)
+
+
+def failures(results):
+    """Return the verdicts that are bad ones."""
+    return [one for one in results if one.status not in ("passed", "skipped")]
+
+
+@pytest.mark.parametrize("day", WITH_TORCH, ids=name)
+def test_the_reference_passes(day):
+    """It agrees with itself, to rounding."""
+    judge = judge_of(day)
+    assert not failures(judge.results(judge.outcomes(reference_module(day))))
+
+
+@pytest.mark.parametrize(("day", "path"), ACCEPTED, ids=name)
+def test_accepted_answer_passes(day, path):
+    """A right answer written differently passes."""
+    with references_cut(cut_sources(day), day.number, lambda *_: pytest.fail()):
+        answer = build_answer(str(path), read_answer(path))
+    judge = judge_of(day)
+    assert not failures(judge.results(judge.outcomes(answer, str(path))))
+
+
+@pytest.mark.parametrize(("day", "wrong"), WRONG, ids=name)
+def test_mistake_about_devices_is_caught_and_named(day, wrong):
+    """The practice GPU is held to the same in `test_days.py`."""
+    judge = judge_of(day)
+    seen = {check.name: Outcome(judge.truth.wrong(check, wrong).seen) for check in judge.checks}
+    failed = failures(judge.results(seen))
+    of_its_own = [one for one in failed if one.exercise == wrong.definition]
+    assert {one.misconception for one in of_its_own} == {wrong.id}
+    assert {one.misconception for one in failed} <= {wrong.id, None}
