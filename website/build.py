@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
-import sys
 from pathlib import Path
 
 from sphinx.cmd.build import build_main
@@ -21,11 +21,7 @@ def build(folder: Path) -> None:
         SystemExit: Sphinx found something wrong, and has said what.
     """
     source, pages, kept = folder / "source", folder / "html", folder / "doctrees"
-    for old in (
-        source,
-        pages,
-        kept,
-    ):  # a menu or a page that is gone would stay in what was built before
+    for old in (source, pages, kept):  # a page that is gone would stay in what was built before
         shutil.rmtree(old, ignore_errors=True)
     assemble(source)
     settings = ["-c", HERE, "-d", kept, "-j", "2", "-q", "--fail-on-warning"]
@@ -34,6 +30,8 @@ def build(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    given = Path(sys.argv[1]) if sys.argv[1:] else DEFAULT
+    parser = argparse.ArgumentParser(prog="python -m website.build", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=DEFAULT, help="default: .site")
+    given = parser.parse_args().folder
     build(given)
     print(f"The site is in {given / 'html'}: open {given / 'html' / 'index.html'} in a browser.")
