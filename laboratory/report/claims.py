@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 from laboratory.report.comparison import Compared, Side, where
@@ -71,7 +72,14 @@ def caveat(study: Study) -> str:
         if study.learning_rates
         else "All at one learning rate"
     )
-    return " ".join(filter(None, [f"{rates}, {len(study.seeds)} seeds.", study.caveat]))
+    return " ".join(filter(None, [f"{rates}, {seeds(study)} seeds.", study.caveat]))
+
+
+def seeds(study: Study) -> str:
+    """How many seeds its cells have: "8", or "2 to 3"."""
+    counts = Counter((cell.variant, cell.point) for cell in study.cells).values()
+    few, many = min(counts), max(counts)
+    return f"{few} to {many}" if few < many else f"{many}"
 
 
 def answers(compared: Compared) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from laboratory.report import induction_text, report_pictures, scaling, tables
-from laboratory.report.claims import answers, caveat, headline
+from laboratory.report.claims import answers, caveat, headline, seeds
 from laboratory.report.comparison import Compared
 from laboratory.study import description
 from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
@@ -18,6 +18,7 @@ from training.errors import Refused
 NAME = "report.md"
 SILENT = ("asked", "yardstick")  # of what results are made with, what says nothing to a reader
 MOST_MISSING = 8  # runs that are named
+ADDED_ON = re.compile(r"machine (.+?), torch ")  # the machines of seeds that were added
 
 
 def write(asked: Study, results: Results) -> Path:
@@ -114,10 +115,8 @@ def _run(compared: Compared) -> str:
         f"{len(asked.variants)} variants (" + ", ".join(f"`{v}`" for v in asked.variants) + ")"
     )
     points = f" at {len(asked.points)} points" if len(asked.points) > 1 else ""
-    counts = Counter((cell.variant, cell.point) for cell in asked.cells).values()
-    seeds = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{max(counts)}"
     return (
-        f"{len(compared.results.cells)} runs: {variants}{points}, with {seeds} seeds. "
+        f"{len(compared.results.cells)} runs: {variants}{points}, with {seeds(asked)} seeds. "
         f"Held equal: {asked.equal}. {asked.held}"
     )
 
@@ -128,8 +127,8 @@ def _rates(asked: Study, rates: dict[str, float]) -> str:
     told = ", ".join(f"`{place}` {rate:g}{ends.get(rate, '')}" for place, rate in rates.items())
     return (
         f"Learning rates: the best of the factors {', '.join(f'{one:g}' for one in tried)} for each variant, "
-        f"by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which these "
-        f"runs did not train on: {told}."
+        f"by the mean of {len(TRIAL_SEEDS)} other seeds on the last tenth of the training split, which the "
+        f"trial runs did not train on: {told}."
     )
 
 
@@ -168,10 +167,14 @@ def _made(compared: Compared) -> Iterator[str]:
     asked, made = compared.study, compared.results.made
     yield "## Made"
     told = "; ".join(f"{key} {made[key]}" for key in sorted(made) if key not in SILENT)
+    same = (
+        "No single processor gives all of these numbers: seeds were added on another model."
+        if set(ADDED_ON.findall(str(made.get("extended", "")))) - {made["machine"]}
+        else "On a processor of the same model the command below gives the same numbers."
+    )
     yield (
-        f"With {told}. On a processor of the same model the command below gives the same numbers. Another "
-        "model sums in a different order. Mostly that changes the last digits; where training is unstable, "
-        "it changes the result."
+        f"With {told}. {same} Another model sums in a different order. Mostly that changes the last digits; "
+        "where training is unstable, it changes the result."
     )
     yield f"```\ncourse study {asked.name}{' --full' if asked.full else ''}\n```"
 

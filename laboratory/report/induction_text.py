@@ -89,11 +89,11 @@ def _switched_off(name: str, cells: Sequence[CellResult]) -> str:
     )
     (compared,) = holm([compare(*by_seed)])
     if compared is None or not compared.claimed:
-        return f"{told}. Whether the best head matters more than the others is open."
+        return f"{told}. Whether the best head matters more than these do on average is open."
     which = "more" if compared.mean > 0 else "less"
     return (
-        f"{told}. The best head matters {which} than the others: by {compared.mean:.2f} nats per symbol "
-        f"(95% interval {compared.low:.2f} to {compared.high:.2f})."
+        f"{told}. The best head matters {which} than these others do on average: by "
+        f"{compared.mean:.2f} nats per symbol (95% interval {compared.low:.2f} to {compared.high:.2f})."
     )
 
 

@@ -18,7 +18,7 @@ from training.errors import Refused
 
 KAPLAN_N, KAPLAN_D = 0.076, 0.095  # Kaplan et al. 2020, eq. 1.1 and 1.2
 HOFFMANN_N, HOFFMANN_D = 0.34, 0.28  # Hoffmann et al. 2022, their third approach, §3.3
-TEXT = 1.0e6  # characters of Shakespeare that are learnt from
+TEXT = 1.0e6  # characters of Shakespeare to learn from
 
 
 def answer(study: Study, results: Results) -> str:
@@ -62,10 +62,11 @@ def _joint(cells: tuple[Cellwise, ...]) -> str:
     floor = fit.estimate(lambda law: law.floor)
     share = fit.estimate(laws.allocation)
     return (
-        f"L(N, D) = E + A/N^α + B/D^β fits {len(cells)} sizes and budgets with α = {_told(alpha)} and "
-        f"β = {_told(beta)}. Hoffmann et al. 2022 have α = {_beside(alpha, HOFFMANN_N)} and "
-        f"β = {_beside(beta, HOFFMANN_D)} for far larger models. The floor E is {_told(floor)} nats a "
-        f"character. By this law the best size grows as C^a with a = β/(α + β) = {_told(share)}."
+        f"L(N, D) = E + A/N^α + B/D^β, fitted to {len(cells)} combinations of size and budget, has "
+        f"α = {_told(alpha)} and β = {_told(beta)}. Hoffmann et al. 2022 have "
+        f"α = {_beside(alpha, HOFFMANN_N)} and β = {_beside(beta, HOFFMANN_D)} for far larger models. "
+        f"The floor E is {_told(floor)} nats per character. By this law the best size grows as C^a with "
+        f"a = β/(α + β) = {_told(share)}."
     )
 
 
@@ -137,7 +138,7 @@ def _spending(spending: Spending) -> Iterator[str]:
         return
     yield (
         "Where compute is best spent: at each budget C = 6ND, the minimum of a parabola of loss over log N "
-        "(Hoffmann et al. 2022, §3.2), with the interval that the seeds leave it."
+        "(Hoffmann et al. 2022, §3.2). The interval allows for seeds, not for the shape of the parabola."
     )
     rows = [
         [
@@ -152,8 +153,8 @@ def _spending(spending: Spending) -> Iterator[str]:
     if spending.exponent is None:
         inside = sum(one.inside for one in spending.profiles)
         yield (
-            f"Of {len(spending.profiles)} minima {inside} lie inside the sizes that were tried: too few that "
-            "stay there whatever the seeds, to say how the best size grows with compute."
+            f"Of {len(spending.profiles)} parabolas {inside} have their minimum inside the sizes that were "
+            "tried: too few that stay there whatever the seeds, to say how the best size grows with compute."
         )
     else:
         yield (
@@ -193,6 +194,6 @@ def _caveats(cells: Sequence[Cellwise]) -> str:
     return (
         "With care: N counts parameters without embeddings, as in Kaplan et al. 2020, where Hoffmann et al. "
         "count all. The papers fit models a thousand to a million times as large, on tokens of a large "
-        "vocabulary; these are characters, the context is short, and two decades of size are little for a "
-        f"floor and an exponent at once.{data}"
+        "vocabulary; these are characters, the context is short, and two and a half decades of size are "
+        f"little for a floor and an exponent at once.{data}"
     )
