@@ -62,7 +62,7 @@ def test_what_raises_on_the_cpu_is_not_run_on_a_gpu(monkeypatch, tmp_path):
         for one in there.misconceptions:
             ran.clear()
             fails = there.wrong(outline, one).seen.raised is not None
-            assert ran == [("cpu", True)] if fails else [("cpu", False), ("cuda", False)]
+            assert ran == ([("cpu", True)] if fails else [("cpu", False), ("cuda", False)])
             outcomes.add(fails)
     assert outcomes == {True, False}
 
