@@ -130,6 +130,8 @@ def _range(figure: Figure, side: Side) -> str:
 
 def _low_to_high(figure: Figure, spread: Spread) -> str:
     decimals = places(spread.deviation, figure.digits)
+    if not figure.timed:  # what was counted is given to the unit
+        decimals = max(0, decimals)
     low, high = number(spread.low, decimals), number(spread.high, decimals)
     return low if low == high else f"{low} to {high}"
 

@@ -44,7 +44,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Learned(nn.Module):
-    """Add a learnt vector for each position, which starts as large as a token's (as in GPT-2, day 23).
+    """Add a learned vector for each position, which starts as large as a token's (as in GPT-2, day 23).
 
     Raises:
         Refused: more tokens than it was made for, on the call.

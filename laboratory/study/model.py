@@ -74,7 +74,7 @@ class Composed(nn.Module):
         """From tokens `(B, T)` to states `(B, T, d_model)`.
 
         Raises:
-            Refused: more tokens than learnt positions.
+            Refused: more tokens than learned positions.
         """
         x = self.embed(tokens)
         for block in self.blocks:

@@ -1,7 +1,7 @@
 """Random symbols in which a segment occurs twice, so that the first occurrence predicts the second.
 
 By sequences like these Olsson et al. 2022, *In-context Learning and Induction Heads*, tell which heads of a
-language model are induction heads. Here they are learnt as well.
+language model are induction heads. Here they are learned as well.
 """
 
 from __future__ import annotations
