@@ -377,7 +377,10 @@ def test_what_did_not_form_is_told_too() -> None:
 
 def test_heads_that_matter_alike_are_not_told_apart() -> None:
     cells = [cell_of(seed, 50, best=best) for seed, best in enumerate((0.1, 0.3, 0.5))]
-    assert "matters more than these do on average is open" in induction_text.paragraphs(results(cells))[-1]
+    assert (
+        "matters more than these do on average is open"
+        in induction_text.paragraphs(results(cells))[-1]
+    )
 
 
 def test_the_picture_is_the_same_in_any_order_and_has_no_date(tmp_path: Path) -> None:
