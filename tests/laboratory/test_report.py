@@ -261,6 +261,18 @@ def test_it_can_be_repeated() -> None:
     assert "reading.md" in told
 
 
+@pytest.mark.parametrize(
+    ("machine", "alone"), [("x86_64 AVX2", True), ("x86_64 AVX512, AuthenticAMD", False)]
+)
+def test_seeds_of_another_machine_cannot_be_repeated_on_one(machine: str, alone: bool) -> None:
+    added = f"seeds 3, 4 with commit 89ab, machine {machine}, torch 2.13.0"
+    one = simple()
+    seen = results(one)
+    told = document.report(one, dataclasses.replace(seen, made={**seen.made, "extended": added}))
+    assert ("On a processor of the same model the command below" in told) == alone
+    assert ("No single processor gives all of these numbers" in told) == (not alone)
+
+
 def test_runs_are_counted_with_their_seeds() -> None:
     one = simple()
     assert "9 runs: 3 variants (`narrow`, `wide`, `deep`), with 3 seeds." in document.report(
@@ -269,6 +281,7 @@ def test_runs_are_counted_with_their_seeds() -> None:
     dear = simple(leave_out=[{"variant": "deep", "seed": 2}])
     assert "8 runs: 3 variants" in document.report(dear, results(dear))
     assert "with 2 to 3 seeds." in document.report(dear, results(dear))
+    assert "All at one learning rate, 2 to 3 seeds." in document.report(dear, results(dear))
 
 
 # --- What went wrong ------------------------------------------------------------------------------
