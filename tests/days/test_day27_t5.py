@@ -113,12 +113,17 @@ def small(draw):
 
 
 def text(draw, vocab, batch, s, t):
-    """Source and target tokens, and a mask for either that hides some keys from all, but never the first."""
+    """Source and target tokens, and a mask for either that hides some keys from all, but never the first.
+
+    A target begins with token 0, which T5 pads with and starts to decode from: its row learns, too.
+    """
     src_mask, tgt_mask = draw.mask(batch, 1, s), draw.mask(batch, 1, t)
     src_mask[..., 0] = tgt_mask[..., 0] = True
+    src, tgt = draw.integers(0, vocab - 1, batch, s), draw.integers(0, vocab - 1, batch, t)
+    tgt[:, 0] = 0
     return {
-        "src": draw.integers(0, vocab - 1, batch, s),
-        "tgt": draw.integers(0, vocab - 1, batch, t),
+        "src": src,
+        "tgt": tgt,
         "src_mask": src_mask,
         "tgt_mask": tgt_mask,
     }
