@@ -18,5 +18,5 @@ TOO_LONG = "Your code was still running after {:g} seconds: is there an endless 
 TOO_MUCH = f"Your code took over {MOST_MEMORY // 2**30} GB of memory: is an array far too large?"
 CRASHED = "Your code crashed the whole Python process (signal {})."
 GIBBERISH = "Your code wrote to the channel that the checks speak through."
-LOST_GPU = "Your code ended the work of the GPU."
+LOST_GPU = "Your code stopped the GPU, most often by an index out of range."
 LOST = "The process that runs your code was lost. Check again, or try `course doctor`."

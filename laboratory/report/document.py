@@ -71,10 +71,10 @@ def found_for(name: str, full: bool = False) -> Study:
     """The study of some results: with as many seeds as they have, if they were extended."""
     asked = description.read(name, full)
     try:
-        seeds = {seen.seed for seen in read(asked.folder).cells}
+        known = {seen.seed for seen in read(asked.folder).cells}
     except Refused:  # there are none, or they are damaged
         return asked
-    return description.read(name, full, len(seeds))
+    return description.read(name, full, len(known))
 
 
 # --- The report -----------------------------------------------------------------------------------

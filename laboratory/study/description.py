@@ -241,7 +241,7 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
     if full:
         bigger = _mapping(found.get("full", {}), "full", KEYS)
         settings = {**found.get("settings", {}), **bigger.get("settings", {})}
-        found = {**found, **bigger, "settings": settings}
+        found = {**found, "caveat": "", **bigger, "settings": settings}  # a caveat tells of results
     missing = {"question", "task", "baseline", "variants", "seeds", "equal", "held"} - set(found)
     if missing:
         raise Refused(f"it lacks {', '.join(sorted(missing))}")

@@ -49,6 +49,21 @@ def test_full_replaces_what_it_names() -> None:
     assert found.folder == description.STUDIES / "width" / "full"
 
 
+def test_the_full_size_has_no_caveat_of_the_small_one() -> None:
+    """A caveat tells of results, which another size does not share."""
+    told = changed(caveat="All rates were too low.")
+    assert of(told).caveat == "All rates were too low."
+    assert of(told, full=True).caveat == ""
+
+
+@pytest.mark.parametrize("name", description.names())
+def test_a_variant_keeps_no_small_width_in_the_full_size(name: str) -> None:
+    """But for the study whose variants are its sizes."""
+    found = description.read(name, full=True)
+    widths = {cell.settings.d_model for cell in found.cells}
+    assert len(widths) == 1 or found.analysis == "scaling"
+
+
 def test_what_is_left_out() -> None:
     found = of(
         changed(grid={"layers": [1, 2]}, leave_out=[{"variant": "wide", "layers": 2}, {"seed": 2}])

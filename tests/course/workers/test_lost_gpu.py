@@ -41,7 +41,7 @@ def test_the_other_checks_get_a_process_that_has_one(tmp_path):
     assert verdict.printed.count("began in") == len(lost) + 1
     given_up = [one for one in verdict.checks if one.status == "error" and one not in lost]
     assert {one.exercise for one in given_up} == {"subsequent_mask"}
-    assert all("Your code ended the work of the GPU." in one.message for one in given_up)
+    assert all("Your code stopped the GPU" in one.message for one in given_up)
 
 
 def test_what_raises_on_the_cpu_is_not_run_on_a_gpu(monkeypatch, tmp_path):
