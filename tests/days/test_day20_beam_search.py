@@ -476,8 +476,8 @@ def of_dtype(draw, dtype):
 @pytest.fixture
 def small_steps(draw, dtype):
     """Paths with a total of about −2, of which one keeps falling by less than the dtype resolves."""
-    vocab, places, eps = 12, 15, torch.finfo(getattr(torch, dtype)).eps
-    how, table = symbols(draw, vocab), []
+    vocab, places, eps = 16, 15, torch.finfo(getattr(torch, dtype)).eps
+    how, table = symbols(draw, vocab), []  # twelve more words: none begins as likely as these two
     # A total between 2 and 4 moves by 2 eps, or not at all.
     for falls in (0.9 * eps, 0.9 * eps, 0.05 * eps):
         one, other = (words(how, vocab)[i] for i in draw.sizes(0, vocab - 3, 2))
