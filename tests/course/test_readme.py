@@ -35,7 +35,9 @@ def test_the_hours_are_the_lessons_minutes():
 
 def minutes(day):
     """How long reading takes and how long the exercise, as the lesson says at its start."""
-    cells = json.loads((ROOT / "lessons" / f"{day.stem}.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "lessons" / f"{day.stem}.ipynb").read_text(encoding="utf-8"))[
+        "cells"
+    ]
     start = " ".join("".join("".join(cell["source"]) for cell in cells[:4]).split())
     kinds = (r"Reading\b[^.]*? about (\d+)", r"[Tt]he (?:\w+ )?exercises?(?: takes?)? about (\d+)")
     read, written = (re.search(kind, start) for kind in kinds)
