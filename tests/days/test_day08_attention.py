@@ -153,8 +153,11 @@ def kept(draw, inputs):
 
 @pytest.fixture
 def of_dtype(draw, dtype):
-    """Everything of one dtype, masked; √d_k is no whole number."""
-    b, t_q, t_k, d_v = draw.sizes(2, 8, 4)
+    """Everything of one dtype, masked; √d_k is no whole number.
+
+    Of two keys a mask leaves one, whose weight is 1 whatever was rounded before.
+    """
+    b, t_q, t_k, d_v = draw.sizes(3, 8, 4)
     d_k = draw.choice([3, 5, 6, 7])
     return sequences(draw, [b], t_q, t_k, d_k, d_v, dtype=dtype) | {"mask": draw.mask(b, t_q, t_k)}
 
