@@ -40,6 +40,8 @@ exclude_patterns = ["README.md", "_*"]  # included by pages, or handed out as th
 # Lessons: as they were executed.
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_code_prompt_show = "Show the {type}"
+nb_code_prompt_hide = "Hide the {type}"
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"

@@ -23,12 +23,32 @@ TEXTS = ("title", "xlabel", "ylabel", "label")
 def lesson_page(day: Day) -> nbformat.NotebookNode:
     """The notebook that becomes the day's page."""
     page = nbformat.read(day.lesson, as_version=4)
+    page.cells = list(_predicted(page.cells))
     page.cells += [*_explored(day), *_contracts(day), *_hints(day), *_answer(day)]
     for number, cell in enumerate(page.cells):
         cell.id = f"{day.stem}-{number}"  # two notebooks in one
+        cell.source = cell.source.removeprefix("# NBVAL_IGNORE_OUTPUT\n")  # it speaks to a test
         if cell.cell_type == "code" and (alternative := alternative_text(cell)):
             cell.metadata["mystnb"] = {"image": {"alt": alternative}}
     return page
+
+
+def _predicted(cells: Iterable[nbformat.NotebookNode]) -> Iterator[nbformat.NotebookNode]:
+    """Fold what is to be predicted: an answer, and the outputs between it and its question."""
+    said, outputs = "", []
+    for cell in cells:
+        if cell.cell_type == "code":
+            outputs += [cell] if cell.outputs else []
+        else:
+            answered = cell.source.startswith("**Answer")
+            if answered or "**Predict first" in said:
+                for one in outputs:
+                    one.metadata["tags"] = [*one.metadata.get("tags", []), "hide-output"]
+            said, outputs = cell.source, []
+            if answered:
+                answer, *rest = cell.source.split("\n\n", 1)
+                cell.source = "\n\n".join([_folded("The answer", answer), *rest])
+        yield cell
 
 
 def _explored(day: Day) -> Iterator[nbformat.NotebookNode]:

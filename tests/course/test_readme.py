@@ -51,7 +51,8 @@ PAGES = sorted(ROOT.glob("docs/*.md"))
 @pytest.mark.parametrize("text", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
 def test_links_and_files(text):
     """What the README and its pages point to exists."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", text.read_text(encoding="utf-8")):
+    links = r"(?:\]\(|src=\"|srcset=\")([^)#:\"]+)[)\"]"
+    for target in re.findall(links, text.read_text(encoding="utf-8")):
         assert (text.parent / target).exists(), target
 
 

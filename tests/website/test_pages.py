@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -101,6 +102,18 @@ def test_no_heading_begins_inside_the_fold(one):
     inside = [cell.source for cell in cells[start + 1 : -1] if cell.cell_type == "markdown"]
     assert not [line for text in inside for line in text.splitlines() if line.startswith("#")]
     assert cells[-1].source == "</details>"
+
+
+@pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
+def test_what_is_to_be_predicted_is_folded(one):
+    """The answer, and what the cells before it print; no cell begins with a word to a test."""
+    cells = lesson_page(one).cells
+    answers = [i for i, cell in enumerate(cells) if "<summary>The answer</summary>" in cell.source]
+    assert answers
+    for i in answers:
+        before = next(cell for cell in reversed(cells[:i]) if cell.get("outputs", True))
+        assert before.cell_type == "markdown" or "hide-output" in before.metadata.tags
+    assert not [cell for cell in cells if re.search("^(\\*\\*Answer|# NBVAL)", cell.source)]
 
 
 def _links(repository: str) -> str:

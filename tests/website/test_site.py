@@ -199,6 +199,15 @@ def test_a_wide_formula_fades_where_it_goes_on(chromium, address):
         page.wait_for_function("document.querySelector('.formula.more-left:not(.more-right)')")
 
 
+def test_a_formula_in_a_line_of_text_is_not_wider_than_the_page(chromium, address):
+    with visit(chromium, f"{address}/lessons/day02_attention.html", PHONE) as (page, _):
+        page.wait_for_function("document.querySelector('p > .formula.more-right')")
+        formulas = "[...document.querySelectorAll('.bd-article math')].filter(m => !m.closest('.formula, table'))"
+        assert page.evaluate(
+            f"{formulas}.every(m => m.getBoundingClientRect().right <= innerWidth)"
+        )
+
+
 def test_the_font_for_mathematics_comes_with_the_site(chromium, address):
     with visit(chromium, f"{address}/lessons/day29_rope.html") as (page, _):
         page.wait_for_function("document.fonts.check('16px \"Latin Modern Math\"')")

@@ -11,7 +11,17 @@ function hint(box) {
   else box.removeAttribute("tabindex");
 }
 function hintAll() {
+  document.querySelectorAll(".bd-article math").forEach(box);
   document.querySelectorAll(SCROLLING).forEach(hint);
+}
+// A formula in a line of text that is wider than the page gets a box of its own.
+function box(math) {
+  const room = math.closest("p, li, td, dd")?.clientWidth;
+  if (!room || math.closest(".formula") || math.getBoundingClientRect().width <= room) return;
+  const own = document.createElement("span");
+  own.className = "formula";
+  math.replaceWith(own);
+  own.append(math);
 }
 
 addEventListener("DOMContentLoaded", hintAll);
