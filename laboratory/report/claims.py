@@ -83,16 +83,21 @@ def seeds(study: Study) -> str:
 
 
 def answers(compared: Compared) -> Iterator[str]:
-    """A paragraph for each figure, and how the claims are corrected."""
-    noisy = [figure for figure in compared.noisy if figure.better]
-    for figure in noisy:
-        yield "\n".join(_figure(compared, figure))
+    """A paragraph for each figure."""
+    for figure in compared.noisy:
+        if figure.better:
+            yield "\n".join(_figure(compared, figure))
     for figure in compared.exact:
         if figure.better and (told := _exact(compared, figure)):
             yield told
+
+
+def counts(compared: Compared) -> Iterator[str]:
+    """How many comparisons there are of each kind, and how the claims are corrected."""
     tested = [
         verdict(figure, side.against)
-        for figure in noisy
+        for figure in compared.noisy
+        if figure.better
         for side in compared.sides(figure.name)
         if side.against is not None and not math.isnan(side.against.p)
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from laboratory.report import induction_text, report_pictures, scaling, tables
-from laboratory.report.claims import answers, caveat, headline, seeds
+from laboratory.report.claims import answers, caveat, counts, headline, seeds
 from laboratory.report.comparison import Compared
 from laboratory.study import description
 from laboratory.study.description import STUDIES, TRIAL_SEEDS, Study
@@ -94,8 +94,12 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
             f"**This is of a part of the study.** Of {len(asked.cells)} runs {len(compared.missing)} are "
             f"missing: {named}{rest}."
         )
+    reading = "../reading.md" if asked.full else "reading.md"
     yield "## The answer"
+    if asked.answer:
+        yield asked.answer
     yield answer(asked, results)
+    yield f"[What was expected, and what may explain the results]({reading})."
     if asked.analysis == "scaling":
         yield from scaling.paragraphs(asked, results)
     else:
@@ -103,8 +107,6 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
         yield from answers(compared)
     for picture in report_pictures.pictures(asked):
         yield f"![{picture.words}]({picture.file})"
-    reading = "../reading.md" if asked.full else "reading.md"
-    yield f"What was expected, and what may explain the results: [the page to read with it]({reading})."
     yield from _numbers(compared)
     yield from _made(compared)
 
@@ -141,6 +143,7 @@ def _numbers(compared: Compared) -> Iterator[str]:
         if compared.compares
         else "Mean ± standard deviation over the seeds."
     )
+    yield from counts(compared)
     for figure in compared.noisy:
         yield "\n".join(tables.noisy(compared, figure))
     if compared.exact:
@@ -211,6 +214,8 @@ def _entry(asked: Study, first: bool) -> Iterator[str]:
     if first:
         yield f"## {asked.question}"
     size = "On a GPU, at full size: " if asked.full else ""
+    if asked.answer:
+        yield asked.answer
     try:
         yield f"{size}{answer(asked, read(asked.folder))}"
     except Refused as error:  # this study is being changed, and the others need not wait

@@ -15,14 +15,15 @@ from laboratory.study.description import Figure, Study
 def noisy(compared: Compared, figure: Figure) -> Iterator[str]:
     """A figure that seeds change: mean ± standard deviation, range, and difference from the baseline."""
     baseline = compared.study.baseline
+    against = compared.compares and figure.better
     heads = [figure.label, "smallest to largest"]
-    if compared.compares and figure.better:
-        heads.append(f"against `{baseline}` (95% interval)")
+    if against:  # on a phone, what is at the right is out of sight
+        heads.insert(1, f"against `{baseline}` (95% interval)")
     rows = []
     for side in compared.sides(figure.name):
         cells = [_mean(figure, side), _range(figure, side)]
-        if len(heads) == 3:
-            cells.append(_against(figure, side, baseline))
+        if against:
+            cells.insert(1, _against(figure, side, baseline))
         rows.append((side, cells))
     yield from _table(compared.study, heads, rows)
 

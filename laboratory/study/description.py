@@ -13,6 +13,7 @@ leave_out: [{variant: post, layers: 6}]             # but for these
 seeds: [0, 1, 2]
 equal: parameters                                   # what is held equal, and in a sentence how
 held: Every model reads the same 400 batches.
+answer: Pre-norm, above all in deep models.          # in plain words, before the figures
 caveat: Every model ends at the bigram level.       # the answer is never given without it
 learning_rates: [0.5, 1, 2]                         # factors; each variant runs at the best of them
 measures: [loss]
@@ -60,7 +61,7 @@ KEYS = {
         "leave_out",
         "seeds",
     ),
-    *("equal", "held", "caveat", "learning_rates", "measures", "figures", "pictures"),
+    *("equal", "held", "answer", "caveat", "learning_rates", "measures", "figures", "pictures"),
     *("analysis", "why", "full"),
 }
 COMPUTES = (
@@ -144,6 +145,8 @@ class Study:
     figures: tuple[Figure, ...]
     pictures: tuple[Picture, ...]
     analysis: str
+    answer: str
+    """The answer in a sentence or two, without figures; may be empty."""
     caveat: str
     """What the answer must not be read without, in a sentence; may be empty."""
     learning_rates: tuple[float, ...]
@@ -241,7 +244,8 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
     if full:
         bigger = _mapping(found.get("full", {}), "full", KEYS)
         settings = {**found.get("settings", {}), **bigger.get("settings", {})}
-        found = {**found, "caveat": "", **bigger, "settings": settings}  # a caveat tells of results
+        of_results = {"answer": "", "caveat": ""}
+        found = {**found, **of_results, **bigger, "settings": settings}
     missing = {"question", "task", "baseline", "variants", "seeds", "equal", "held"} - set(found)
     if missing:
         raise Refused(f"it lacks {', '.join(sorted(missing))}")
@@ -268,6 +272,7 @@ def _of(found: Any, name: str, full: bool, least: int) -> Study:
         figures=figures,
         pictures=tuple(_pictures(found.get("pictures", []))),
         analysis=str(found.get("analysis", "")),
+        answer=str(found.get("answer", "")),
         caveat=str(found.get("caveat", "")),
         learning_rates=_rates(found.get("learning_rates", []), found["task"]),
         why=dict(found.get("why", {})),

@@ -49,11 +49,11 @@ def test_full_replaces_what_it_names() -> None:
     assert found.folder == description.STUDIES / "width" / "full"
 
 
-def test_the_full_size_has_no_caveat_of_the_small_one() -> None:
-    """A caveat tells of results, which another size does not share."""
-    told = changed(caveat="All rates were too low.")
-    assert of(told).caveat == "All rates were too low."
-    assert of(told, full=True).caveat == ""
+def test_the_full_size_has_no_answer_and_no_caveat_of_the_small_one() -> None:
+    """They tell of results, which another size does not share."""
+    told = changed(answer="Wide ones.", caveat="All rates were too low.")
+    assert (of(told).answer, of(told).caveat) == ("Wide ones.", "All rates were too low.")
+    assert of(told, full=True).answer == of(told, full=True).caveat == ""
 
 
 @pytest.mark.parametrize("name", description.names())
