@@ -108,6 +108,7 @@ def test_the_shipped_report_is_what_the_results_give(
     name: str, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = description.read(name, full)
+    assert full or one.answer
     results = read(one.folder)
     assert {(seen.variant, tuple(seen.point.items()), seen.seed) for seen in results.cells} == {
         (which.variant, which.point, which.seed) for which in one.cells
