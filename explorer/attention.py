@@ -17,7 +17,7 @@ with app.setup:
     from explorer import page
     from explorer.charts import facts, number
     from explorer.grid import MaskGrid
-    from explorer.own_answer import Failed
+    from explorer.own_answer import Failed, NotWritten
 
     SENTENCE = "the dog chases the cat and the cat runs"
     MOST = 10  # words: their columns fit beside the steps
@@ -192,7 +192,7 @@ def picture(parts, words: list[str], positions: bool, grid: MaskGrid) -> str:
         output, weights = parts.attention(vectors, vectors, vectors, grid.allowed)
     except Failed as failure:
         grid.weights = []
-        if grid.allowed.any(axis=1).all():
+        if isinstance(failure, NotWritten) or grid.allowed.any(axis=1).all():
             raise
         raise Failed(f"{failure}\n{NOTHING}") from failure
     grid.weights = weights.astype(float).tolist()

@@ -23,7 +23,7 @@ function render({ model, el }) {
   };
 
   const says = make("p", el, {
-    textContent: "Click a sublayer to see its weights, a head to switch it off. On each head: how much the loss rises without it. ",
+    textContent: "Click a sublayer to see its weights, a head to switch it off. On each head: how much the loss rises without it; a dot is less than 0.005. ",
   });
   const all = make("button", says, {
     className: "all",
@@ -67,9 +67,10 @@ function render({ model, el }) {
       look.ariaPressed = String(place === chosen);
       heads.forEach(({ button, cost }, head) => {
         const worth = costs[place]?.[head];
-        cost.textContent = worth?.toFixed(2).replace("-0.00", "0.00").replace("-", "−") ?? "";
+        const told = worth?.toFixed(2).replace("-0.00", "0.00").replace("-", "−") ?? "";
+        cost.textContent = told === "0.00" ? "·" : told;
         button.ariaPressed = String(on[place][head] === "1");
-        button.ariaLabel = `${places[place]}, head ${head + 1}, ${cost.textContent} without it`;
+        button.ariaLabel = `${places[place]}, head ${head + 1}, ${told} without it`;
         button.style.setProperty("--share", `${100 * Math.min(Math.max((worth ?? 0) / DARKEST, 0), 1)}%`);
       });
     });

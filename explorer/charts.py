@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from html import escape
-from itertools import pairwise
+from statistics import fmean
 
 Rows = Sequence[Sequence[float]]
 
@@ -25,12 +25,13 @@ def tick(value: float) -> str:
 
 
 def bars(labels: Sequence[str], values: Sequence[float], caption: str, digits: int = 3) -> str:
-    """Shares from 0 to 1 as horizontal bars, each beside its number."""
+    """Shares from 0 to 1 as horizontal bars, each beside its number, in the colors of `curves`."""
     rows = "".join(
         f'<tr><th scope="row">{escape(label)}</th>'
-        f'<td class="bar"><span style="width:{100 * min(max(value, 0), 1):.2f}%"></span></td>'
+        f'<td class="bar"><span class="hue-{index % HUES}" '
+        f'style="width:{100 * min(max(value, 0), 1):.2f}%"></span></td>'
         f'<td class="number">{number(value, digits)}</td></tr>'
-        for label, value in zip(labels, values, strict=True)
+        for index, (label, value) in enumerate(zip(labels, values, strict=True))
     )
     return f'<table class="bars"><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table>'
 
@@ -85,6 +86,7 @@ def _cell(value: float, most: float, digits: int) -> str:
     return f'<td class="{sign}" style="--share:{share:.0f}%">{number(value, digits)}</td>'
 
 
+HUES = 6  # of lines, in page.css
 WIDTH, HEIGHT, LEFT, RIGHT, BELOW, ABOVE = 560, 270, 46, 90, 38, 24
 
 
@@ -97,6 +99,8 @@ def curves(
     place: Callable[[float], float] = float,
 ) -> str:
     """Lines over a common axis, each named at its end, with a mark at a place.
+
+    More lines than there are hues are shades of one, in their order.
 
     Args:
         x: where they are known.
@@ -120,9 +124,12 @@ def curves(
     ends = _apart([up(line[-1]) + 4 for line in lines.values()])
     for index, ((name, line), end_at) in enumerate(zip(lines.items(), ends, strict=True)):
         points = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in zip(x, line, strict=True))
-        drawn.append(f'<polyline class="line line-{index % 6}" points="{points}"/>')
+        hue = f'hue-{index}"'
+        if len(lines) > HUES:
+            hue = f'ramp" style="--share:{100 * index / (len(lines) - 1):.0f}%"'
+        drawn.append(f'<polyline class="line {hue} points="{points}"/>')
         drawn.append(
-            f'<text class="name name-{index % 6}" x="{across(x[-1]) + 5:.1f}" '
+            f'<text class="name {hue} x="{across(x[-1]) + 5:.1f}" '
             f'y="{end_at:.1f}">{escape(name)}</text>'
         )
     floor = HEIGHT - BELOW
@@ -148,14 +155,22 @@ def curves(
     )
 
 
-def _apart(heights: Sequence[float], least: float = 13) -> list[float]:
-    """The heights, moved down where two names would lie on each other; up again where that is too far."""
+def _apart(heights: Sequence[float], least: float = 16) -> list[float]:
+    """The heights, moved as little as keeps names from touching each other and inside the picture."""
+    last, floor = len(heights) - 1, HEIGHT - BELOW
+    least = min(least, (floor - ABOVE) / max(last, 1))
     order = sorted(range(len(heights)), key=lambda index: heights[index])
-    placed = list(heights)
-    for above, below in pairwise(order):
-        placed[below] = max(placed[below], placed[above] + least)
-    over = max(0, max(placed, default=0) - (HEIGHT - BELOW))
-    return [height - over for height in placed]
+    groups: list[list[float]] = []  # names that touch: each group is centered on its lines' ends
+    for rank, index in enumerate(order):
+        groups.append([heights[index] - rank * least])
+        while len(groups) > 1 and fmean(groups[-2]) > fmean(groups[-1]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    starts = [fmean(group) for group in groups for _ in group]
+    placed = {
+        index: min(max(start, ABOVE), floor - last * least) + rank * least
+        for rank, (index, start) in enumerate(zip(order, starts, strict=True))
+    }
+    return [placed[index] for index in range(len(heights))]
 
 
 def facts(told: dict[str, str]) -> str:

@@ -26,6 +26,7 @@ with app.setup:
     DRAWN, SEARCHED = "sampling", "beam search"
     TEMPERATURES = [tenth / 10 for tenth in (*range(20), *range(20, 51, 5))]
     SHARES = [twentieth / 20 for twentieth in range(21)]
+    BOX = 56  # width of a word's box in the tree
     LONGEST = 16  # words of a text, which could go on forever
 
     MODEL = Bigrams()
@@ -50,11 +51,11 @@ def _(controls):
     # All are made at once, so that each keeps its value while one looks at the other way.
     temperature = controls.slider("temperature", "temperature", TEMPERATURES, 1.0)
     top_k = controls.slider("top_k", "top-k", range(1, len(SAID) + 1), len(SAID))
-    top_p = controls.slider("top_p", "top-p", SHARES, 0.9)
+    top_p = controls.slider("top_p", "top-p", SHARES, 1.0)
     answers = controls.answers("decoding")
     beam = controls.slider("beam", "beam width", range(1, 6), 2)
     alpha = controls.slider("alpha", "length penalty α", [tenth / 10 for tenth in range(21)], 0.6)
-    most = controls.slider("most", "maximum length, </s> included", range(2, 9), 7)
+    most = controls.slider("most", "maximum length, `</s>` included", range(2, 9), 7)
     return alpha, answers, beam, most, temperature, top_k, top_p
 
 
@@ -167,9 +168,7 @@ def choices(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p
         before, after = whole[number].item(), left[number].item()
         cut = "" if after else "cut by top-p" if few[number] else "cut by top-k"
         cut = "" if not before else cut
-        kept = (
-            "" if cut else f'<span class="after" style="width:{100 * min(after, 1):.2f}%"></span>'
-        )
+        kept = "" if cut else f'<span style="width:{100 * min(after, 1):.2f}%"></span>'
         rows += (
             f'<tr class="{"cut" if cut else ""}"><th scope="row">{escape(SAID[number])}</th>'
             f'<td class="number">{before:.3f}</td>'
@@ -186,7 +185,8 @@ def choices(parts, words: tuple[str, ...], temperature: float, top_k: int, top_p
     )
     return (
         '<table class="bars choices"><thead><tr><th scope="col">next word</th>'
-        '<th scope="col">probability</th><td></td><th scope="col">after the cuts</th></tr></thead>'
+        '<th scope="col">probability<i class="before"></i></th><td></td>'
+        '<th scope="col">after the cuts<i></i></th></tr></thead>'
         f"<tbody>{rows}</tbody></table>{told}"
     )
 
@@ -235,9 +235,9 @@ def tree(
     rounds: list[list[Branch]], best: tuple[str, ...], greedy: tuple[str, ...], beam: int
 ) -> str:
     """The beginnings that the search met, a column for each round: kept, ended, or cut."""
-    wide, tall, box = 138, 36, 112
+    wide, tall = BOX + 24, 42
     shown = [found[: beam + 3] for found in rounds]
-    width, height = len(rounds) * wide + box, tall * max(len(found) for found in shown)
+    width, height = len(rounds) * wide + BOX, tall * max(len(found) for found in shown)
     middle = {(): height / 2}
     nodes, edges = node(START, None, "kept", 0, height / 2), ""
     for number, found in enumerate(shown, start=1):
@@ -248,8 +248,8 @@ def tree(
             x, from_y = number * wide, middle[branch.words[:-1]]
             state = f"{branch.fate} {'best' if branch.words == best[:number] else ''}"
             if branch.words == greedy[:number]:
-                edges += edge("greedy", x - wide + box, from_y, x, y)
-            edges += edge(state, x - wide + box, from_y, x, y)
+                edges += edge("greedy", x - wide + BOX, from_y, x, y)
+            edges += edge(state, x - wide + BOX, from_y, x, y)
             nodes += node(branch.words[-1], branch.log_prob, state, x, y)
     kept = "; ".join(
         f"round {number}: "
@@ -268,9 +268,9 @@ def tree(
 def node(word: str, log_prob: float | None, state: str, x: float, y: float) -> str:
     number = "" if log_prob is None else f"{log_prob:.2f}".replace("-", "−")
     return (
-        f'<g class="{state}"><rect x="{x}" y="{y - 13:.1f}" width="112" height="26" rx="4"/>'
-        f'<text x="{x + 7}" y="{y + 4:.1f}">{escape(word)}</text>'
-        f'<text x="{x + 106}" y="{y + 4:.1f}" text-anchor="end">{number}</text></g>'
+        f'<g class="{state}"><rect x="{x}" y="{y - 18:.1f}" width="{BOX}" height="36" rx="4"/>'
+        f'<text x="{x + BOX / 2:g}" y="{y - 3:.1f}">{escape(word)}</text>'
+        f'<text x="{x + BOX / 2:g}" y="{y + 13:.1f}">{number}</text></g>'
     )
 
 
@@ -306,7 +306,7 @@ def searching(beam: int, alpha: float, most: int) -> str:
             "kept": "kept in the beam",
             "ended": "finished",
             "best": "the hypothesis that is returned",
-            "cut": "dropped (the three most likely of each step), or abandoned because it can no longer win",
+            "cut": "dropped (only the three most likely of each step are drawn), or abandoned: it cannot win",
             "greedy": f"greedy decoding: {' '.join(greedy)}",
         }.items()
     )
@@ -334,7 +334,7 @@ def _(way):
             The model gives every word some probability, wrong words included. Temperature sharpens or
             flattens the distribution; **top-k** keeps the $k$ most likely words, and **top-p** then the
             fewest whose probabilities sum to at least $p$. The rest is scaled to sum to 1, and one word is
-            sampled. Set the temperature to 2 and sample to the end; then cut the tail, and sample again.
+            sampled. A top-k of 1 is greedy decoding.
             """,
             SEARCHED: r"""
             At each step, every hypothesis in the beam is continued with every word, and the most likely

@@ -165,7 +165,7 @@ def lines(words: list[str], routes: Routes) -> str:
         zip(routes.chosen.tolist(), routes.weights.tolist(), strict=True)
     ):
         for expert, weight in zip(experts, weights, strict=True):
-            kind = f"line-{expert % 6}" if token in routes.taken[expert] else "dropped"
+            kind = f"hue-{expert % 6}" if token in routes.taken[expert] else "dropped"
             drawn.append(
                 f'<path class="route {kind}" stroke-width="{1 + 3 * weight:.2f}" '
                 f'd="M{across + 5},{up[token]:.1f} C{across + 80},{up[token]:.1f} '
@@ -173,7 +173,7 @@ def lines(words: list[str], routes: Routes) -> str:
             )
     for token, word in enumerate(words):
         shown = word if len(word) <= LETTERS else f"{word[:LETTERS]}…"
-        kind = "lost" if token in routes.lost else "token"
+        kind = "lost" if token in routes.lost else ""
         drawn.append(
             f'<text class="{kind}" x="{across}" y="{up[token] + 4:.1f}" text-anchor="end">'
             f"{escape(shown)}</text>"
@@ -182,7 +182,7 @@ def lines(words: list[str], routes: Routes) -> str:
         drawn.append(f'<text x="{begin}" y="{down[expert] - 6:.1f}">expert {expert}</text>')
         for place in range(max(routes.room, chose)):
             kind = "free" if place < routes.room else "over"
-            kind = f"name-{expert % 6}" if place < len(taken) else kind
+            kind = f"hue-{expert % 6}" if place < len(taken) else kind
             drawn.append(
                 f'<rect class="{kind}" x="{begin + place * slot:.1f}" y="{down[expert]:.1f}" '
                 f'width="{slot - 2:.1f}" height="11"/>'
@@ -209,15 +209,14 @@ def shares(routes: Routes) -> str:
         bars = "".join(f'<span style="width:{100 * share:.1f}%"></span>' for share in (f, p))
         rows += (
             f'<tr><th scope="row">expert {expert}</th><td>{chose}</td><td>{len(taken)}</td>'
-            f'<td class="bar">{bars}</td><td>{f:.2f}</td><td>{p:.2f}</td></tr>'
+            f'<td>{f:.2f}</td><td>{p:.2f}</td><td class="bar">{bars}</td></tr>'
         )
-    names = ("assigned", "processed", "f and P", "f", "P")
+    names = ("assigned", "processed", "f", "P", "f and P")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
+        '<p class="caption">f, blue: fraction of the assignments. P, gray: mean router probability.</p>'
         '<div class="scroll" tabindex="0" role="region" aria-label="shares of the experts">'
-        '<table class="shares"><caption>f, blue: fraction of the assignments. P, gray: mean router '
-        "probability.</caption>"
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<table class="shares"><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     )
 
 
@@ -232,10 +231,14 @@ def picture(parts, text: str, tokens: Tensor, weight: Tensor, k: int, capacity_f
     some = f"The first {MOST} of {len(words):,}" if len(words) > MOST else f"{len(tokens)}"
     told = [f"{some} tokens make {choices} assignments."]
     if dropped:
-        told.append(f"Dropped because the expert is full (dashed): {dropped}.")
-    if routes.lost:
         told.append(
-            f"Tokens that no expert processes, so that their output is 0: {len(routes.lost)}."
+            f"{dropped} {'is' if dropped == 1 else 'are'} dropped because the expert is full (dashed)."
+        )
+    if routes.lost:
+        one = len(routes.lost) == 1
+        told.append(
+            f"{len(routes.lost)} {'token is' if one else 'tokens are'} processed by no expert: "
+            f"{'its' if one else 'their'} output is 0."
         )
     room = f"{routes.room} = ⌈{capacity_factor:g} · {choices} / {n_experts}⌉"
     numbers = facts(
@@ -272,8 +275,9 @@ def _():
         The router sends each token to the $k$ experts with the largest probabilities; a thicker line is a
         larger weight. Each expert takes as many tokens as its capacity allows, in the order of their
         positions. The loss $N \sum_i f_i P_i$ is small when no expert has both a large share of the tokens
-        and a large probability. The training steps minimize this loss alone, which spreads the tokens. The
-        tokens' vectors and the router's initial weights are random.
+        and a large probability. The training steps minimize this loss alone. With a skew of 1 they spread the
+        tokens. From a skew of 2 on, the last expert stays empty: the gradient of its logit is proportional to
+        its probability, which is close to 0. The tokens' vectors and the router's initial weights are random.
         """
     )
     return

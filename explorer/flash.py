@@ -45,8 +45,9 @@ def _():
     block = controls.slider("block", "block, the side of a tile", BLOCKS, 3)
     draw = controls.slider("draw", "random seed", DRAWS, 1)
     causal = controls.switch("causal", "causal mask")
-    page.beside(length, block, draw, causal)
-    return block, causal, controls, draw, length
+    answers = controls.answers("flash")
+    page.beside(length, block, draw, mo.vstack([causal, answers], gap=0))
+    return answers, block, causal, controls, draw, length
 
 
 @app.cell
@@ -70,16 +71,11 @@ def _(controls, tiles):
 
 
 @app.cell
-def _(controls):
-    answers = controls.answers("flash")
-    return (answers,)
-
-
-@app.cell
-def _(answers, controls, following, pressed, previous, tiles):
+def _(controls, following, pressed, previous, tiles):
     pressed()  # a button has moved the slider
     at = controls.slider("tile", "tile", range(1, len(tiles) + 1), 1)
-    page.beside(at, mo.hstack([previous, following], justify="start"), answers)
+    _stepper = page.beside(at, mo.hstack([previous, following], justify="start"))
+    mo.Html(f'<div class="stepper">{_stepper.text}</div>')
     return (at,)
 
 
@@ -218,7 +214,7 @@ def grid(tiles: list[Tile], at: int, length: int) -> str:
         )
 
     def strip(taken: slice, done: int, place: str) -> str:
-        kinds = ["done"] * done + ["ahead"] * (length - done)
+        kinds = ["done"] * done + [""] * (length - done)
         kinds[taken] = ["taken"] * (taken.stop - taken.start)
         return "".join(
             f'<rect class="{kind}" {place.format(f"{edge + one * side:.1f}")}/>'
@@ -236,7 +232,7 @@ def grid(tiles: list[Tile], at: int, length: int) -> str:
         square("never", slice(0, length), slice(0, length)),
     ]
     for index, tile in enumerate(tiles):
-        drawn.append(square("done" if index < at else "ahead", tile.rows, tile.columns))
+        drawn.append(square("done" if index < at else "", tile.rows, tile.columns))
         for row, column in tile.scores.isinf().nonzero().tolist():
             row, column = tile.rows.start + row, tile.columns.start + column
             drawn.append(square("never", slice(row, row + 1), slice(column, column + 1)))

@@ -31,8 +31,17 @@ function render({ model, el }) {
   const choices = Object.keys(masks).map((name) =>
     make("button", tools, { textContent: name, onclick: () => change({ mask: name }) }),
   );
+  // The mask with a name that holds, apart from queries that may attend to nothing.
+  const base = () =>
+    Object.keys(masks).find((name) =>
+      masks[name].split("-").every((row, query) => row === rows()[query] || !rows()[query].includes("1")),
+    );
   const nothing = make("button", tools, {
-    onclick: () => take(changedRow(model.get("query"), "0".repeat(words.length)), model.get("query")),
+    onclick: () => {
+      const query = model.get("query");
+      const all = masks[base()]?.split("-")[query] ?? "1".repeat(words.length);
+      take(changedRow(query, rows()[query].includes("1") ? all.replaceAll("1", "0") : all), query);
+    },
   });
 
   const says = "Weights, a row for each query. Click a word for its steps, a cell to forbid or allow it.";
@@ -79,8 +88,9 @@ function render({ model, el }) {
   });
 
   const paint = () => {
-    const [mask, query, weights] = ["mask", "query", "weights"].map((name) => model.get(name));
-    choices.forEach((button) => (button.ariaPressed = String(button.textContent === mask)));
+    const [query, weights] = ["query", "weights"].map((name) => model.get(name));
+    choices.forEach((button) => (button.ariaPressed = String(button.textContent === base())));
+    nothing.ariaPressed = String(!rows()[query].includes("1"));
     nothing.textContent = `nothing for “${words[query]}”`;
     const allowed = rows();
     lines.forEach(({ line, asks, cells }, from) => {

@@ -49,7 +49,9 @@ def _():
 def _(model):
     controls = page.Controls()
     sentence = controls.text("sentence", "English sentence", SENTENCE)
-    drawn = controls.choice("head", "lines of head", (ALL, *map(str, HEADS)), str(MISSED.number))
+    drawn = controls.choice(
+        "head", "draw the lines of head", (ALL, *map(str, HEADS)), str(MISSED.number)
+    )
     _names = [f"{place.kind}, {place.layer}" for place in model.attentions]
     _first = list(model.attentions).index(MISSED.place)
     board = controls.widget(HeadBoard(_names, len(HEADS), _first, MISSED.number), "place", "on")
@@ -208,10 +210,9 @@ def _():
         r"""
         The number on each head is the increase of the loss per token of the translation ($-\ln p$, mean) when
         that head alone is switched off. The output of a switched-off head is 0 before $W^O$ mixes the heads.
-        Head 3 of the encoder's second layer is off at first: in it, *it* attends to *car*, and without this
-        head *elle* becomes *il*. Switch it on again, and others off. Most heads change little by themselves.
-        Point at a token to see its row alone. A row of the decoder is labeled with the token read → the token
-        written next; ␣ is a space. The model knows about 200 words and guesses at others.
+        In head 3 of the encoder's second layer, *it* attends to *car*. Most heads change little by
+        themselves. Point at a token to see its row alone. A row of the decoder is labeled with the token read
+        → the token written next; ␣ is a space. The model knows about 200 words and guesses at others.
         """
     )
     return

@@ -131,10 +131,10 @@ def strips(run: CopyRun, before: CopyRun | None) -> str:
         return list(enumerate(numbers, start=1))
 
     def past(lines: list[list[tuple[int, float]]]) -> dict[str, list[tuple[int, float]]]:
-        return dict(zip(("line line-0", "before"), lines, strict=False))
+        return dict(zip(("line hue-0", "before"), lines, strict=False))
 
     rates = past([steps(one.rates) for one in both])
-    rates = {"planned": rates["line line-0"], **rates, "line line-0": steps(run.rates[: run.step])}
+    rates = {"planned": rates["line hue-0"], **rates, "line hue-0": steps(run.rates[: run.step])}
     # The rate's scale ends at a power of ten, so that its curve is seen to move with the factor.
     highest = max(rate for one in both for rate in one.rates)
     decade = 10.0 ** math.ceil(math.log10(highest)) if highest > 0 else 1.0
@@ -161,7 +161,7 @@ def strips(run: CopyRun, before: CopyRun | None) -> str:
     says = f"Learning rate, loss and norm of the gradient at each of {STEPS} steps, up to step {run.step}"
     return (
         f'<svg class="curves strips" viewBox="0 0 {WIDE} {end + 34}" role="img" aria-label="{says}">'
-        f"{''.join(drawn)}{mark}{ticks}"
+        f"{mark}{''.join(drawn)}{ticks}"
         f'<text x="{(LEFT + WIDE - RIGHT) / 2:g}" y="{end + 29}" text-anchor="middle">optimizer step</text>'
         f"</svg>{dashes}"
     )
@@ -269,10 +269,10 @@ def _():
         r"""
         $\text{lrate} = \text{factor} \cdot d_\text{model}^{-0.5} \cdot
         \min(\text{step}^{-0.5},\; \text{step} \cdot \text{warmup}^{-1.5})$. A Transformer with one layer
-        learns to copy eight symbols. Start it, stop it, and look at its attention. Then try a factor of 4, or
-        a warm-up of 1 step: the loss stays at $\ln 10$, the loss of guessing. With a factor of 0.1 it
-        learns, but later. Another setting starts a new run; the same settings give the same run. With label
-        smoothing the loss settles near $-\ln(1 - ε)$.
+        learns to copy sequences of eight symbols out of ten. The first symbol is given, so seven count. Stop
+        the run to look at its attention. With a factor of 0.1 the model learns, but later. A different
+        setting starts a new run; the same settings give the same run. With label smoothing the loss settles
+        near $-\ln(1 - ε)$.
         """
     )
     return

@@ -196,7 +196,7 @@ def said(size: float) -> str:
 
 @app.function
 def bars(rows: dict[str, int], caption: str, most: int, now: str | None = None) -> str:
-    """Sizes as bars, of which the one that is `most` is longest; the row that holds `now` is marked."""
+    """Sizes as bars, of which one that is `most` is longest; the row that holds `now` is marked."""
     drawn = "".join(
         f'<tr class="{"now" if name == now else ""}"><th scope="row">{escape(name)}</th>'
         f'<td class="bar"><span style="width:{100 * size / most:.2f}%"></span></td>'
@@ -209,7 +209,7 @@ def bars(rows: dict[str, int], caption: str, most: int, now: str | None = None) 
 @app.function
 def product(factors: dict[str, int], total: int) -> str:
     """The numbers that are multiplied, each above its name, and what comes of it."""
-    shown = " × ".join(
+    shown = "".join(
         f"<span><b>{number:,}</b><small>{escape(name)}</small></span>"
         for name, number in factors.items()
     )
@@ -236,7 +236,8 @@ def picture(
     by_length = {f"{step:,}": size(tokens=step) for step in steps[first : first + 5]}
     by_heads = {str(heads): size(heads=heads) for heads in divisors(config)}
     by_dtype = {kind: size(kind=kind) for kind in DTYPES}
-    most = max(model, *by_length.values(), *by_heads.values(), *by_dtype.values())
+    most = max(*by_length.values(), *by_heads.values(), *by_dtype.values())
+    scale = f"(bars up to {said(most)})"
     factors = {
         "keys, values": 2,
         "layers": config.n_layers,
@@ -255,12 +256,17 @@ def picture(
         }
     )
     return beside(
-        bars({"weights": model, "cache": total}, "In memory", most, "cache")
+        bars({"weights": model, "cache": total}, "In memory", max(model, total), "cache")
         + product(factors, total)
         + told
-        + bars(by_dtype, "The cache with other dtypes", most, dtype),
-        bars(by_length, "The cache with other sequence lengths", most, f"{length:,}")
-        + bars(by_heads, "The cache with other numbers of key/value heads", most, str(kv_heads)),
+        + bars(by_dtype, f"The cache with other dtypes {scale}", most, dtype),
+        bars(by_length, f"The cache with other sequence lengths {scale}", most, f"{length:,}")
+        + bars(
+            by_heads,
+            f"The cache with other numbers of key/value heads {scale}",
+            most,
+            str(kv_heads),
+        ),
     )
 
 
@@ -278,10 +284,9 @@ def _():
         r"""
         To compute the next token, a model needs the keys and values of all tokens before it, in every layer.
         The cache stores them, so that they are not computed again. It grows with each token and each
-        sequence, while all sequences share the weights, here in bfloat16. Make the sequences longer, or
-        add more of them, until the cache is larger than the weights. Queries are not stored, so the number
-        of query heads does not matter. Query heads that share keys and values (day 31) make the cache
-        smaller. All bars have one scale.
+        sequence, while all sequences share the weights, here in bfloat16. Queries are not stored, so the
+        number of query heads does not matter. Query heads that share keys and values (day 31) make the cache
+        smaller.
         """
     )
     return

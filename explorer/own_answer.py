@@ -17,6 +17,7 @@ from course.checks.frames import BadFrame, raised_from
 from course.checks.observation import Leaf, Observation
 from course.curriculum import Day
 from course.judging.messages import describe_raised
+from course.terminal.display import shown
 from course.workers.limits import GIBBERISH
 from course.workers.worker import NotStarted, Worker, WorkerStopped
 from explorer.call_in_worker import packed
@@ -27,6 +28,10 @@ MOST_PRINTED = 400  # characters of what was printed, shown beside a failure
 
 class Failed(Exception):
     """A learner's function returned nothing that can be drawn. The message says why."""
+
+
+class NotWritten(Failed):
+    """There is no function of the learner's yet. The message says where to write it."""
 
 
 class LearnerParts:
@@ -73,7 +78,7 @@ class LearnerParts:
     def _result(self, name: str, asked: dict[str, Any], wanted: Any) -> Any:
         path = find_answer(self._day, self._answers)
         if path is None:
-            raise Failed(f"There is no {self._day.stem}.py in {self._answers}.")
+            raise NotWritten(f"There is no {self._day.stem}.py in {shown(self._answers)}.")
         worker = self._worker_for(path)
         request = {
             "explored": self._day.number,
@@ -85,6 +90,9 @@ class LearnerParts:
             worker.ask(request)
             message, seen = worker.hear(PATIENCE)
             return _understood(name, message, seen, wanted)
+        except NotWritten as reason:
+            where = f"{shown(path)} (`course watch {self._day.number}`)"
+            raise NotWritten(f"{reason}: {where}.") from reason
         except (NotStarted, WorkerStopped) as stop:
             raise Failed(_with_prints(str(stop), worker)) from stop
         except (KeyError, TypeError, ValueError, BadFrame) as error:
@@ -109,16 +117,18 @@ class LearnerParts:
 
 def _understood(name: str, message: dict[str, Any], seen: Observation, wanted: Any) -> Any:
     """What came back, if it is of the reference's form."""
+    yours = f"`{name}` is yours to write"
     if reason := message.get("not_own"):
-        yours = f"`{name}` is yours to write"
         if reason == IMPORTED:
             raise Failed(f"{yours}, and your file imports it.")
-        raise Failed(f"{yours}." if reason in (NOT_BEGUN, NO_FILE) else f"{yours}: {reason}")
+        if reason in (NOT_BEGUN, NO_FILE):
+            raise NotWritten(yours)
+        raise Failed(f"{yours}: {reason}")
     if told := message.get("raised"):
         raised = raised_from(told)
-        raise Failed(
-            f"`{name}` is yours to write." if raised.not_started else describe_raised(raised)
-        )
+        if raised.not_started:
+            raise NotWritten(yours)
+        raise Failed(describe_raised(raised))
     leaves = list(seen.values())
     if isinstance(wanted, tuple):
         if leaves[0].type != f"tuple of {len(wanted)}" or len(leaves) != len(wanted) + 1:

@@ -17,7 +17,7 @@ from traitlets import TraitError
 
 from course.curriculum import DAYS
 from course.terminal.arguments import EXERCISES
-from explorer.own_answer import Failed, LearnerParts
+from explorer.own_answer import Failed, LearnerParts, NotWritten
 from explorer.topics import topic_of
 
 REFERENCE, OWN = "the reference", "my exercises"
@@ -25,7 +25,7 @@ ANSWERS = "COURSE_ANSWERS"  # in the environment: where the learner's files lie
 
 
 def head(name: str) -> mo.Html:
-    """The page's title and question, and the way to its days."""
+    """The page's title and question, what to try, and the way to its days."""
     topic = topic_of(name)
     days = " · ".join(
         f'<a href="../day/{number}" target="_blank">Day {number}, {escape(DAYS[number - 1].title)}</a>'
@@ -33,7 +33,8 @@ def head(name: str) -> mo.Html:
     )
     return mo.Html(
         f'<header class="head"><nav><a href="../">All pages</a> <span>{days}</span></nav>'
-        f"<h1>{escape(topic.title)}</h1><p>{escape(topic.question)}</p></header>"
+        f"<h1>{escape(topic.title)}</h1><p>{escape(topic.question)}</p>"
+        f'<p class="suggestion"><b>Try:</b> {escape(topic.suggestion)}</p></header>'
     )
 
 
@@ -182,9 +183,13 @@ def shown(draw: Callable[[], str], using: Any = None) -> mo.Html:
     try:
         drawn = draw()
     except Failed as failure:
+        heading = (
+            "There is nothing to draw yet."
+            if isinstance(failure, NotWritten)
+            else "Your answer returned nothing that can be drawn."
+        )
         return mo.Html(
-            '<div class="failed" role="alert">'
-            "<strong>Your answer returned nothing that can be drawn.</strong>"
+            f'<div class="failed" role="alert"><strong>{heading}</strong>'
             f"<pre>{escape(str(failure))}</pre>"
             "<p>Save your file, then move any control: it is called again.</p></div>"
         )

@@ -131,10 +131,11 @@ def heat(values: np.ndarray, rows: list[str], marked: int, across: str, says: st
         says: what is seen, for those who do not see it.
     """
     height, columns = values.shape
-    wide, tall = 480 / columns, max(180 / height, 11)
-    # The same room on both sides as in `curves`, so that a position is at the same place in both.
+    wide, tall = 480 / columns, max(180 / height, 13)
+    # The same room on both sides as in `curves`, so that a position is at the same place in both; more where
+    # the rows' names need it.
     scale = 480 / (WIDTH - LEFT - RIGHT)
-    left, right = LEFT * scale, RIGHT * scale
+    left, right = max(LEFT * scale, 8 * max(map(len, rows)) + 8), RIGHT * scale
     # One path for all squares of a shade: a browser draws twenty of them sooner than a thousand squares.
     shades = np.round(10 * values / (np.abs(values).max() or 1.0)).astype(int)
     squares = "".join(
@@ -197,8 +198,8 @@ def turned(parts, query: int, key: int, base: float) -> str:
     for pair, product in enumerate(products.tolist()):
         two = slice(2 * pair, 2 * pair + 2)
         hands = {
-            "query before rotation": tuple(QUERY[two]),
-            "key before rotation": tuple(KEY[two]),
+            "query before": tuple(QUERY[two]),
+            "key before": tuple(KEY[two]),
             "query": tuple(queries[query, two].tolist()),
             "key": tuple(keys[key, two].tolist()),
         }
@@ -285,9 +286,8 @@ def _(way):
             TURNED: r"""
             Nothing is added. Pair $i$ of the query is rotated by $m\theta_i$, and pair $i$ of the key by
             $n\theta_i$, with $\theta_i = \text{base}^{-2i/d}$. The dot product of two vectors depends only on
-            their lengths and the angle between them, so the score depends on $m - n$ only. Move both by the
-            same amount: every hand moves, and no product changes. With sinusoids added to the same two
-            vectors, the score changes.
+            their lengths and the angle between them, so the score depends on $m - n$ only. With sinusoids
+            added to the same two vectors, the score also depends on where the two are.
             """,
             PRICED: r"""
             Nothing is added to the embeddings, and nothing is rotated: the head's slope is subtracted from

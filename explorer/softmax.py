@@ -90,8 +90,7 @@ def _():
         r"""
         $p_i = e^{s_i/T} \,/\, \sum_j e^{s_j/T}$. A small $T$ magnifies the differences between scores
         until one word has almost all of the probability; a large $T$ shrinks them until all words are almost
-        equally likely. The order never changes. Only differences count: raise all four scores by the same
-        amount, and nothing changes.
+        equally likely. The order never changes. Only differences between scores count.
         """
     )
     return

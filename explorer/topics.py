@@ -22,6 +22,7 @@ class Topic:
         name: what `course explore` calls it, and the stem of its file.
         title: its heading.
         question: what it answers, in one sentence.
+        suggestion: what to try first, and what is then seen.
         days: those that it belongs to, the first before all.
         exercises: of its days, those that a learner's own can take the place of.
     """
@@ -29,6 +30,7 @@ class Topic:
     name: str
     title: str
     question: str
+    suggestion: str
     days: tuple[int, ...]
     exercises: tuple[str, ...] = ()
 
@@ -42,6 +44,7 @@ TOPICS = (
         "softmax",
         "Softmax and temperature",
         "What does temperature do to a distribution?",
+        "lower the temperature, then raise all four scores by the same amount: no probability changes.",
         (1, 24),
         ("softmax",),
     ),
@@ -49,6 +52,7 @@ TOPICS = (
         "attention",
         "Attention and masks",
         "How do scores become weights, and what does a mask forbid?",
+        "choose the causal mask, then click a word: it attends to no later word.",
         (2, 3, 8),
         ("attention",),
     ),
@@ -56,12 +60,15 @@ TOPICS = (
         "heads",
         "Heads of a trained model",
         "What does each head do, and what is lost without it?",
+        "switch head 3 of the encoder's second layer on, then other heads off. It is off at first: without "
+        "it, “elle” becomes “il”.",
         (9, 12, 13, 22),
     ),
     Topic(
         "positions",
         "Positions",
         "How can a model know the order of tokens, and how far apart they are?",
+        "with RoPE, move the query and the key by the same amount: every hand moves, and no product changes.",
         (5, 29, 30),
         ("positional_encoding", "rope_angles", "apply_rope", "alibi_slopes", "alibi_bias"),
     ),
@@ -69,6 +76,8 @@ TOPICS = (
         "decoding",
         "Decoding, step by step",
         "Which token comes next: the most likely one, a sampled one, or the one that beam search prefers?",
+        "with sampling, set the temperature to 2 and sample to the end; then lower top-p to 0.9, and sample "
+        "again.",
         (24, 19, 20),
         ("distribution",),
     ),
@@ -76,6 +85,8 @@ TOPICS = (
         "learning",
         "Learning rate",
         "What does the learning rate do to a training run?",
+        "start a run. Then try a factor of 4, or a warm-up of 1 step: the loss stays at ln 10, the loss of "
+        "guessing.",
         (17, 18, 16),
         ("rate",),
     ),
@@ -83,12 +94,15 @@ TOPICS = (
         "memory",
         "The KV cache",
         "What does a KV cache hold, and what makes it large?",
+        "make the sequences longer, or add more of them, until the cache is larger than the weights.",
         (25, 31, 32),
     ),
     Topic(
         "experts",
         "Mixture of experts",
         "Which tokens go to which expert, and what happens when too many choose the same one?",
+        "raise the router skew to 3: 12 of 26 assignments are dropped. Then raise the capacity factor until "
+        "none is.",
         (35,),
         ("load_balancing_loss",),
     ),
@@ -96,6 +110,7 @@ TOPICS = (
         "flash",
         "Flash attention, tile by tile",
         "How can a softmax be computed tile by tile?",
+        "step through the tiles until a higher score comes: what was summed before is scaled down.",
         (33, 8),
         ("flash_attention",),
     ),

@@ -45,9 +45,9 @@ VIEWS = {
         "way=ALiBi (a bias)&reader=20",
     ],
     "decoding": [
-        "temperature=0.3",
-        "temperature=1",
-        "temperature=3",
+        "temperature=0.3&top_p=0.9",
+        "temperature=1&top_p=0.9",
+        "temperature=3&top_p=0.9",
         "way=beam search&beam=1",
         "way=beam search&beam=3",
     ],
@@ -74,6 +74,8 @@ def take(address: str, names: Collection[str]) -> None:
             )
             for topic in (one for one in TOPICS if one.name in names):
                 still, *views = _seen(page, f"{address}/{topic.name}/", VIEWS[topic.name])
+                if len(VIEWS[topic.name]) == 1:
+                    still = views[-1]  # its run, which a page that opens has not begun
                 box = _drawn_on(still, *views)
                 still.crop(box).save(STILLS / picture_of(topic.name, dark), quality=80, method=6)
                 _animate(

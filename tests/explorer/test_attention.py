@@ -90,6 +90,21 @@ def test_every_control_changes_what_is_drawn(opened: Open) -> None:
     sees(page, masks_of(words)["padding"], 6, words, positions=True)
 
 
+def test_a_query_without_keys_leaves_the_mask_of_the_others(opened: Open) -> None:
+    page = opened("attention/")
+    causal = page.get_by_role("button", name="causal", exact=True)
+    nothing = page.get_by_role("button", name="nothing for")
+    causal.click()
+    mask = masks_of(WORDS)["causal"].copy()
+    sees(page, mask, 5)
+    nothing.click()
+    sync_api.expect(causal).to_have_attribute("aria-pressed", "true")
+    sync_api.expect(nothing).to_have_attribute("aria-pressed", "true")
+    nothing.click()  # and back
+    sees(page, mask, 5)
+    sync_api.expect(nothing).to_have_attribute("aria-pressed", "false")
+
+
 def test_the_grid_by_keyboard(opened: Open) -> None:
     page = opened("attention/")
     mask = masks_of(WORDS)["padding"].copy()

@@ -131,6 +131,12 @@ def test_without_heat_the_words_drawn_are_those_of_greedy_decoding(opened: Open)
     said(page)
 
 
+def test_a_top_k_of_1_is_greedy_decoding(opened: Open) -> None:
+    page = opened("decoding/?temperature=2&top_k=1")
+    press(page, "Sample to the end")
+    said(page, *spoken(greedy_decode(*ASKED, 10, NUMBER[START], NUMBER[END])))
+
+
 def test_only_what_is_not_cut_is_drawn(opened: Open) -> None:
     page = opened("decoding/?temperature=5&top_k=2&top_p=1")
     press(page, "Sample to the end")
@@ -146,7 +152,7 @@ def test_only_what_is_not_cut_is_drawn(opened: Open) -> None:
 def test_an_address_is_a_view(opened: Open) -> None:
     page = opened("decoding/?said=a+mouse&temperature=0.5")
     said(page, "a", "mouse")
-    shows(page, expected("mouse", 0.5, 9, 0.9))
+    shows(page, expected("mouse", 0.5, 9, 1.0))
     sync_api.expect(page.locator(".cells .marked th")).to_have_text("mouse")
 
 
@@ -166,7 +172,7 @@ def test_an_address_that_says_nothing_is_passed_over(
     page = opened(f"decoding/?{address}")
     said(page, *left)
     if left[-1:] != [END]:
-        shows(page, expected(left[-1] if left else START, 1.0, 9, 0.9))
+        shows(page, expected(left[-1] if left else START, 1.0, 9, 1.0))
 
 
 def test_a_text_without_an_end_stops_somewhere(opened: Open) -> None:
@@ -194,7 +200,7 @@ def written(result: str) -> str:
 )
 def test_the_learners_own_answer(opened: Open, answers: Path, source: str, told: str) -> None:
     (answers / "day24_sampling.py").write_text(source, encoding="utf-8")
-    page = opened("decoding/")
+    page = opened("decoding/?top_p=0.9")
     page.get_by_role("combobox").select_option(OWN)
     sync_api.expect(page.locator(".compared, .failed")).to_contain_text(told)
     press(page, "Sample a word")

@@ -54,6 +54,20 @@ def test_training_spreads_the_tokens() -> None:
     assert losses[0] > 2 > 1.2 > losses[1]
 
 
+def test_what_the_page_says_of_a_skew() -> None:
+    """Of the text and the settings that it begins with."""
+    lost = {}
+    for skew, step in ((1.0, 0), (1.0, 40), (3.0, 0), (2.0, 40), (3.0, 40)):
+        routes = routes_of(TEXT, 4, 2, 1.0, skew, step)
+        lost[skew, step] = routes.chosen.numel() - sum(map(len, routes.taken))
+        assert (3 in routes.chosen) == (skew == 1), (
+            "from a skew of 2 on the last expert stays empty"
+        )
+    assert lost[1.0, 40] < lost[1.0, 0]
+    assert lost[3.0, 0] == 12
+    assert routes.chosen.numel() == 26
+
+
 def shows(page: sync_api.Page, **changed: float | str) -> None:
     """The table, the lines and the loss of the settings."""
     routes = routes_of(**(SETTINGS | changed))

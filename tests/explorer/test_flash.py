@@ -11,7 +11,7 @@ import torch
 from explorer.flash import Tile, tiles_of, vectors
 from explorer.page import OWN
 from implementation import attention
-from tests.browser import sync_api
+from tests.browser import PHONE, sync_api
 from variants.flash import flash_attention
 
 Open = Callable[..., sync_api.Page]
@@ -115,6 +115,12 @@ def test_every_control_changes_the_tile(opened: Open) -> None:
     slider.nth(2).press("ArrowRight")
     shows(page, tile=3, causal=True, length=13, block=2, draw=2)
     page.wait_for_url("**draw=2**")
+
+
+def test_the_steps_stay_in_sight_on_a_phone(opened: Open) -> None:
+    page = opened("flash/", PHONE)
+    page.locator("table", has_text="6. O").scroll_into_view_if_needed()
+    sync_api.expect(page.get_by_role("button", name="next tile")).to_be_in_viewport()
 
 
 def test_the_tile_that_a_button_left_is_where_the_slider_goes_on(opened: Open) -> None:

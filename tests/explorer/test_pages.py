@@ -45,6 +45,23 @@ NUMBERED = """(controls) => {
     return count;
 }"""
 
+# Pages that draw something else when asked.
+WAYS = (
+    "positions/?way=RoPE (rotated)",
+    "positions/?way=ALiBi (a bias)",
+    "decoding/?way=beam search",
+)
+UNSTYLED = """() => {
+    const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+    const selectors = rules.flatMap((rule) => rule.selectorText?.split(/,(?![^(]*[)])/) ?? []);
+    const applies = (name) => (selector) =>
+        selector.match(/[.][\\w-]+/g)?.includes(`.${name}`) &&
+        document.querySelector(selector.replace(/:(hover|focus|focus-visible|:before|:after)/g, ""));
+    const drawn = [...document.querySelectorAll(".drawn [class]")];
+    const names = new Set(drawn.flatMap((one) => [...one.classList]));
+    return [...names].filter((name) => !selectors.some(applies(name)));
+}"""
+
 
 @each_page
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -54,6 +71,12 @@ def test_a_page_fits_and_keeps_nobody_out(opened: Open, topic: Topic, dark: bool
         page.set_viewport_size({"width": width, "height": 800})
         assert sticks_out(page) == []
         assert barriers(page) == []
+
+
+@pytest.mark.parametrize("path", [*(f"{topic.name}/" for topic in TOPICS), *WAYS])
+def test_every_class_of_a_drawing_is_styled(opened: Open, path: str) -> None:
+    """No class is misspelled, or left over: each has a rule of page.css that applies to it."""
+    assert opened(path).evaluate(UNSTYLED) == []
 
 
 @each_page
@@ -72,6 +95,7 @@ def test_the_keyboard_alone_reaches_every_control(opened: Open, topic: Topic) ->
 def test_a_page_leads_to_its_days(opened: Open, explorer: str, topic: Topic) -> None:
     page = opened(f"{topic.name}/")
     assert page.get_by_role("heading", level=1).inner_text() == topic.title
+    sync_api.expect(page.locator(".head")).to_contain_text(f"Try: {topic.suggestion}")
     links = [link.get_attribute("href") for link in page.locator(".head span a").all()]
     assert links == [f"../day/{number}" for number in topic.days]
     lesson = page.request.get(f"{explorer}/day/{topic.days[0]}")
@@ -146,6 +170,8 @@ def test_the_list_has_every_page(explorer: str, chromium: sync_api.Browser) -> N
         page.set_viewport_size({"width": width, "height": 800})
         assert sticks_out(page) == []
     assert barriers(page) == []
+    page.locator("li").first.click(position={"x": 20, "y": 20})  # anywhere on a card
+    page.wait_for_url(f"**/{TOPICS[0].name}/")
     page.close()
 
 

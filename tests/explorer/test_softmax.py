@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import numpy_reference
+from explorer.charts import ABOVE, BELOW, HEIGHT, curves
 from explorer.page import OWN
 from explorer.softmax import TEMPERATURES
 from tests.browser import sync_api
@@ -44,6 +46,17 @@ def test_every_slider_moves_what_is_drawn(opened: Open) -> None:
         sync_api.expect(page.locator(".bars .number")).to_have_text(expected(scores, temperature))
 
 
+def test_the_names_of_lines_are_at_their_ends_and_do_not_touch() -> None:
+    ends = {"top": 1.0, "upper": 0.51, "lower": 0.50, "bottom": 0.0}
+    drawn = curves(range(2), {name: [0.0, end] for name, end in ends.items()}, "x", "y")
+    top, upper, lower, bottom = map(float, re.findall(r'"name [^>]*y="([\d.]+)"', drawn))
+    room = HEIGHT - BELOW - ABOVE
+    assert lower - upper == pytest.approx(16, abs=0.1)
+    assert (upper + lower) / 2 == pytest.approx(ABOVE + 0.495 * room + 4, abs=0.1)
+    assert top == pytest.approx(ABOVE + 4)
+    assert bottom <= HEIGHT - BELOW
+
+
 def test_an_address_is_a_view(opened: Open) -> None:
     page = opened("softmax/?temperature=4.642&cat=-2.5")
     assert numbers(page) == expected([-2.5, 1.0, 0.5, -1.0], 4.642)
@@ -70,6 +83,18 @@ ENDS = written("os._exit(3)")
 SYNTAX = "def softmax(x, axis=-1:\n"
 DTYPE = written("return x + 1j")
 IMPORTS = "from numpy_reference import softmax\n"
+
+
+def test_an_answer_that_is_yet_to_be_written(opened: Open, answers: Path) -> None:
+    file = answers / "day01_softmax.py"
+    file.unlink(missing_ok=True)
+    page = opened("softmax/?answers=my+exercises")
+    told = page.locator(".failed")
+    sync_api.expect(told).to_contain_text("There is no day01_softmax.py in")
+    file.write_text(written("raise NotImplementedError"), encoding="utf-8")
+    page.get_by_role("slider").first.press("ArrowLeft")
+    sync_api.expect(told).to_contain_text(f"`softmax` is yours to write: {file} (`course watch 1`)")
+    sync_api.expect(told).not_to_contain_text("Your answer")
 
 
 @pytest.mark.parametrize(
