@@ -7,6 +7,7 @@ parameters' names alone. So whoever wrote it, it computes the same.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -93,7 +94,11 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Report the floating-point result of every operation on tensors within the context."""
+    """Report the floating-point result of every operation on tensors within the context.
+
+    Uninitialized memory, which may hold any number, is NaN there, so that no part or copy of it passes for
+    a result.
+    """
 
     def __init__(self, note: Callable[[Tensor], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -103,8 +108,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         result = function(*args, **(kwargs or {}))
-        if "empty" in str(function):  # uninitialized memory is no result
-            return result
+        if "empty" in str(function):
+            return result.fill_(math.nan) if result.is_floating_point() else result
         for value in result if isinstance(result, tuple | list) else (result,):
             if isinstance(value, Tensor) and value.is_floating_point():
                 self._note(value)
