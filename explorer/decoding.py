@@ -74,8 +74,9 @@ def _(controls):
 @app.cell
 def _(controls, parts, say, temperature, top_k, top_p):
     def _go_on(most: int) -> None:
-        """Draw words until the end, at most `most`."""
+        """Draw words until the end, at most `most`; after the end, of a new text."""
         words = text_of(controls.remembered("said", ""))
+        words = words if can_go_on(words) else ()
         with suppress(Failed):  # the page says why
             for _ in range(most):
                 if can_go_on(words):

@@ -208,7 +208,7 @@ def strip(
     if level is not None:
         drawn += (
             f'<line class="level" x1="{LEFT}" x2="{WIDE - RIGHT}" y1="{up(level)}" y2="{up(level)}"/>'
-            f'<text x="{WIDE - RIGHT}" y="{float(up(level)) - 3:g}" text-anchor="end">chance</text>'
+            f'<text x="{WIDE - RIGHT}" y="{float(up(level)) - 3:g}" text-anchor="end">guessing</text>'
         )
     return (
         f'<path class="axis" d="M{LEFT},{floor - room} V{floor} H{WIDE - RIGHT}"/>{drawn}'

@@ -44,7 +44,8 @@ TOPICS = (
         "softmax",
         "Softmax and temperature",
         "What does temperature do to a distribution?",
-        "lower the temperature, then raise all four scores by the same amount: no probability changes.",
+        "lower the temperature: the highest score takes all. Back at 1, raise all four scores by 1: no "
+        "probability changes.",
         (1, 24),
         ("softmax",),
     ),
@@ -60,8 +61,8 @@ TOPICS = (
         "heads",
         "Heads of a trained model",
         "What does each head do, and what is lost without it?",
-        "switch head 3 of the encoder's second layer on, then other heads off. It is off at first: without "
-        "it, “elle” becomes “il”.",
+        "head 3 of the encoder's second layer is off at first, and “elle” becomes “il”. Switch it on, then "
+        "other heads off.",
         (9, 12, 13, 22),
     ),
     Topic(
@@ -76,8 +77,8 @@ TOPICS = (
         "decoding",
         "Decoding, step by step",
         "Which token comes next: the most likely one, a sampled one, or the one that beam search prefers?",
-        "with sampling, set the temperature to 2 and sample to the end; then lower top-p to 0.9, and sample "
-        "again.",
+        "set the temperature to 2 and sample to the end, a few times: unlikely words slip in. With top-p at "
+        "0.9 they are cut. Or choose beam search.",
         (24, 19, 20),
         ("distribution",),
     ),

@@ -46,8 +46,12 @@ def _predicted(cells: Iterable[nbformat.NotebookNode]) -> Iterator[nbformat.Note
                     one.metadata["tags"] = [*one.metadata.get("tags", []), "hide-output"]
             said, outputs = cell.source, []
             if answered:
-                answer, *rest = cell.source.split("\n\n", 1)
-                cell.source = "\n\n".join([_folded("The answer", answer), *rest])
+                texts = cell.source.split("\n\n")
+                count = next(
+                    (n for n, one in enumerate(texts) if not one.startswith("**Answer")), None
+                )
+                answer = _folded("The answer", "\n\n".join(texts[:count]))
+                cell.source = "\n\n".join([answer, *texts[count:]] if count else [answer])
         yield cell
 
 

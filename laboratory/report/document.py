@@ -84,8 +84,6 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     asked, results = compared.study, compared.results
     yield f"# {asked.question}"
     yield _run(compared)
-    if results.rates:
-        yield _rates(asked, results.rates)
     if compared.missing:
         named = ", ".join(f"`{one}`" for one in compared.missing[:MOST_MISSING])
         more = len(compared.missing) - MOST_MISSING
@@ -144,6 +142,8 @@ def _numbers(compared: Compared) -> Iterator[str]:
         else "Mean ± standard deviation over the seeds."
     )
     yield from counts(compared)
+    if rates := compared.results.rates:
+        yield _rates(asked, rates)
     for figure in compared.noisy:
         yield "\n".join(tables.noisy(compared, figure))
     if compared.exact:
