@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -309,7 +310,12 @@ def test_the_branch_for_colab(tmp_path, published, project):
     steps = [step["run"] for step in workflow["jobs"]["publish"]["steps"] if "run" in step]
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "hub"], check=True)
     environment = project.environment(
-        GITHUB_REPOSITORY="ada/course", GITHUB_SHA="1234567", RUNNER_TEMP=str(tmp_path / "runner")
+        GITHUB_REPOSITORY="ada/course",
+        GITHUB_SHA="1234567",
+        RUNNER_TEMP=str(tmp_path / "runner"),
+        PATH=os.pathsep.join(
+            [str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),  # its `python`
     )
     origin = ["git", "remote", "add", "origin", str(tmp_path / "hub")]
     subprocess.run(origin, cwd=project.root, check=True)
