@@ -27,12 +27,16 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
 
     `which` may pick tokens by their choices, from most to least likely: it returns their rows.
     """
-    router = draw.normal(n_experts, d_model, dtype="float64")
-    router = (2 * router / router.norm(dim=-1, keepdim=True)).to(getattr(torch, dtype))
-    tokens = draw.normal(1500, d_model, dtype=dtype)
-    scores, choices = (tokens.double() @ router.double().T).sort(dim=-1, descending=True)
-    clear = (scores[:, :-1] - scores[:, 1:])[:, :k].amin(-1) > MARGIN if n_experts > 1 else ...
-    tokens, choices = tokens[clear], choices[clear]
+    chosen = 0
+    while chosen < n_experts:  # now and then somebody is nobody's clear choice
+        router = draw.normal(n_experts, d_model, dtype="float64")
+        router = (2 * router / router.norm(dim=-1, keepdim=True)).to(getattr(torch, dtype))
+        tokens = draw.normal(1500, d_model, dtype=dtype)
+        scores, choices = (tokens.double() @ router.double().T).sort(dim=-1, descending=True)
+        gaps = (scores[:, :-1] - scores[:, 1:])[:, :k]
+        clear = gaps.amin(-1) > MARGIN if n_experts > 1 else ...
+        tokens, choices = tokens[clear], choices[clear]
+        chosen = len(choices[:, :k].unique())
     if which is None:
         found = [(choices[:, :k] == number).any(-1).nonzero()[0] for number in range(n_experts)]
         rows = torch.cat([torch.cat(found).unique(), torch.arange(len(tokens))])
