@@ -27,7 +27,7 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
     page.cells += [*_explored(day), *_contracts(day), *_hints(day), *_answer(day)]
     for number, cell in enumerate(page.cells):
         cell.id = f"{day.stem}-{number}"  # two notebooks in one
-        cell.source = cell.source.removeprefix("# NBVAL_IGNORE_OUTPUT\n")  # it speaks to a test
+        cell.source = cell.source.removeprefix("# NBVAL_IGNORE_OUTPUT\n")  # a marker for nbval
         if cell.cell_type == "code" and (alternative := alternative_text(cell)):
             cell.metadata["mystnb"] = {"image": {"alt": alternative}}
     return page

@@ -137,6 +137,12 @@ def test_a_top_k_of_1_is_greedy_decoding(opened: Open) -> None:
     said(page, *spoken(greedy_decode(*ASKED, 10, NUMBER[START], NUMBER[END])))
 
 
+def test_after_the_end_a_new_text_begins(opened: Open) -> None:
+    page = opened("decoding/?said=the+</s>&top_k=1")
+    press(page, "Sample to the end")
+    said(page, *spoken(greedy_decode(*ASKED, 10, NUMBER[START], NUMBER[END])))
+
+
 def test_only_what_is_not_cut_is_drawn(opened: Open) -> None:
     page = opened("decoding/?temperature=5&top_k=2&top_p=1")
     press(page, "Sample to the end")

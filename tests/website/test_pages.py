@@ -106,7 +106,7 @@ def test_no_heading_begins_inside_the_fold(one):
 
 @pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
 def test_what_is_to_be_predicted_is_folded(one):
-    """The answer, and what the cells before it print; no cell begins with a word to a test."""
+    """The answer, and what the cells before it print; no cell begins with a marker for nbval."""
     cells = lesson_page(one).cells
     answers = [i for i, cell in enumerate(cells) if "<summary>The answer</summary>" in cell.source]
     assert answers
