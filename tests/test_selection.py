@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import nbformat
@@ -243,6 +244,19 @@ def test_a_notebook_is_recorded_where_no_cell_failed():
 
     assert run(pytest.ExitCode.INTERRUPTED) == [None, None, None]
     assert run(pytest.ExitCode.TESTS_FAILED) == ["now", None, None]
+
+
+def test_kernels_of_notebooks_open_no_port(tmp_path):
+    """Another process can take a port between Jupyter's finding it free and the kernel's opening it."""
+    asked = "from ipykernel import get_connection_info\nget_connection_info(unpack=True)['transport']"
+    said = nbformat.v4.new_output("execute_result", {"text/plain": "'ipc'"}, execution_count=1)
+    cell = nbformat.v4.new_code_cell(asked, outputs=[said], execution_count=1)
+    notebook = tmp_path / "one.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), notebook)
+    command = [sys.executable, "-m", "pytest", "-n", "1", *compare.NBVAL, str(notebook)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+    assert run.returncode == 0, run.stdout
+    assert "1 passed" in run.stdout
 
 
 def test_a_record_is_of_this_machine(monkeypatch):

@@ -19,6 +19,7 @@ import yaml
 from nbclient import NotebookClient
 
 from course.curriculum import DAYS, ROOT
+from tests.notebooks.kernels import PortlessKernelManager
 
 COLAB = ROOT / "integrations" / "colab"
 FIRST_CELL = (COLAB / "first_cell.py").read_text(encoding="utf-8")
@@ -221,7 +222,8 @@ def test_check_works_in_colab(tmp_path, published):
     ask = "from course import check\ncheck(softmax)"
     cells = [set_up, set_up, where, RIGHT.read_text(encoding="utf-8"), ask, wrong, ask]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, timeout=None).execute(cwd=str(tmp_path))
+    options = {"timeout": None, "kernel_manager_class": PortlessKernelManager}
+    NotebookClient(notebook, **options).execute(cwd=str(tmp_path))
     said = ["".join(part.get("text", "") for part in cell.outputs) for cell in notebook.cells]
     assert said[0] == said[1]
     assert said[0].startswith("Ready, with numpy==")

@@ -24,6 +24,7 @@ from tests.conftest import processes
 from tests.imports import code_cells, needed_by
 from tests.record import digest_of, note, passed
 
+NBVAL = ("-p", "tests.notebooks.kernels", "--nbval")
 SHARE = 3  # every third lesson is run although none of its inputs has changed
 
 
@@ -126,7 +127,7 @@ def compare(wanted: Mapping[Path, str]) -> int:
     print(f"{len(wanted)} of {len(list(notebooks()))} notebooks are run.", flush=True)
     if not wanted:
         return 0
-    options = ["-n", str(processes()), "--dist", "loadfile", "--nbval", "-q"]
+    options = ["-n", str(processes()), "--dist", "loadfile", *NBVAL, "-q"]
     return int(pytest.main([*options, *map(str, wanted)], plugins=[Recorder(wanted)]))
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from tests.notebooks.kernels import PortlessKernelManager
+
 MARKER = "# NBVAL_IGNORE_OUTPUT"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -30,6 +32,7 @@ def execute(path: Path) -> None:
         notebook,
         timeout=300,
         kernel_name="python3",
+        kernel_manager_class=PortlessKernelManager,
         record_timing=False,
         coalesce_streams=True,  # how prints are cut into pieces is an accident
         resources={"metadata": {"path": str(path.parent)}},
