@@ -248,7 +248,9 @@ def test_a_notebook_is_recorded_where_no_cell_failed():
 
 def test_kernels_of_notebooks_open_no_port(tmp_path):
     """Another process can take a port between Jupyter's finding it free and the kernel's opening it."""
-    asked = "from ipykernel import get_connection_info\nget_connection_info(unpack=True)['transport']"
+    asked = (
+        "from ipykernel import get_connection_info\nget_connection_info(unpack=True)['transport']"
+    )
     said = nbformat.v4.new_output("execute_result", {"text/plain": "'ipc'"}, execution_count=1)
     cell = nbformat.v4.new_code_cell(asked, outputs=[said], execution_count=1)
     notebook = tmp_path / "one.ipynb"
