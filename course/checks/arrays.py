@@ -83,17 +83,16 @@ def upcast(array: Any) -> Any:
     return array.double() if is_tensor(array) else array.astype(np.float64)
 
 
-def shaken(array: Any, random: np.random.Generator) -> Any:
-    """In float64, each number moved up or down by half an ulp of the dtype it had."""
+def nudged(array: Any, random: np.random.Generator) -> Any:
+    """Each number moved up or down by one ulp of its dtype."""
     if not is_floating(array):
         return copied(array)
-    dtype = dtype_of(array)
-    # Half an ulp of float64 itself would be rounded away.
-    share = 1.0 if dtype == "float64" else 0.5
     exact = as_numpy(array).astype(np.float64)
     signs = random.choice([-1.0, 1.0], exact.shape)
-    moved = np.asarray(exact + signs * share * _ulp(exact, dtype))
-    return sys.modules["torch"].from_numpy(moved) if is_tensor(array) else moved
+    moved = np.asarray(exact + signs * _ulp(exact, dtype_of(array)))
+    if is_tensor(array):
+        return sys.modules["torch"].from_numpy(moved).to(array.dtype)
+    return moved.astype(array.dtype)
 
 
 def _ulp(values: Array, dtype: str) -> Array:

@@ -2,14 +2,14 @@
 
 The truth is the reference in float64 on the same inputs. A right answer computed in the inputs' own
 dtype may be off by the largest of three things, each derived and none typed in: a small multiple of
-what the reference itself is off in that dtype; a few roundings of the largest number that the
-reference meets on its way; and what half an ulp of change in the inputs does to the result.
+what the reference itself is off in that dtype, on these inputs and on some an ulp away; a few roundings
+of the largest number that the reference meets on its way; and what an ulp of change in the inputs does
+to the result.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from course.checks.arrays import as_numpy, eps_of, shaken, upcast
+from course.checks.arrays import as_numpy, copied, eps_of, nudged, upcast
 from course.checks.loading import Check
 from course.checks.observation import Leaf, Observation
 from course.checks.reading import noting_reads, only_read
@@ -68,25 +68,38 @@ def expect(check: Check, reference: Any, seed: int, device: str = "cpu") -> Expe
         return handed
 
     truth = see(check, reference, seed, transform=upcast, hand=hand).observation
-    moved = [
-        see(
-            check,
-            reference,
-            seed,
-            transform=functools.partial(shaken, random=np.random.default_rng(round_)),
-        ).observation
-        for round_ in range(2)
-    ]
+    near = [_near(check, reference, seed, device, round_) for round_ in range(2)]
     whole = max((magnitude(leaf) for leaf in truth.values() if is_float(leaf)), default=0.0)
     tolerance = {
         path: _tolerance(
-            leaf, truth.get(path), [other.get(path) for other in moved], largest.value, whole
+            leaf,
+            truth.get(path),
+            [(own.get(path), exact.get(path)) for own, exact in near],
+            largest.value,
+            whole,
         )
         for path, leaf in seen.observation.items()
     }
     names = tuple(dict.fromkeys(name for name, _ in named_values(inputs)))
     read = {name: only_read(value, handed.get(name)) for name, value in inputs.items()}
     return Expected(seen, truth, tolerance, in_words(read), names)
+
+
+def _near(
+    check: Check, reference: Any, seed: int, device: str, round_: int
+) -> tuple[Observation, Observation]:
+    """What the reference gives an ulp away from the inputs: in their own dtype, and in float64.
+
+    On the inputs themselves its error may be small by chance.
+    """
+
+    def an_ulp_away(cast: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        random = np.random.default_rng(round_)
+        return lambda array: cast(nudged(array, random))
+
+    own = see(check, reference, seed, device, transform=an_ulp_away(copied))
+    exact = see(check, reference, seed, transform=an_ulp_away(upcast))
+    return own.observation, exact.observation
 
 
 def is_float(leaf: Leaf | None) -> bool:
@@ -97,30 +110,34 @@ def is_float(leaf: Leaf | None) -> bool:
 
 
 def _tolerance(
-    leaf: Leaf, truth: Leaf | None, moved: list[Leaf | None], largest: float, whole: float
+    leaf: Leaf,
+    truth: Leaf | None,
+    near: list[tuple[Leaf | None, Leaf | None]],
+    largest: float,
+    whole: float,
 ) -> float:
     if not is_float(leaf) or truth is None:
         return 0.0
     eps = eps_of(leaf.dtype or "float64")
     # A right answer in half precision computes in float32 what half precision cannot hold.
     inner = min(eps, eps_of("float32"))
-    own = OWN_ERRORS * _distance(leaf, truth)
+    own = OWN_ERRORS * max(_distance(*pair) for pair in [(leaf, truth), *near])
     size = magnitude(truth)
     # Where all of a leaf cancels, as in the gradients of scores that have a single key, another right
     # answer has roundings: there the digits are those of what the leaf was observed with.
     cancels = size <= ROUNDINGS * eps_of("float64") * whole
     # Beyond half the digits a rounding on the way says nothing any more about the result: what
-    # becomes of numbers as large as that is what the shaken inputs show.
+    # becomes of numbers as large as that is what the nudged inputs show.
     on_the_way = inner * min(largest, (whole if cancels else size) / math.sqrt(inner))
     rounding = ROUNDINGS * max(eps * size, on_the_way)
-    distances = [_distance(other, truth) for other in moved if other is not None]
-    # A wrong answer may raise on inputs a little different.
-    conditioning = max(distances, default=0.0)
+    conditioning = max(_distance(exact, truth) for _, exact in near)
     return max(own, rounding, conditioning)
 
 
-def _distance(one: Leaf, other: Leaf) -> float:
+def _distance(one: Leaf | None, other: Leaf | None) -> float:
     """The largest finite difference of two leaves; 0 where they cannot be compared."""
+    if one is None or other is None:  # a wrong answer may raise on inputs a little different
+        return 0.0
     a, b = np.asarray(one.value, dtype=np.float64), np.asarray(other.value, dtype=np.float64)
     if a.shape != b.shape:
         return 0.0

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from course.checks import seeing, tensors
-from course.checks.arrays import as_numpy, copied, dtype_of, eps_of, same, shaken, upcast
+from course.checks.arrays import as_numpy, copied, dtype_of, eps_of, nudged, same, upcast
 from course.checks.gradients import backward, gradients, named_parameters, wanting_gradients
 from course.checks.loading import load_checks
 from course.checks.tensors import Build, OperationRecorder, TensorDraw, missing_device
@@ -36,24 +36,25 @@ def test_draw_gives_tensors_of_the_dtype():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-def test_shaking_moves_by_half_an_ulp(dtype):
+def test_nudging_moves_by_an_ulp(dtype):
     """As NumPy's spacing has it, for large and small numbers, tensors and arrays."""
     values = np.array([1.0, -3.7, 1e-4, 0.0, 100.0, np.inf]).astype(dtype)
     with np.errstate(invalid="ignore"):
         gap = np.spacing(np.abs(values)).astype(np.float64)
     for array in (values, torch.from_numpy(values)):
-        moved = as_numpy(shaken(array, np.random.default_rng(0)))
-        assert moved.dtype == np.float64
-        wanted = gap if dtype == "float64" else gap / 2
-        np.testing.assert_array_equal(np.abs(moved[:-1] - values[:-1]), wanted[:-1])
+        moved = as_numpy(nudged(array, np.random.default_rng(0)))
+        assert moved.dtype == values.dtype
+        np.testing.assert_array_equal(np.abs(moved[:-1].astype(np.float64) - values[:-1]), gap[:-1])
         assert moved[-1] == np.inf
 
 
-def test_bfloat16_is_shaken_by_its_own_ulp():
+def test_bfloat16_is_nudged_by_its_own_ulp():
     """Eight bits: the next number after 1 is 1 + 1/128."""
     one = torch.ones(1, dtype=torch.bfloat16)
     assert eps_of("bfloat16") == 1 / 128
-    assert abs(float(shaken(one, np.random.default_rng(0))) - 1) == 1 / 256
+    moved = nudged(one, np.random.default_rng(0))
+    assert moved.dtype == torch.bfloat16
+    assert abs(float(moved) - 1) == 1 / 128
 
 
 def test_looking_at_tensors():
