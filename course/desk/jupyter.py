@@ -69,6 +69,7 @@ def command(notebook: Path, port: int) -> list[str]:
     return [
         *(sys.executable, "-m", "jupyter", "lab", str(notebook)),
         *(f"--ServerApp.root_dir={ROOT}", "--ip=127.0.0.1", f"--port={port}"),
+        "--ServerApp.port_retries=0",  # at another port, the address that is printed would be wrong
         *(["--allow-root"] if is_root else []),
     ]
 

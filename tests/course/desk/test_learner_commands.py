@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -476,6 +477,17 @@ def test_root_may_open_notebooks(monkeypatch):
     for user, said in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user, raising=False)
         assert ("--allow-root" in jupyter.command(Path("x.ipynb"), 8888)) == said
+
+
+def test_jupyter_does_not_listen_elsewhere_than_is_said():
+    """Where another process has taken the port, that is said, and no wrong address is printed."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        command = jupyter.command(
+            ROOT / "lessons" / "day02_attention.ipynb", other.getsockname()[1]
+        )
+        ended = subprocess.run([*command, "--no-browser"], capture_output=True, encoding="utf-8")
+    assert ended.returncode
+    assert "is not available" in ended.stderr
 
 
 def test_reset_gives_the_hints_back(project):
