@@ -83,10 +83,15 @@ def seeds(study: Study) -> str:
 
 
 def answers(compared: Compared) -> Iterator[str]:
-    """A paragraph for each figure."""
-    for figure in compared.noisy:
-        if figure.better:
-            yield "\n".join(_figure(compared, figure))
+    """What the verdicts mean, and a paragraph for each figure."""
+    judged = [figure for figure in compared.noisy if figure.better]
+    if judged and compared.compares:
+        yield (
+            f"Differences with their 95% intervals. What is {BETTER} or {WORSE} is claimed; what is {OPEN} "
+            "these seeds do not decide."
+        )
+    for figure in judged:
+        yield "\n".join(_figure(compared, figure))
     for figure in compared.exact:
         if figure.better and (told := _exact(compared, figure)):
             yield told

@@ -96,7 +96,9 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     yield "## The answer"
     if asked.answer:
         yield asked.answer
-    yield answer(asked, results)
+    # The differences that a headline names are listed below.
+    listed = asked.answer and asked.analysis != "scaling"
+    yield caveat(asked) if listed else answer(asked, results)
     yield f"[What was expected, and what may explain the results]({reading})."
     if asked.analysis == "scaling":
         yield from scaling.paragraphs(asked, results)

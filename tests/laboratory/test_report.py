@@ -162,6 +162,16 @@ def test_the_headline_carries_units_rates_seeds_and_the_caveat() -> None:
     assert "Each variant at the best of 3 learning rates, 3 seeds." in told
 
 
+def test_below_an_answer_in_words_differences_are_listed_once() -> None:
+    plain = simple(caveat="Small.")
+    assert "**Claimed:**" in document.report(plain, results(plain))
+    one = simple(answer="Wide ones are better.", caveat="Small.")
+    told = document.report(one, results(one))
+    assert "Wide ones are better.\n\nAll at one learning rate, 3 seeds. Small.\n\n" in told
+    assert "**Claimed:**" not in told
+    assert "\n- `wide`: better by " in told
+
+
 def test_chosen_learning_rates_are_listed() -> None:
     language = {**ASKED["settings"], "data": "text.txt"}
     one = simple(task="text", settings=language, learning_rates=[0.5, 1, 2])
