@@ -215,7 +215,9 @@ def _():
         random vector, the same for equal words, and it serves as query, key and value (a trained model
         computes the three with three matrices). So meaning plays no part: a word attends most to the same
         word, wherever it is, unless positional encoding distinguishes the positions. *padding*, *causal* and
-        *both* are day 3's `padding_mask`, `subsequent_mask` and `target_mask`.
+        *both* are day 3's `padding_mask`, `subsequent_mask` and `target_mask`. A score that is struck out is
+        set to $-\infty$ before the softmax. A padding mask hides keys: what a `<pad>` computes as a query is
+        ignored later.
         """
     )
     return

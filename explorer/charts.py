@@ -121,16 +121,24 @@ def curves(
         return ABOVE + (high - value) / ((high - low) or 1) * (HEIGHT - ABOVE - BELOW)
 
     drawn = []
-    ends = _apart([up(line[-1]) + 4 for line in lines.values()])
+    tips = [up(line[-1]) for line in lines.values()]
+    ends = _apart([tip + 4 for tip in tips])
+    # A name that had to move is tied to the end of its line.
+    far = any(abs(name_at - tip - 4) > 2 for name_at, tip in zip(ends, tips, strict=True))
+    name_x = across(x[-1]) + (20 if far else 5)
     for index, ((name, line), end_at) in enumerate(zip(lines.items(), ends, strict=True)):
         points = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in zip(x, line, strict=True))
         hue = f'hue-{index}"'
         if len(lines) > HUES:
             hue = f'ramp" style="--share:{100 * index / (len(lines) - 1):.0f}%"'
         drawn.append(f'<polyline class="line {hue} points="{points}"/>')
+        if far:
+            drawn.append(
+                f'<path class="leader {hue} d="M{across(x[-1]) + 3:.1f},{tips[index]:.1f}'
+                f'L{name_x - 3:.1f},{end_at - 4:.1f}"/>'
+            )
         drawn.append(
-            f'<text class="name {hue} x="{across(x[-1]) + 5:.1f}" '
-            f'y="{end_at:.1f}">{escape(name)}</text>'
+            f'<text class="name {hue} x="{name_x:.1f}" y="{end_at:.1f}">{escape(name)}</text>'
         )
     floor = HEIGHT - BELOW
     ticks = [(x[0], "start"), (x[len(x) // 2], "middle"), (x[-1], "end")]

@@ -28,6 +28,7 @@ with app.setup:
     SHARES = [twentieth / 20 for twentieth in range(21)]
     BOX = 56  # width of a word's box in the tree
     LONGEST = 16  # words of a text, which could go on forever
+    UNLIKELY = 0.02
 
     MODEL = Bigrams()
 
@@ -199,7 +200,8 @@ def text_so_far(words: tuple[str, ...]) -> str:
     for place, word in enumerate(words):
         one = logits_after(words[:place])[SAID.index(word)].item()
         log_prob += one
-        listed += f"<li>{escape(word)} <small>{math.exp(one):.2f}</small></li>"
+        rare = ' class="rare"' if math.exp(one) < UNLIKELY else ""
+        listed += f"<li{rare}>{escape(word)} <small>{math.exp(one):.2f}</small></li>"
     if can_go_on(words):
         end = "<li>…</li>"
     else:
@@ -207,7 +209,7 @@ def text_so_far(words: tuple[str, ...]) -> str:
     probability = f"P(text) = {math.exp(log_prob):.3g}, log P = {log_prob:.2f}".replace("-", "−")
     return (
         f'<ol class="said" aria-label="the text so far">{listed}{end}</ol>'
-        f'<p class="caption">{probability}</p>'
+        f'<p class="caption">{probability}, of the model itself: at temperature 1, nothing cut.</p>'
     )
 
 

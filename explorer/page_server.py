@@ -58,7 +58,7 @@ def _contents(_: Request) -> Response:
         f"<style>{STYLE.read_text(encoding='utf-8')}</style></head>"
         f'<body class="contents"><main><h1>The explorer</h1>'
         "<p>Each page answers a question while you move its controls. Every number comes from the course's "
-        "reference or, if you like, from your own code.</p>"
+        "reference or, if you like, from your own code. Begin with softmax.</p>"
         f"<ul>{listed}</ul></main></body></html>"
     )
 

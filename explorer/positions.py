@@ -221,7 +221,7 @@ def turned(parts, query: int, key: int, base: float) -> str:
     told = facts(
         {
             "m − n": str(query - key),
-            "score, rotated": f"{products.sum():.3f}",
+            "score, the sum of the products": f"{products.sum():.3f}",
             "score, not rotated": f"{np.dot(QUERY, KEY):.3f}",
         }
     )
@@ -286,7 +286,8 @@ def _(way):
             TURNED: r"""
             Nothing is added. Pair $i$ of the query is rotated by $m\theta_i$, and pair $i$ of the key by
             $n\theta_i$, with $\theta_i = \text{base}^{-2i/d}$. The dot product of two vectors depends only on
-            their lengths and the angle between them, so the score depends on $m - n$ only. With sinusoids
+            their lengths and the angle between them, so the score depends on $m - n$ only. It is a sum of
+            one cosine of $m - n$ for each pair, and so it rises and falls with the distance. With sinusoids
             added to the same two vectors, the score also depends on where the two are.
             """,
             PRICED: r"""

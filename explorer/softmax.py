@@ -90,7 +90,8 @@ def _():
         r"""
         $p_i = e^{s_i/T} \,/\, \sum_j e^{s_j/T}$. A small $T$ magnifies the differences between scores
         until one word has almost all of the probability; a large $T$ shrinks them until all words are almost
-        equally likely. The order never changes. Only differences between scores count.
+        equally likely. The order never changes. Only differences between scores count. The entropy is 2 bits
+        where all four words are equally likely, and 0 where one has all of the probability.
         """
     )
     return

@@ -69,7 +69,8 @@ TOPICS = (
         "positions",
         "Positions",
         "How can a model know the order of tokens, and how far apart they are?",
-        "with RoPE, move the query and the key by the same amount: every hand moves, and no product changes.",
+        "choose RoPE, and move the query and the key by the same amount: every hand moves, and no product "
+        "changes.",
         (5, 29, 30),
         ("positional_encoding", "rope_angles", "apply_rope", "alibi_slopes", "alibi_bias"),
     ),
@@ -78,7 +79,7 @@ TOPICS = (
         "Decoding, step by step",
         "Which token comes next: the most likely one, a sampled one, or the one that beam search prefers?",
         "set the temperature to 2 and sample to the end, a few times: unlikely words slip in. With top-p at "
-        "0.9 they are cut. Or choose beam search.",
+        "0.5 they are cut. Or choose beam search.",
         (24, 19, 20),
         ("distribution",),
     ),

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from explorer.bigrams import END, NUMBER, SAID, START, Bigrams, searched
+from explorer.decoding import UNLIKELY
 from explorer.page import OWN
+from explorer.topics import topic_of
 from implementation import beam_search, greedy_decode
 from tests.browser import sync_api
 from tests.explorer.test_bigrams import ASKED, spoken
@@ -141,6 +143,21 @@ def test_after_the_end_a_new_text_begins(opened: Open) -> None:
     page = opened("decoding/?said=the+</s>&top_k=1")
     press(page, "Sample to the end")
     said(page, *spoken(greedy_decode(*ASKED, 10, NUMBER[START], NUMBER[END])))
+
+
+@pytest.mark.parametrize(("top_p", "slips_in"), [(1.0, True), (0.5, False)])
+def test_what_the_suggestion_promises(top_p: float, slips_in: bool) -> None:
+    """At temperature 2, after each word: whether an unlikely one can be drawn."""
+    assert "temperature to 2" in topic_of("decoding").suggestion
+    assert "top-p at 0.5" in topic_of("decoding").suggestion
+    for row in MODEL.log_probs[:-1, 1:]:
+        left = distribution(row, 2.0, None, top_p) > 0
+        assert bool((row[left].exp() < UNLIKELY).any()) == slips_in
+
+
+def test_unlikely_words_are_marked(opened: Open) -> None:
+    page = opened("decoding/?said=the+cat+mouse")
+    sync_api.expect(page.locator(".said .rare")).to_have_text("mouse 0.01")
 
 
 def test_only_what_is_not_cut_is_drawn(opened: Open) -> None:

@@ -158,7 +158,15 @@ def test_readme_leads_to_the_site_where_it_is_published():
         (r"\ln n", '<mi>ln</mi><mspace width="0.167em"/><mi>n</mi>'),
         (r"\log_2 8", '<msub><mi>log</mi><mn>2</mn></msub><mspace width="0.167em"/><mn>8</mn>'),
         (r"\exp(n)", '<mi>exp</mi><mo stretchy="false">'),
+        ("(-1", '<mo form="prefix">&#x02212;</mo><mn>1</mn>'),
+        ("k=-1", '<mo form="prefix">&#x02212;</mo><mn>1</mn>'),
+        (r"x, \; -1", '<mo form="prefix">&#x02212;</mo><mn>1</mn>'),
+        ("m-1", "<mi>m</mi><mo>&#x02212;</mo><mn>1</mn>"),
+        ("(m)-1", "</mo><mo>&#x02212;</mo><mn>1</mn>"),
+        (r"-\infty", "<mo>&#x02212;</mo><mi>&#x0221E;</mi>"),
+        (r"\bar{A}", '<mo stretchy="false" scriptlevel="-1">&#x000AF;</mo></mover>'),
+        (r"\text{a\_log}", "<mtext>a_log</mtext>"),
     ],
 )
-def test_primes_and_functions_are_set_as_tex_sets_them(latex, expected):
+def test_formulas_are_set_as_tex_sets_them(latex, expected):
     assert expected in formula(latex)

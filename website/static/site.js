@@ -10,14 +10,17 @@ function hint(box) {
   if (hidden > 1) box.setAttribute("tabindex", "0");
   else box.removeAttribute("tabindex");
 }
-function hintAll() {
+function fit() {
   document.querySelectorAll(".bd-article math").forEach(box);
+  hintAll();
+}
+function hintAll() {
   document.querySelectorAll(SCROLLING).forEach(hint);
 }
-// A formula in a line of text that is wider than the page gets a box of its own.
+// A formula in a line of text that is wider than the page gets a box of its own. A table scrolls as a whole.
 function box(math) {
-  const room = math.closest("p, li, td, dd")?.clientWidth;
-  if (!room || math.closest(".formula") || math.getBoundingClientRect().width <= room) return;
+  const room = math.closest("p, li, dd")?.clientWidth;
+  if (!room || math.closest(".formula, table") || math.getBoundingClientRect().width < room + 1) return;
   const own = document.createElement("span");
   own.className = "formula";
   math.replaceWith(own);
@@ -25,10 +28,10 @@ function box(math) {
 }
 
 addEventListener("DOMContentLoaded", hintAll);
-addEventListener("load", hintAll); // with the font for formulas
-addEventListener("resize", hintAll);
-// In a fold nothing has a width until it is opened.
-addEventListener("toggle", hintAll, true);
+for (const [kind, capture] of [["load", false], ["resize", false], ["toggle", true]]) {
+  // In a fold nothing has a width until it is opened, and without its font a formula has another.
+  addEventListener(kind, () => document.fonts.ready.then(fit), capture);
+}
 addEventListener("scroll", ({ target }) => target.matches?.(SCROLLING) && hint(target), true);
 
 // A moving picture has played by the time one comes to it: it plays when it comes into view, and on a click.
