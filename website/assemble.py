@@ -106,8 +106,10 @@ def _first_page() -> str:
 
 def _studies() -> str:
     """The text of `studies/README.md`, and the studies in the menu."""
-    listed = sorted(str(path.relative_to(STUDIES.parent)) for path in STUDIES.parent.rglob("*.md"))
-    listed.remove(STUDIES.name)
+    pages = [path.relative_to(STUDIES.parent) for path in STUDIES.parent.glob("*/**/*.md")]
+    pages.sort(key=lambda page: (page.parent, page.stem != "report"))
+    kinds = {"report": "report", "reading": "what was expected"}
+    listed = [f"{page.parts[0].capitalize()}: {kinds[page.stem]} <{page}>" for page in pages]
     return f"{STUDIES.read_text(encoding='utf-8')}\n{_toctree(listed)}\n"
 
 

@@ -16,6 +16,8 @@ from course.references.stubs import stub_text
 from explorer.topics import TOPICS
 from website.explored import pictures
 
+# Comments for nbval and ruff, which say nothing to a reader.
+FOR_TOOLS = re.compile(r"\A# NBVAL_IGNORE_OUTPUT\n|  # noqa: \w+$", re.MULTILINE)
 # The names of matplotlib's arguments and methods that write text into a figure.
 TEXTS = ("title", "xlabel", "ylabel", "label")
 
@@ -27,7 +29,7 @@ def lesson_page(day: Day) -> nbformat.NotebookNode:
     page.cells += [*_explored(day), *_contracts(day), *_hints(day), *_answer(day)]
     for number, cell in enumerate(page.cells):
         cell.id = f"{day.stem}-{number}"  # two notebooks in one
-        cell.source = cell.source.removeprefix("# NBVAL_IGNORE_OUTPUT\n")  # a marker for nbval
+        cell.source = FOR_TOOLS.sub("", cell.source)
         if cell.cell_type == "code" and (alternative := alternative_text(cell)):
             cell.metadata["mystnb"] = {"image": {"alt": alternative}}
     return page

@@ -100,13 +100,14 @@ def _paragraphs(compared: Compared) -> Iterator[str]:
     listed = asked.answer and asked.analysis != "scaling"
     yield caveat(asked) if listed else answer(asked, results)
     yield f"[What was expected, and what may explain the results]({reading})."
+    pictures = [f"![{one.words}]({one.file})" for one in report_pictures.pictures(asked)]
+    yield from pictures[:1]
     if asked.analysis == "scaling":
         yield from scaling.paragraphs(asked, results)
     else:
         yield from induction_text.paragraphs(results) if asked.analysis == "induction" else ()
         yield from answers(compared)
-    for picture in report_pictures.pictures(asked):
-        yield f"![{picture.words}]({picture.file})"
+    yield from pictures[1:]
     yield from _numbers(compared)
     yield from _made(compared)
 

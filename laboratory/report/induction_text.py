@@ -12,13 +12,20 @@ from laboratory.study.repeats import SYMBOLS
 from laboratory.study.results import CellResult, Results
 
 
+MEANING = (
+    "An **induction head** attends to the symbol that came after the same symbol's earlier occurrence, and so "
+    "can predict it again; the weight that it gives there is its prefix-matching score. Chance is the loss "
+    "where all symbols are equally likely."
+)
+
+
 def paragraphs(results: Results) -> list[str]:
     """What the numbers allow to say of each variant, and nothing else.
 
     Args:
         results: of a study with `analysis: induction`.
     """
-    return [sentence for cells in by_variant(results) for sentence in _told(cells)]
+    return [MEANING, *(sentence for cells in by_variant(results) for sentence in _told(cells))]
 
 
 def _told(cells: Sequence[CellResult]) -> Iterable[str]:

@@ -345,7 +345,7 @@ def results(cells: list[CellResult]) -> Results:
 
 
 def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
-    told = induction_text.paragraphs(
+    _, *told = induction_text.paragraphs(
         results([cell_of(2, 75), cell_of(0, 50, best=0.9), cell_of(1, 50, best=1.2)])
     )
     assert "a head formed in 3 of 3 seeds" in told[0]
@@ -361,7 +361,7 @@ def test_what_formed_is_told_with_its_step_and_what_came_beside_it() -> None:
 
 
 def test_what_did_not_form_is_told_too() -> None:
-    told = induction_text.paragraphs(
+    _, *told = induction_text.paragraphs(
         results([cell_of(seed, 50 if seed == 2 else None) for seed in range(3)])
     )
     assert "formed in 1 of 3 seeds" in told[0]
@@ -369,7 +369,7 @@ def test_what_did_not_form_is_told_too() -> None:
     assert (
         "its best head adds 1.00 nats per symbol to" in told[-1]
     )  # of the one seed in which there is such a head
-    none = induction_text.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
+    _, *none = induction_text.paragraphs(results([cell_of(seed, None) for seed in range(3)]))
     assert "no head formed in 3 of 3 seeds" in none[0]
     assert "the context helps without an induction head as well, by 2.65 to 3.15" in none[2]
     assert len(none) == 3
