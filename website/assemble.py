@@ -32,7 +32,7 @@ TEXTS = (
 )
 MENU = (
     "docs/start",
-    "docs/learn",
+    "How a day goes <docs/learn>",
     "Lessons <lessons/index>",
     "explorer",
     "Papers <paper_notes/index>",
