@@ -45,9 +45,9 @@ VIEWS = {
         "way=ALiBi (a bias)&reader=20",
     ],
     "decoding": [
-        "temperature=0.3&top_p=0.9",
-        "temperature=1&top_p=0.9",
-        "temperature=3&top_p=0.9",
+        "temperature=1&said=the cat",
+        "temperature=2&said=the cat mouse",
+        "temperature=2&top_p=0.5&said=the cat",
         "way=beam search&beam=1",
         "way=beam search&beam=3",
     ],
