@@ -11,11 +11,10 @@ from laboratory.study.induction import FORMED
 from laboratory.study.repeats import SYMBOLS
 from laboratory.study.results import CellResult, Results
 
-
 MEANING = (
-    "An **induction head** attends to the symbol that came after the same symbol's earlier occurrence, and so "
-    "can predict it again; the weight that it gives there is its prefix-matching score. Chance is the loss "
-    "where all symbols are equally likely."
+    "An **induction head** attends to the symbol that came after the same symbol's earlier occurrence, and "
+    "so can predict it again; the weight that it gives there is its prefix-matching score. Chance is the "
+    "loss where all symbols are equally likely."
 )
 
 
