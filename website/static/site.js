@@ -1,12 +1,13 @@
-// What is wider than the page scrolls inside its box, which fades at the sides where there is more. A formula's box can
-// be reached by a keyboard then, and only then; the theme sees to the others.
-const SCROLLING = ".formula, .pst-scrollable-table-container, .bd-article pre, .drawing";
+// What is wider than the page scrolls inside its box, which fades at the sides where there is more. A formula's or
+// picture's box can be reached by a keyboard then, and only then; the theme sees to the others.
+const PICTURE = ":has(> img:is([src$='/watch.svg'], [alt^='You are here']))"; // with words too small for a phone
+const SCROLLING = `.formula, ${PICTURE}, .pst-scrollable-table-container, .bd-article pre, .drawing`;
 
 function hint(box) {
   const hidden = box.scrollWidth - box.clientWidth;
   box.classList.toggle("more-left", hidden > 1 && box.scrollLeft > 1);
   box.classList.toggle("more-right", hidden > 1 && box.scrollLeft < hidden - 1);
-  if (!box.matches(".formula")) return;
+  if (!box.matches(`.formula, ${PICTURE}`)) return;
   if (hidden > 1) box.setAttribute("tabindex", "0");
   else box.removeAttribute("tabindex");
 }
