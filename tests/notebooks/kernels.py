@@ -19,7 +19,8 @@ class PortlessKernelManager(KernelManager):
     """Start a kernel that opens no port."""
 
     def __init__(self, **options: Any) -> None:
-        file = Path(tempfile.gettempdir()) / f"kernel-{uuid.uuid4()}.json"
+        # Short, since the path of a socket has at most 104 characters on macOS, 108 on Linux.
+        file = Path(tempfile.gettempdir()) / f"kernel-{uuid.uuid4().hex[:12]}.json"
         super().__init__(transport="ipc", connection_file=str(file), **options)
 
 
