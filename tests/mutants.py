@@ -181,6 +181,17 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
     "CausalSelfAttention": {
         _SAME_AXIS: [("_.flatten(-2)", "_.flatten(+2)")],
     },
+    "Mamba": {
+        "a state of zeros is cast to the dtype of what it meets": [("dtype=x.dtype", "")],
+        "Δ and A may be in float32 under autocast and in halves, and need not be": [
+            (
+                "self.dt_proj(r.to(self.dt_proj.bias.dtype)).to(wide)",
+                "self.dt_proj(r.to(self.dt_proj.bias.dtype)).to()",
+            ),
+            ("r.to(self.dt_proj.bias.dtype)", "r.to()"),
+            ("self.a_log.to(wide)", "self.a_log.to()"),
+        ],
+    },
     "selective_scan": {
         "without rows the zeros are broadcast to all of them": [("x.size(0)", "")],
     },
