@@ -29,7 +29,6 @@ from course.references.changed import reference_module
 from course.references.edits import Draft, Drifted
 from course.references.text import definition_text
 
-ENOUGH = 0.95
 SECONDS = 10
 
 # Survivors that are as right as the reference, by definition, with the reason and the edits that make them
@@ -100,7 +99,14 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
         ],
     },
     "MixtureOfExperts": {
-        _SAME_AXIS: [("_.unsqueeze(-1)", "_.unsqueeze(+1)")],
+        _SAME_AXIS: [
+            ("_.unsqueeze(-1)", "_.unsqueeze(+1)"),
+            ("_.index_select(0, choices)", "_.index_select(-1, choices)"),
+        ],
+        "each expert has a part of the choices": [
+            ("strict=True", ""),
+            ("strict=True", "strict=False"),
+        ],
     },
     "MixtureOfDepths": {
         _SAME_AXIS: [("_.sort(dim=1)", "_.sort()"), ("scores.topk(k, dim=1)", "scores.topk(k)")],
@@ -179,6 +185,12 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
         ],
     },
     "CausalSelfAttention": {
+        "a mask without a batch axis broadcasts": [
+            (
+                "torch.ones(1, size, size, dtype=torch.bool, device=x.device)",
+                "torch.ones(size, size, dtype=torch.bool, device=x.device)",
+            )
+        ],
         _SAME_AXIS: [("_.flatten(-2)", "_.flatten(+2)")],
     },
     "Mamba": {
@@ -196,6 +208,11 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
         "without rows the zeros are broadcast to all of them": [("x.size(0)", "")],
     },
     "CachedSelfAttention": {
+        "the mask of a single query hides nothing": [
+            ("t_q > 1", "True"),
+            ("t_q > 1", "t_q >= 1"),
+            ("t_q > 1", "t_q > 0"),
+        ],
         _SAME_AXIS: [("_.flatten(-2)", "_.flatten(+2)")],
     },
     "GPT": {
@@ -204,6 +221,7 @@ EQUIVALENT: dict[str, dict[str, list[tuple[str, str]]]] = {
         ],
     },
     "distribution": {
+        "scatter passes over what has no index": [("(1, 0)", "(1, 1)")],
         _SAME_AXIS: [
             ("scores.topk(top_k, dim=-1)", "scores.topk(top_k)"),
             (
@@ -636,7 +654,7 @@ def main() -> int:
     print(f"{caught} of {everything} mutants rejected: {caught / everything:.1%}")
     equivalent = everything - caught - unexplained
     print(f"{equivalent} survivors are equivalent, {unexplained} unexplained")
-    return int(caught / (everything - equivalent) < ENOUGH)
+    return int(unexplained > 0)  # the sample of `make test` could draw it
 
 
 if __name__ == "__main__":
