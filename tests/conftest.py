@@ -4,11 +4,11 @@ import functools
 import os
 import re
 import signal
-from collections import Counter
 
 import pytest
 
 from tests.changes import base, changed_since, seed
+from tests.selection import left_out, turn
 from training.cores import cores
 
 FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to try another
@@ -45,7 +45,11 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "sampled(n): `make test` runs one in n of a file's tests")
+    config.addinivalue_line(
+        "markers",
+        "by_turn(unit): costs over 0.1 s; `make test` runs a share of these (tests/selection.py), and all "
+        "where what they test has changed. unit: '' (the test), 'function', 'file' or 'day'",
+    )
     os.environ.setdefault(FRESH_SEED, str(10 + seed()))
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -128,15 +132,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def _sample(config, items):
-    """Of a file's tests marked `sampled(n)`, keep every n-th, and all where what they test has changed."""
-    seen, left_out = Counter(), []
-    for item in items:
-        if mark := item.get_closest_marker("sampled"):
-            file = item.nodeid.partition("::")[0]
-            seen[file] += 1
-            if (seen[file] + int(os.environ[FRESH_SEED])) % mark.args[0] and not _has_changed(item):
-                left_out.append(item)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
+    """Leave out the tests marked `by_turn` of which it is not the turn, unless what they test has changed."""
+    gone = {item for item in left_out(items, turn()) if not _has_changed(item)}
+    if gone:
+        config.hook.pytest_deselected(items=list(gone))
         items[:] = [item for item in items if item not in gone]

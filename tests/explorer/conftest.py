@@ -23,7 +23,7 @@ DRAWN = ".drawn, .failed"
 def pytest_itemcollected(item: pytest.Function) -> None:
     """To open a page takes four seconds of computing: `make test` does it for every third test."""
     if "opened" in item.fixturenames:
-        item.add_marker(pytest.mark.sampled(3))
+        item.add_marker(pytest.mark.by_turn)
 
 
 @pytest.fixture(scope="session")
