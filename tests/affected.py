@@ -1,8 +1,8 @@
-"""Run the tests that a change affects: `make quick`, after lint and types.
+"""What a change affects: tests, days, notebooks.
 
-A change is what differs from where the branch left `main`, or on `main` from HEAD's parent. A test is
-affected by the modules that it imports, directly or through others, and by the files that `READ` says it
-reads. A changed file in neither runs everything. What takes minutes is left to `make test`, and is named.
+A change is what differs from where the branch left `main`, or on `main` from HEAD's parent. A file affects
+the tests of its own room that import it, directly or through others, and those that `READ` says read or
+start it. Tests of other rooms that import it use what is tested there.
 """
 
 from __future__ import annotations
@@ -10,19 +10,24 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from pathlib import Path
 
 from course.curriculum import DAYS, ROOT, Day, day_of_definition
 from tests.changes import base, changed_since, git
 from tests.imports import needed_by
-from tests.notebooks.compare import compare, differing, digest, name_of, notebooks
 
 DAY_TESTS = ("tests/course/test_days.py", "tests/notebooks/test_lessons.py")  # chosen by day
-SAMPLE_DAYS = (DAYS[1], DAYS[7], DAYS[8])  # for a change to the judge: in NumPy, in torch, a module
+# These decide the verdict on every day.
+EVERY_DAYS = ("course/judging/", "course/checks/", "course/references/")
+# Where the references are tested: each of the two rooms imports the other's.
+ROOMS = {
+    "implementation.py": ("tests/reference/", "tests/variants/"),
+    "numpy_reference.py": ("tests/reference/",),
+    "variants": ("tests/variants/", "tests/reference/"),
+}
 
 # Files that are read or started and not imported, and what reads them: tests, or modules of ours. Some rooms
 # are listed as well: their tests run the `course` command, whose imports are not followed.
@@ -77,31 +82,29 @@ READ: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("tests/class_of_120.py", "tests/*/__init__.py"), ()),
 }
 
-# These train models in processes, grade classes or open many pages. They are left to `make test`, unless
-# they themselves have changed.
-SLOW = (
-    "tests/course/assembly/*",
-    "tests/course/grading/test_classes.py",
-    "tests/course/hostile/*",
-    "tests/course/test_mutants.py",
-    "tests/training/test_commands.py",
-    "tests/training/test_kill.py",
-    "tests/training/test_processes.py",
-    "tests/website/test_site.py",
-)
-# Where references are tested. What else imports a reference uses what is tested there, and is left as well.
-OF_REFERENCES = ("tests/reference/", "tests/variants/")
-
 
 @dataclass
 class Plan:
     """What a change affects."""
 
-    everything: bool = False
     tests: set[str] = field(default_factory=set)
+    """Files of tests, those apart that are chosen by day."""
     days: set[Day] = field(default_factory=set)
-    left: set[str] = field(default_factory=set)
-    """Tests that are affected and left to `make test`."""
+    unknown: set[str] = field(default_factory=set)
+    """Changed files of which it is not known what they affect."""
+    changed: frozenset[str] | None = None
+    """The changed files; None where git knows of no commit to compare with."""
+
+
+@functools.cache
+def now() -> Plan:
+    """Return what the change affects that is being made or was made last."""
+    start = base()
+    changed = changed_since(start)
+    if changed is None or start is None:
+        return Plan()
+    references = {path for day in DAYS for path in day.references} & changed
+    return plan(changed, {path: changed_definitions(path, start) for path in references})
 
 
 def plan(changed: Iterable[str], definitions: dict[str, set[str]] | None = None) -> Plan:
@@ -111,7 +114,7 @@ def plan(changed: Iterable[str], definitions: dict[str, set[str]] | None = None)
         changed: the paths of the changed files.
         definitions: of changed references, the names of the definitions that changed, if known.
     """
-    made = Plan()
+    made = Plan(changed=frozenset(changed))
     for path in changed:
         days = days_of(path, (definitions or {}).get(path))
         readers = {one for pattern in READ if fnmatch(path, pattern) for one in READ[pattern]}
@@ -119,19 +122,18 @@ def plan(changed: Iterable[str], definitions: dict[str, set[str]] | None = None)
         below = {test for test in needs() if _is_conftest_of(path, test)}
         sources = {path, *(one for one in readers if not one.startswith("tests/"))}
         importing = {test for test, needed in needs().items() if not needed.isdisjoint(sources)}
-        known = any(fnmatch(path, pattern) for pattern in READ)
-        made.everything |= not (days or known or importing or below)
+        if not (days or importing or below or any(fnmatch(path, pattern) for pattern in READ)):
+            made.unknown.add(path)
         made.days |= days
-        made.tests |= named | importing | below
-        if any(path in day.references for day in DAYS):
-            made.left |= {test for test in importing if not test.startswith(OF_REFERENCES)}
-    made.left |= {test for test in made.tests if any(fnmatch(test, slow) for slow in SLOW)}
-    made.left -= set(changed)
-    made.tests -= made.left
-    if made.tests & set(DAY_TESTS) and not made.days:
-        made.days |= set(SAMPLE_DAYS)
+        made.tests |= named | below | {test for test in importing if test.startswith(rooms(path))}
     made.tests -= set(DAY_TESTS)
     return made
+
+
+def rooms(path: str) -> tuple[str, ...]:
+    """Return where a file is tested: the beginnings of the paths of its tests."""
+    top = path.partition("/")[0]
+    return ("tests/",) if top == "tests" else ROOMS.get(top, (f"tests/{top}/",))
 
 
 @functools.cache
@@ -146,6 +148,8 @@ def days_of(path: str, definitions: set[str] | None) -> set[Day]:
     """Return the days that a file belongs to, or whose exercises are among its changed definitions."""
     if match := re.search(r"\b(?:test_)?(day\d\d_\w+?)(?:[./]|$)", path):
         return {day for day in DAYS if day.stem == match[1]}
+    if path.startswith(EVERY_DAYS):
+        return set(DAYS)
     if definitions is not None:
         found = {day_of_definition(path, name) for name in definitions}
         if None not in found:
@@ -169,43 +173,6 @@ def _is_conftest_of(path: str, test: str) -> bool:
     return name == "conftest.py" and test.startswith(f"{folder}/")
 
 
-def main() -> int:
-    """Run what is affected by what differs. Returns the exit status."""
-    start = base()
-    changed = changed_since(start)
-    if changed is None or start is None:
-        print("No commit to compare with is known, so everything is run.")
-        made = Plan(everything=True)
-    else:
-        references = {path for day in DAYS for path in day.references} & changed
-        made = plan(changed, {path: changed_definitions(path, start) for path in references})
-    if made.everything:
-        return subprocess.run(["make", "test"], cwd=ROOT).returncode
-    days = " or ".join(sorted(day.stem for day in made.days))
-    runs = [
-        ["-n", "auto", *sorted(made.tests)] if made.tests else [],
-        ["-n", "auto", *DAY_TESTS, "-k", days] if days else [],
-    ]
-    for arguments in filter(None, runs):
-        print("pytest", *arguments, flush=True)
-        command = [sys.executable, "-m", "pytest", "-q", "--maxfail=3", *arguments]
-        if status := subprocess.run(command, cwd=ROOT).returncode:
-            return status
-    meant = differing(start) or set()
-    wanted = {
-        file: digest(day, file)
-        for day, file in notebooks()
-        if name_of(file) in meant or (day in made.days and _concerned(day, meant))
-    }
-    status = compare(wanted)
-    if made.left:
-        print("Left to make test:", *sorted(made.left))
-    return status
-
-
-def _concerned(day: Day, meant: set[str]) -> bool:
-    return not meant.isdisjoint((*day.references, name_of(day.checks)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def name_of(file: Path) -> str:
+    """Return the path of a file from the repository's root."""
+    return file.relative_to(ROOT).as_posix()

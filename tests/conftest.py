@@ -1,14 +1,15 @@
-"""How much is tested, at which seed, and what stays together when tests are shared out among processes."""
+"""What is tested, at which seed, and what stays together when tests are shared out among processes."""
 
-import functools
 import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 
-from tests.changes import base, changed_since, seed
-from tests.selection import left_out, turn
+from tests import affected
+from tests.changes import seed
+from tests.selection import Whole, left_out, turn
 from training.cores import cores
 
 FRESH_SEED = "COURSE_FRESH_SEED"  # one for all processes of a run; set it to try another
@@ -36,11 +37,19 @@ LONGEST = (
 )
 
 
+WHOLE = pytest.StashKey[Whole]()
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="ten seeds, all mutants, all hostile kinds, all tests of pages: what `make test` samples",
+        help="everything that `make test` runs by turn; ten seeds",
+    )
+    parser.addoption(
+        "--affected",
+        action="store_true",
+        help="only the tests that a change affects, and named files",
     )
 
 
@@ -50,6 +59,10 @@ def pytest_configure(config):
         "by_turn(unit): costs over 0.1 s; `make test` runs a share of these (tests/selection.py), and all "
         "where what they test has changed. unit: '' (the test), 'function', 'file' or 'day'",
     )
+    if not hasattr(config, "workerinput"):  # it takes seconds to find out: once, for all processes
+        config.stash[WHOLE] = Whole.of(affected.now(), config.args)
+    else:
+        config.stash[WHOLE] = Whole(*map(frozenset, config.workerinput["whole"]))
     os.environ.setdefault(FRESH_SEED, str(10 + seed()))
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -57,8 +70,22 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)  # and some tests interrupt theirs
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Hand a process of pytest-xdist what is run without regard to turns."""
+    whole = node.config.stash[WHOLE]
+    node.workerinput["whole"] = [sorted(whole.files), sorted(whole.days)]
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Hidden checks are no tests: of two days, for the plugin, unless they are asked for."""
+    asked = any("days" in Path(one.partition("::")[0]).parts for one in config.args)
+    day = re.match(r"test_(day\d\d)_", collection_path.name)
+    return True if day and day[1] not in ("day02", "day08") and not asked else None
+
+
 def pytest_report_header(config):
-    return f"{FRESH_SEED}={os.environ[FRESH_SEED]}"
+    return f"{FRESH_SEED}={os.environ[FRESH_SEED]}, turn {turn()}"
 
 
 def pytest_runtest_logreport(report):
@@ -76,29 +103,23 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--thorough"):
-        _sample(config, items)
-    items.sort(key=_place)
+    whole = config.stash[WHOLE]
+    gone = set()
+    if config.getoption("--affected"):
+        gone = {item for item in items if item.path.suffix == ".py" and item.nodeid not in whole}
+    elif not config.getoption("--thorough"):
+        gone = left_out(items, whole, turn())
+    if gone:
+        config.hook.pytest_deselected(items=list(gone))
+        items[:] = [item for item in items if item not in gone]
+    items.sort(key=lambda item: _place(item, whole))
 
 
-def _place(item):
-    """Order tests: first those of what has just changed, then what takes long."""
+def _place(item, whole):
+    """Order tests: notebooks, then those of what has just changed, then what takes long."""
     file = item.nodeid.partition("::")[0]
     place = LONGEST.index(file) if file in LONGEST else len(LONGEST)
-    return not _has_changed(item), place
-
-
-def _has_changed(item):
-    """Return whether a test's own file, its day or its page differs from `main`, or from HEAD's parent."""
-    file = item.nodeid.partition("::")[0]
-    page = file.replace("tests/explorer/test_", "explorer/")
-    day = re.search(r"\bday\d\d", item.nodeid)
-    return bool({file, page} & _changed()) or (day and any(day[0] in name for name in _changed()))
-
-
-@functools.cache
-def _changed():
-    return changed_since(base()) or set()
+    return not file.endswith(".ipynb"), item.nodeid not in whole, place
 
 
 @pytest.hookimpl(optionalhook=True)  # a learner has no pytest-xdist
@@ -107,8 +128,8 @@ def pytest_xdist_auto_num_workers():
 
 
 def processes():
-    """Two more than there are cores: some always wait for a page, a process or a file."""
-    return cores() + 2
+    """One more than there are cores: some always wait for a page, a process or a file."""
+    return cores() + 1
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -129,11 +150,3 @@ def pytest_xdist_make_scheduler(config, log):
 
     config.option.loadscopereorder = False  # ours is the order
     return Together(config, log)
-
-
-def _sample(config, items):
-    """Leave out the tests marked `by_turn` of which it is not the turn, unless what they test has changed."""
-    gone = {item for item in left_out(items, turn()) if not _has_changed(item)}
-    if gone:
-        config.hook.pytest_deselected(items=list(gone))
-        items[:] = [item for item in items if item not in gone]

@@ -1,4 +1,4 @@
-"""A plugin of pytest: what the tests of each folder cost in CPU seconds, children included.
+"""A plugin of pytest: what the tests of each folder cost in CPU seconds, children included, beside a budget.
 
 CPU and not wall seconds, so that a busy machine changes nothing. What is still running is counted when a
 process goes on to another folder.
@@ -12,6 +12,9 @@ from collections import Counter
 import psutil
 import pytest
 
+# CPU seconds on two cores of a shared virtual machine: of `make test`, where nothing is affected, and of all.
+BUDGET: dict[str, tuple[int, int]] = {}
+ROOM = 1.5  # `--budget` fails where a folder costs so many times its line
 ENDED: Counter[str] = Counter()  # of this process and, in the controller, of its workers
 
 
@@ -58,16 +61,31 @@ class Costs:
         if hasattr(session.config, "workeroutput"):
             self.note("the end")
             session.config.workeroutput["costs"] = dict(ENDED)
+        elif session.config.getoption("--budget") and over(session.config.getoption("--thorough")):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node) -> None:
         ENDED.update(getattr(node, "workeroutput", {}).get("costs", {}))
 
-    def pytest_terminal_summary(self, terminalreporter) -> None:
-        terminalreporter.section("CPU seconds")
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter, config) -> None:
+        all_of_it = config.getoption("--thorough")
+        terminalreporter.section("CPU seconds, and their budget")
         for name, seconds in ENDED.most_common():
-            terminalreporter.write_line(f"{seconds:8.0f}  {name}")
-        terminalreporter.write_line(f"{sum(ENDED.values()):8.0f}  in all")
+            line = BUDGET.get(name, ())
+            budget = f"{line[all_of_it]:8}" if line else "        "
+            terminalreporter.write_line(f"{seconds:8.0f} {budget}  {name}")
+        terminalreporter.write_line(f"{sum(ENDED.values()):8.0f}           in all")
+
+
+def over(all_of_it: bool) -> list[str]:
+    """Name the folders that cost more than their line allows."""
+    return [name for name, line in BUDGET.items() if ENDED[name] > ROOM * line[all_of_it]]
+
+
+def pytest_addoption(parser) -> None:
+    parser.addoption("--budget", action="store_true", help="fail where a folder costs too much")
 
 
 def pytest_configure(config) -> None:

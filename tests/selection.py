@@ -1,17 +1,19 @@
 """Which tests run: what a change affects, wholly, and of what costs much a share, by turn.
 
 A test that costs less than 0.1 CPU seconds is never left out. What costs more is marked `by_turn`, and is
-left out of `make test` where nothing that it tests has changed, except at its turn. The turn is the number
-of commits on the branch, so that a share of n has been everywhere after n commits.
+left out where nothing that it tests has changed, except at its turn. The turn is the number of commits of
+the branch, so that a share of n has been everywhere after n commits.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from tests.changes import git
+from tests.affected import DAY_TESTS, Plan
+from tests.changes import git, parent
 
 # One in so many of the tests marked `by_turn` of a file or folder is run; the first line that fits counts.
 SHARE = {
@@ -24,52 +26,69 @@ SHARE = {
 }
 
 
-class Item(Protocol):
-    """What is needed of a test."""
-
-    nodeid: str
-
-    def get_closest_marker(self, name: str) -> object: ...
-
-
 def turn() -> int:
-    """Return the number of commits of the branch, first parents alone; 0 where git knows of none."""
-    return int(git("rev-list", "--count", "--first-parent", "HEAD") or 0)
+    """Return the number of commits of the branch, first parents alone; 0 where HEAD has no parent."""
+    count = git("rev-list", "--count", "--first-parent", "HEAD") if parent() else None
+    return int(count or 0)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What is run without regard to turns."""
+
+    files: frozenset[str]
+    days: frozenset[str]
+    """By their stems."""
+
+    @classmethod
+    def of(cls, plan: Plan, arguments: Iterable[str]) -> Whole:
+        """What a change affects, and what is named on the command line."""
+        named = {one.partition("::")[0] for one in arguments}
+        days = frozenset(day.stem for day in plan.days)
+        return cls(frozenset(plan.tests | {one for one in named if one.endswith(".py")}), days)
+
+    def __contains__(self, nodeid: str) -> bool:
+        file = nodeid.partition("::")[0]
+        return file in self.files or (file in DAY_TESTS and day_of(nodeid) in self.days)
+
+
+def day_of(nodeid: str) -> str | None:
+    """Return the stem of the day that a test is about."""
+    found = re.search(r"\bday\d\d_[a-z0-9_]+?(?=[\].-])", nodeid.partition("::")[2])
+    return found[0] if found else None
 
 
 def unit(nodeid: str, of: str = "") -> str:
-    """Return what is run together at one turn: a test, its day, its file, or its function with all
-    parameters."""
-    file, _, test = nodeid.partition("::")
-    if of == "day":
-        found = re.search(r"\bday\d\d", test)
-        return found[0] if found else nodeid
-    return {"file": file, "function": nodeid.partition("[")[0]}.get(of, nodeid)
+    """Return what is run together at one turn: a test, or all of its day, its file or its function."""
+    file, _, _ = nodeid.partition("::")
+    together = {"day": day_of(nodeid), "file": file, "function": nodeid.partition("[")[0]}
+    return together.get(of) or nodeid
 
 
-def share_of(nodeid: str) -> tuple[str, int]:
-    """Return the line of `SHARE` that holds for a test, and its share."""
-    return next(
-        (line, SHARE[line]) for line in SHARE if nodeid.startswith((f"{line}/", f"{line}::"))
-    )
-
-
-def left_out(items: Sequence[Item], number: int) -> set[Item]:
+def left_out(items: Sequence[Any], whole: Whole, number: int) -> set[Any]:
     """Return the tests marked `by_turn` of which this is not the turn.
 
     Args:
         items: all tests, in order.
+        whole: the tests that stay.
         number: the turn.
     """
-    units: dict[str, dict[str, list[Item]]] = {}
+    units: dict[str, dict[str, list[Any]]] = {}
     for item in items:
         if mark := item.get_closest_marker("by_turn"):
-            line, _ = share_of(item.nodeid)
-            units.setdefault(line, {}).setdefault(unit(item.nodeid, *mark.args), []).append(item)
+            units.setdefault(line_of(item.nodeid), {}).setdefault(
+                unit(item.nodeid, *mark.args), []
+            ).append(item)
     return {
         item
         for line, of_line in units.items()
         for place, together in enumerate(of_line.values())
         if (place + number) % SHARE[line]
         for item in together
+        if item.nodeid not in whole
     }
+
+
+def line_of(nodeid: str, lines: Collection[str] = SHARE) -> str:
+    """Return the first of a table's lines that holds for a test."""
+    return next(line for line in lines if nodeid.startswith((f"{line}/", f"{line}::")))

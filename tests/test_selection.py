@@ -1,18 +1,20 @@
-"""What `make quick`, `make test` and `make thorough` run: chosen by what changed and by what has passed."""
+"""What `make quick`, `make test` and `make thorough` run: by what changed, what has passed, and the turn."""
 
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from types import SimpleNamespace
 
 import nbformat
 import pytest
 
 from course.curriculum import DAYS, ROOT
-from tests import affected, changes, record, thorough
-from tests.affected import plan
+from tests import affected, changes, costs, record, selection, thorough
+from tests.affected import Plan, plan
 from tests.imports import needed_by
 from tests.notebooks import compare
+from tests.selection import SHARE, Whole, left_out
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
@@ -124,7 +126,7 @@ def test_imports_are_followed_through_others_and_through_strings():
 def test_a_days_files_affect_that_day(path):
     made = plan([path])
     assert made.days == {DAYS[7]}
-    assert not made.everything
+    assert not made.unknown
 
 
 @pytest.mark.parametrize(
@@ -145,26 +147,37 @@ def test_a_days_files_affect_that_day(path):
 def test_a_file_affects_the_tests_that_import_or_read_it(path, test):
     made = plan([path])
     assert test in made.tests
-    assert not made.everything
+    assert not made.unknown
 
 
-def test_a_file_that_nobody_declared_runs_everything():
-    assert plan(["README.md", "something.new"]).everything
-    assert plan(["pyproject.toml"]).everything
-    assert not plan(["NOTES.md"]).everything
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("variants/gpt.py", "tests/training/test_trainer.py"),
+        ("course/judging/comparison.py", "tests/explorer/test_flash.py"),
+        ("training/loop/trainer.py", "tests/laboratory/test_running.py"),
+    ],
+)
+def test_other_rooms_that_use_a_file_have_their_turn(path, test):
+    assert test not in plan([path]).tests
+
+
+def test_what_decides_every_verdict_affects_every_day():
+    assert plan(["course/judging/comparison.py"]).days == set(DAYS)
+    assert plan(["course/workers/process.py"]).days == set()
 
 
 def test_every_file_is_imported_or_declared():
-    """Nothing runs everything by oversight."""
+    """The gate passes over no change by oversight."""
     tracked = (changes.git("ls-files") or "").splitlines()
-    assert {path for path in tracked if plan([path]).everything} <= {"pyproject.toml"}
+    assert plan(tracked).unknown <= {"pyproject.toml"}
+    assert plan(["README.md", "something.new"]).unknown == {"something.new"}
 
 
 def test_every_declared_reader_is_there():
-    for patterns in (affected.READ, dict.fromkeys(affected.SLOW, ())):
-        for pattern, readers in patterns.items():
-            assert any(ROOT.glob(pattern)), pattern
-            assert all((ROOT / one).exists() for one in readers), pattern
+    for pattern, readers in affected.READ.items():
+        assert any(ROOT.glob(pattern)), pattern
+        assert all((ROOT / one).exists() for one in readers), pattern
 
 
 def test_a_changed_exercise_affects_its_day_alone():
@@ -174,11 +187,80 @@ def test_a_changed_exercise_affects_its_day_alone():
     assert plan(helper, helper).days > {DAYS[7], DAYS[21]}
 
 
-def test_what_is_slow_is_left_and_named():
-    made = plan(["training/loop/trainer.py"])
-    assert "tests/training/test_kill.py" in made.left
-    assert "tests/training/test_trainer.py" in made.tests
-    assert "tests/training/test_kill.py" in plan(["tests/training/test_kill.py"]).tests
+# --- Turns ----------------------------------------------------------------------------------------
+
+
+class Item:
+    """A test, and its marker's arguments if it is chosen by turn."""
+
+    def __init__(self, nodeid, *marks):
+        self.nodeid = nodeid
+        self.mark = SimpleNamespace(args=marks[0]) if marks else None
+
+    def get_closest_marker(self, _):
+        return self.mark
+
+
+NOTHING = Whole(frozenset(), frozenset())
+
+
+def run_at(items, number, whole=NOTHING):
+    gone = left_out(items, whole, number)
+    return [one.nodeid for one in items if one not in gone]
+
+
+def test_each_has_been_run_after_as_many_turns_as_its_share():
+    items = [Item(f"tests/laboratory/test_one.py::test_{n}", ()) for n in range(10)]
+    items.append(Item("tests/laboratory/test_one.py::test_cheap"))
+    share = SHARE["tests/laboratory"]
+    runs = [run_at(items, number) for number in range(share)]
+    assert all("tests/laboratory/test_one.py::test_cheap" in run for run in runs)
+    counts = [sum(one.nodeid in run for run in runs) for one in items[:-1]]
+    assert counts == [1] * 10
+    assert run_at(items, 0) == run_at(items, share)
+
+
+def test_what_belongs_together_has_one_turn():
+    days = [
+        Item(f"tests/course/test_days.py::test_{name}[day{n:02}_a-b]", ("day",))
+        for name in ("x", "y")
+        for n in range(1, 9)
+    ]
+    runs = [run_at(days, number) for number in range(4)]
+    assert [len(run) for run in runs] == [4] * 4
+    for run in runs:
+        assert len({selection.day_of(nodeid) for nodeid in run}) == 2
+
+
+def test_what_is_affected_or_named_is_run_wholly():
+    items = [Item(f"tests/training/test_{n}.py::test_it", ()) for n in "abcdef"]
+    days = [Item(f"tests/course/test_days.py::test_x[{day.stem}]", ("day",)) for day in DAYS[:8]]
+    whole = Whole.of(Plan({"tests/training/test_a.py"}, {DAYS[2]}), ["tests/training/test_b.py::x"])
+    for number in range(12):
+        run = run_at(items + days, number, whole)
+        assert {"tests/training/test_a.py::test_it", "tests/training/test_b.py::test_it"} <= set(
+            run
+        )
+        assert days[2].nodeid in run
+
+
+def test_where_git_knows_no_parent_the_turn_is_0_and_nothing_is_affected(repository):
+    repository.commit(first="1")
+    assert selection.turn() == 0
+    affected.now.cache_clear()
+    try:
+        assert affected.now() == Plan()
+    finally:
+        affected.now.cache_clear()
+    repository.commit(first="2")
+    assert selection.turn() == 2
+
+
+def test_what_costs_too_much_is_named(monkeypatch):
+    monkeypatch.setattr(costs, "BUDGET", {"tests/variants": (10, 20), "tests/training": (10, 20)})
+    monkeypatch.setattr(costs, "ENDED", Counter({"tests/variants": 14, "tests/training": 16}))
+    assert costs.over(all_of_it=False) == ["tests/training"]
+    assert costs.over(all_of_it=True) == []
 
 
 # --- Notebooks, and what has passed ---------------------------------------------------------------
@@ -193,24 +275,30 @@ def stems(chosen):
     return {f"{file.parent.name}/{file.stem[:5]}" for file in chosen}
 
 
-def test_without_a_record_a_third_of_the_lessons_and_what_changed_is_run():
-    thirds = [stems(compare.chosen(set(), number)) for number in range(3)]
-    assert set.union(*thirds) == {f"lessons/day{day.number:02d}" for day in DAYS}
-    assert sum(map(len, thirds)) == len(DAYS)
-    more = stems(compare.chosen({"variants/rope.py"}, 0)) - thirds[0]
-    assert (
-        more >= {"lessons/day29", "solutions/day29", "lessons/day32", "solutions/day32"} - thirds[0]
-    )
-    assert "solutions/day08" not in more
-    assert len(compare.chosen(None, 0)) == 2 * len(DAYS)
+def test_every_notebook_has_its_turn(monkeypatch):
+    monkeypatch.setattr(compare, "differing", lambda commit: set())
+    turns = [set(compare.chosen(Plan(), number)) for number in range(len(compare.batches()))]
+    assert set.union(*turns) == {notebook for _, notebook in compare.notebooks()}
+    assert compare.chosen(Plan(), None) == {}
 
 
-def test_what_has_passed_is_not_run_again_until_an_input_changes():
-    for notebook, now in compare.chosen(None, 0).items():
-        record.note(compare.record_of(notebook), now)
-    assert compare.chosen(None, 0) == {}
-    record.note(compare.record_of(DAYS[4].solution), "what it was with other inputs")
-    assert set(compare.chosen(set(), 0)) == {DAYS[4].solution}
+def test_notebooks_of_an_affected_day_are_run_and_those_that_only_use_it_are_not(monkeypatch):
+    monkeypatch.setattr(compare, "differing", lambda commit: {"variants/rope.py"})
+    run = stems(compare.chosen(plan(["variants/rope.py"]), None))
+    assert run == {"lessons/day29", "solutions/day29"}
+    monkeypatch.setattr(compare, "differing", lambda commit: {"lessons/day32_llama.ipynb"})
+    assert stems(compare.chosen(Plan(), None)) == {"lessons/day32"}
+
+
+def test_what_has_passed_is_not_run_again_until_an_input_changes(monkeypatch):
+    monkeypatch.setattr(compare, "differing", lambda commit: {compare.name_of(DAYS[4].lesson)})
+    [(notebook, now)] = compare.chosen(Plan(), None).items()
+    record.note(compare.record_of(notebook), now)
+    assert compare.chosen(Plan(), None) == {}
+    record.note(compare.record_of(notebook), "what it was with other inputs")
+    assert set(compare.chosen(Plan(), None)) == {DAYS[4].lesson}
+    monkeypatch.setenv(compare.QUICK, "1")  # with fewer seeds it is another run
+    assert compare.chosen(Plan(), None)[notebook] != now
 
 
 def test_only_what_can_change_an_output_counts():
@@ -293,13 +381,15 @@ def test_a_part_that_passed_is_not_repeated(repository, monkeypatch, tmp_path):
     assert run("worse") == (2, "")
 
 
-def test_thorough_is_all_that_is_sampled():
-    """The marker, the seeds, the mutants, the attacks and the notebooks each have their part."""
+def test_thorough_is_all_that_has_its_turn():
+    """Every folder of tests, every day and page, the mutants, the attacks and the notebooks have a part."""
     commands = [" ".join(command) for part in thorough.PARTS.values() for command in part.values()]
-    pages = [compare.name_of(file) for file in (ROOT / "tests" / "explorer").glob("test_*.py")]
-    for file in (*pages, "tests/course/test_days.py", "tests/course/hostile"):
-        assert any("--thorough" in one and file in one for one in commands), file
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        name = compare.name_of(file)
+        if file.parent.name != "days" and name != "tests/course/test_mutants.py":
+            mine = [one for one in commands if any(name.startswith(part) for part in one.split())]
+            assert any("--thorough" in one for one in mine), name
     for day in DAYS:
         assert f"-m tests.mutants {day.number}" in commands
         assert any(day.stem in one for one in commands if "test_days" in one)
-    assert "-m tests.notebooks.compare --all" in commands
+    assert "-m tests.notebooks.compare" in commands

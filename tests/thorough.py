@@ -1,4 +1,4 @@
-"""Run all that `make test` samples, in parts that can be stopped and resumed: `make thorough PART=mutants`.
+"""Run all that `make test` runs by turn, in parts that can be stopped: `make thorough PART=mutants`.
 
     python -m tests.thorough               every part
     python -m tests.thorough days pages    these parts
@@ -13,14 +13,26 @@ import subprocess
 import sys
 
 from course.curriculum import DAYS, ROOT
+from tests.affected import name_of
 from tests.changes import tree
 from tests.record import digest_of, note, passed
 
-PYTEST = ("-m", "pytest", "--thorough", "-q")
+PYTEST = ("-m", "pytest", "--thorough", "-q", "-p", "tests.costs", "--budget")
 GROUP = 5  # days that are tested by one command: to collect their tests takes some seconds
 READY = [day for day in DAYS if day.ready]
 GROUPS = [READY[start : start + GROUP] for start in range(0, len(READY), GROUP)]
-PAGES = sorted(path.stem for path in (ROOT / "tests" / "explorer").glob("test_*.py"))
+TESTS = ROOT / "tests"
+PAGES = sorted(path.stem for path in (TESTS / "explorer").glob("test_*.py"))
+# Every folder and file of tests that no other part runs.
+ELSEWHERE = {"tests/course/test_days.py", "tests/course/hostile", "tests/course/test_mutants.py"}
+ROOMS = sorted(
+    {
+        name_of(test.parent if test.parent.name not in ("tests", "course") else test)
+        for test in TESTS.rglob("test_*.py")
+    }
+    - ELSEWHERE
+    - {"tests/explorer", "tests/days"}
+)
 
 Commands = dict[str, tuple[str, ...]]
 """What follows the name of the Python interpreter, by a name of its own."""
@@ -33,10 +45,11 @@ PARTS: dict[str, Commands] = {
         )
         for group in GROUPS
     },
+    "rooms": {f"rooms-{room.replace('/', '-')}": (*PYTEST, "-n", "auto", room) for room in ROOMS},
     "attacks": {"attacks": (*PYTEST, "tests/course/hostile")},
     "pages": {f"pages-{page}": (*PYTEST, f"tests/explorer/{page}.py") for page in PAGES},
     "mutants": {f"mutants-{day.number}": ("-m", "tests.mutants", str(day.number)) for day in READY},
-    "notebooks": {"notebooks": ("-m", "tests.notebooks.compare", "--all")},
+    "notebooks": {"notebooks": ("-m", "tests.notebooks.compare")},
     "class": {"class": ("-m", "tests.class_of_120")},
 }
 

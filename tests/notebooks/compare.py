@@ -1,7 +1,6 @@
-"""Compare what notebooks print with what they printed (nbval): those that a change concerns, and a sample.
+"""Which notebooks are run and compared with what they printed (nbval), and the record of those that passed.
 
-    python -m tests.notebooks.compare            what `make test` does
-    python -m tests.notebooks.compare --all      every notebook that has not passed as it is
+    python -m tests.notebooks.compare      every notebook that has not passed as it is
 
 A notebook that passed is not run again as long as its code cells with their outputs, the code that it
 imports, Python, torch and the CPU's model are the same: `tests/record.py` remembers that. Prose, comments
@@ -12,6 +11,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
+import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -19,13 +20,18 @@ from pathlib import Path
 import pytest
 
 from course.curriculum import DAYS, ROOT, Day
-from tests.changes import changed_since, git, parent, seed
-from tests.conftest import processes
+from tests.affected import Plan, name_of
+from tests.changes import base, changed_since, git
 from tests.imports import code_cells, needed_by
 from tests.record import digest_of, note, passed
+from training.cores import cores
 
 NBVAL = ("-p", "tests.notebooks.kernels", "--nbval")
-SHARE = 3  # every third lesson is run although none of its inputs has changed
+QUICK = (
+    "COURSE_QUICK"  # fewer seeds in cells of which nothing is compared, in the gate's kernels alone
+)
+SECONDS = Path(__file__).with_name("seconds.json")  # CPU seconds of each notebook in the gate
+AT_A_TURN = 60.0  # CPU seconds of notebooks that are run although no change affects them
 
 
 def inputs(day: Day, notebook: Path) -> frozenset[Path]:
@@ -35,9 +41,8 @@ def inputs(day: Day, notebook: Path) -> frozenset[Path]:
 
 def digest(day: Day, notebook: Path) -> str:
     """Return a digest of all that a notebook's outputs depend on."""
-    return digest_of(
-        [f"{name_of(file)} {_meaning(file)}" for file in sorted(inputs(day, notebook))]
-    )
+    files = [f"{name_of(file)} {_meaning(file)}" for file in sorted(inputs(day, notebook))]
+    return digest_of([os.environ.get(QUICK, ""), *files])
 
 
 @functools.cache
@@ -69,34 +74,47 @@ def _differs(name: str, commit: str | None) -> bool:
     return old is None or not (ROOT / name).is_file() or meaning(name, old) != _meaning(ROOT / name)
 
 
-def name_of(file: Path) -> str:
-    return file.relative_to(ROOT).as_posix()
-
-
 def notebooks(days: Collection[Day] = DAYS) -> Iterator[tuple[Day, Path]]:
     """Find the lessons and solutions of days, and what they belong to."""
     for day in days:
         yield from ((day, file) for file in (day.lesson, day.solution) if file.exists())
 
 
-def chosen(changed: set[str] | None, number: int) -> dict[Path, str]:
-    """Return the notebooks that `make test` runs, with their digests.
-
-    These are the ones that are not recorded as they are now, and either were recorded with other
-    inputs, or have an input among the changed files, or are lessons of the sample.
+def chosen(plan: Plan, turn: int | None) -> dict[Path, str]:
+    """Return the notebooks that are run, with their digests: of those that have not passed as they are, the
+    ones that a change affects and the ones of which it is the turn.
 
     Args:
-        changed: the files that mean something else; None, which runs everything, where unknown.
-        number: draws the sample.
+        plan: what the change affects.
+        turn: the turn; None if only what is affected is run.
     """
+    meant = differing(base()) or set()
+    at_turn = set() if turn is None else set(batches()[turn % len(batches())])
     found = {}
     for day, notebook in notebooks():
-        now, known = digest(day, notebook), passed(record_of(notebook))
-        sampled = notebook == day.lesson and (day.number + number) % SHARE == 0
-        differs = changed is None or not changed.isdisjoint(map(name_of, inputs(day, notebook)))
-        if known != now and (known or sampled or differs):
-            found[notebook] = now
+        own = {name_of(notebook), *day.references, name_of(day.checks)}
+        affected = name_of(notebook) in meant or (day in plan.days and not meant.isdisjoint(own))
+        if affected or notebook in at_turn:
+            now = digest(day, notebook)
+            if passed(record_of(notebook)) != now:
+                found[notebook] = now
     return found
+
+
+@functools.cache
+def batches() -> list[list[Path]]:
+    """Return all notebooks in groups of about `AT_A_TURN` CPU seconds, lessons before solutions."""
+    seconds = json.loads(SECONDS.read_text(encoding="utf-8"))
+    made: list[list[Path]] = [[]]
+    spent = 0.0
+    for _, notebook in sorted(notebooks(), key=lambda one: one[1].parent.name):
+        cost = seconds.get(name_of(notebook), AT_A_TURN)
+        if made[-1] and spent + cost > AT_A_TURN:
+            made.append([])
+            spent = 0.0
+        made[-1].append(notebook)
+        spent += cost
+    return made
 
 
 def record_of(notebook: Path) -> str:
@@ -122,15 +140,16 @@ class Recorder:
                     note(record_of(notebook), now)
 
 
-def compare(wanted: Mapping[Path, str]) -> int:
-    """Run notebooks and compare their outputs. Returns the exit status."""
-    print(f"{len(wanted)} of {len(list(notebooks()))} notebooks are run.", flush=True)
-    if not wanted:
+def main() -> int:
+    """Run every notebook that has not passed as it is. Returns the exit status."""
+    wanted = {file: digest(day, file) for day, file in notebooks()}
+    left = {file: now for file, now in wanted.items() if passed(record_of(file)) != now}
+    print(f"{len(left)} of {len(wanted)} notebooks are run.", flush=True)
+    if not left:
         return 0
-    options = ["-n", str(processes()), "--dist", "loadfile", *NBVAL, "-q"]
-    return int(pytest.main([*options, *map(str, wanted)], plugins=[Recorder(wanted)]))
+    options = ["-n", str(cores() + 1), "--dist", "loadfile", *NBVAL, "-q"]
+    return int(pytest.main([*options, *map(str, left)], plugins=[Recorder(left)]))
 
 
 if __name__ == "__main__":
-    changed = None if "--all" in sys.argv else differing(parent())
-    sys.exit(compare(chosen(changed, seed())))
+    sys.exit(main())
