@@ -332,12 +332,6 @@ def test_positional_encoding_gradients(answer, build, even, embedded):
     return {"gradients": gradients(inputs)}
 
 
-def test_positional_encoding_drops_everything(answer, build, even, embedded):
-    """Dropout falls on the sum: with everything dropped, nothing is left of either part."""
-    module = build(answer.PositionalEncoding, dropout=1.0, **even)
-    return {"output": module(embedded)}
-
-
 def test_positional_encoding_in_evaluation(answer, build, even, embedded):
     """In evaluation nothing is dropped, however much is dropped in training."""
     module = build(answer.PositionalEncoding, dropout=1.0, **even)
