@@ -102,14 +102,6 @@ def silent_queries(draw):
 
 
 @pytest.fixture
-def itself(draw):
-    """A sequence that is query, key and value at once."""
-    batch, time, h, d_k = draw.sizes(2, 6, 4)
-    inputs = arguments(draw, batch, time, time, h, d_k)
-    return inputs | {"key": inputs["query"], "value": inputs["query"]}
-
-
-@pytest.fixture
 def three(draw):
     """Query, key and value differ, and are equally long."""
     batch, time, h, d_k = draw.sizes(2, 6, 4)
@@ -214,11 +206,6 @@ def test_join_heads_dtype(answer, heads_of_dtype, dtype):
 def test_queries_of_zero(answer, silent_queries):
     """For a query of 0 all weights are equal, so the heads are means of the projected values."""
     return {"output": answer.multi_head_attention(**silent_queries)}
-
-
-def test_self_attention(answer, itself):
-    """One sequence as query, key and value: project, split, attend, join, project."""
-    return {"output": answer.multi_head_attention(**itself)}
 
 
 def test_three_roles(answer, three):
