@@ -256,14 +256,6 @@ def test_gradients(answer, inputs):
     return {"gradients": gradients(inputs)}
 
 
-def test_gradients_with_a_mask(answer, masked_batch):
-    """Gradients pass a mask where it lets attention pass, and nowhere else."""
-    inputs = wanting_gradients(masked_batch)
-    output, _ = answer.attention(**inputs)
-    backward(output)
-    return {"gradients": gradients(inputs)}
-
-
 @pytest.mark.watertight("one NaN on the way back ends a run, hours after the loss looked well")
 def test_gradients_with_nothing_to_attend_to(answer, empty_rows):
     """Where a query may attend to nothing, its gradient is 0, and the others' gradients are as ever."""

@@ -17,10 +17,6 @@ MISCONCEPTIONS = [
                 "product of d_k terms. Dividing by more makes all weights nearly equal.",
                 {"math.sqrt(_)": "_"},
             ),
-            "scaled_by_time": (
-                "You divide the scores by the square root of the number of keys. Use the width of the vectors, the last axis of the query.",
-                {"query.size(-1)": "key.size(-2)"},
-            ),
             "scaled_by_query_length": (
                 "Your scores are divided by the square root of the number of queries, `size(-2)`. The scale belongs to the width of the vectors, the last axis of "
                 "the query, not to the length of the sequence.",
@@ -53,11 +49,6 @@ MISCONCEPTIONS = [
                 "Your transpose reverses all axes, including the batch. Exchange only the last two axes of the key.",
                 {"_.transpose(-2, -1)": "_.T"},
             ),
-            "axes_one_and_two_swapped": (
-                "You swap axes 1 and 2 of the key. With exactly one batch axis these are time and features, but with heads axis 1 is the heads. Count from "
-                "the end: time and features are always the last two axes.",
-                {"_.transpose(-2, -1)": "_.transpose(1, 2)"},
-            ),
             "key_not_transposed": (
                 "You multiply the queries by the keys without a transpose, which works only if T_k equals d_k. A row of scores contains a query's dot "
                 "products with all keys, so the last two axes of the key have to be exchanged.",
@@ -77,11 +68,6 @@ MISCONCEPTIONS = [
                 "Your softmax runs over the queries: the columns of the weights sum to 1. Each query distributes its own attention among the keys, so the "
                 "rows must sum to 1.",
                 {"dim=-1": "dim=-2"},
-            ),
-            "softmax_over_axis_one": (
-                "Your softmax runs over axis 1. These are the keys only for a single sequence; with a batch they are the queries, and with heads the heads. "
-                "Count from the end: the keys are the last axis of the scores.",
-                {"dim=-1": "dim=1"},
             ),
             "flattened_by_view": (
                 "You merge the leading axes with `view`, which requires contiguous memory. Tensors that were split into heads are transposed and not "
@@ -144,16 +130,6 @@ MISCONCEPTIONS = [
                 "You add the mask to the scores. That works for masks of 0 and −∞. Ours are boolean, and True counts as 1 in a sum, so an allowed key only "
                 "gets e times as much weight.",
                 {"2: scores = ...": "scores = scores + mask", "weights.masked_fill(~mask, 0.0)": "weights"},
-            ),
-            "minus_infinity_in_halves_nan_repaired": (
-                "You compute in the dtype of the inputs, so scores in half precision are rounded or overflow. You then replace NaN in the weights by 0, which "
-                "hides the overflow: such a query attends to nothing. Upcast query and key first.",
-                {
-                    "wide = ...": "wide = query.dtype",
-                    "torch.finfo(wide).min": "-math.inf",
-                    "3: weights = _": "weights = _.nan_to_num()",
-                    "weights.masked_fill(~mask, 0.0)": "weights",
-                },
             ),
             "minus_infinity_in_halves": (
                 "You compute in the dtype of the inputs, so scores in half precision are rounded or overflow. There is a second mistake: you mask with −∞, as "
