@@ -113,14 +113,6 @@ def odd(draw):
 
 
 @pytest.fixture
-def at_the_edge(draw, edge):
-    """One size is as small as it can be."""
-    sizes = {"d_model": draw.size(2, 8), "max_len": draw.size(9, 14)}
-    name, value = edge.split("=")
-    return sizes | {name: int(value)}
-
-
-@pytest.fixture
 def embedded(draw, even):
     """Tokens in a batch of sequences shorter than max_len."""
     return draw.normal(*draw.sizes(2, 7, 2), even["d_model"])
@@ -288,13 +280,6 @@ def test_positional_encoding_table(answer, build, even):
 def test_positional_encoding_odd_width(answer, build, odd):
     """An odd d_model ends on a sine whose cosine has no column."""
     return {"pe": build(answer.PositionalEncoding, dropout=0.0, **odd).pe}
-
-
-@pytest.mark.watertight("tables of one column or one row are where slices and broadcasts go astray")
-@pytest.mark.parametrize("edge", ["d_model=1", "d_model=2", "max_len=1"])
-def test_positional_encoding_at_the_edge(answer, build, at_the_edge, edge):
-    """One column, one pair of columns, or one position."""
-    return {"pe": build(answer.PositionalEncoding, dropout=0.0, **at_the_edge).pe}
 
 
 @pytest.mark.constant("positions", "it is the default of max_len")
