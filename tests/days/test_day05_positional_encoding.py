@@ -52,12 +52,6 @@ def two_columns(draw):
 
 
 @pytest.fixture
-def wide(draw):
-    """A width that models have, with very slow waves at its right end."""
-    return sizes_of(draw.size(20, 40), 2 * draw.size(100, 256))
-
-
-@pytest.fixture
 def long(draw):
     """Enough positions that every rounding of a frequency shows."""
     return sizes_of(draw.size(4000, 5000), 2 * draw.size(2, 3))
