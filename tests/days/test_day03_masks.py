@@ -1,7 +1,5 @@
 """Day 3 · padding_mask(tokens, pad=0), subsequent_mask(size) and target_mask(tokens, pad=0)."""
 
-import contextlib
-
 import numpy as np
 import pytest
 
@@ -80,36 +78,9 @@ def one_sequence(draw):
 
 
 @pytest.fixture
-def one_token(draw):
-    """Sequences of a single token, one of them padding."""
-    tokens = draw.integers(1, 9, draw.size(2, 6), 1)
-    tokens[draw.size(0, len(tokens) - 1), 0] = 0
-    return tokens
-
-
-@pytest.fixture
-def as_many_as_long(draw):
-    """As many sequences as tokens in each, so that a mixed-up axis keeps its length."""
-    size = draw.size(3, 5)
-    return padded_at_the_end(draw, size, size, 0)
-
-
-@pytest.fixture
-def small_ids(draw):
-    """Token ids in the smallest dtype there is, as a data loader may keep them."""
-    return padded_at_the_end(draw, *batch_and_time(draw), 0).astype(np.int8)
-
-
-@pytest.fixture
 def size(draw):
     """The length of a sequence."""
     return draw.size(4, 9)
-
-
-@pytest.fixture
-def long_size(draw):
-    """The length of a longer sequence."""
-    return draw.size(40, 60)
 
 
 # --- padding_mask ----------------------------------------------------------------------------------
@@ -142,27 +113,10 @@ def test_no_padding(answer, no_padding):
     return {"mask": mask, "all_visible": bool(np.all(mask))}
 
 
-def test_padding_square(answer, as_many_as_long):
-    """The axes are batch, queries, keys, also if there are as many sequences as tokens in each."""
-    return {"mask": answer.padding_mask(as_many_as_long)}
-
-
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_padding_of_one_sequence(answer, one_sequence):
     """A batch of one is a batch."""
     return {"mask": answer.padding_mask(one_sequence)}
-
-
-@pytest.mark.watertight("sizes of one, where an axis is easily lost")
-def test_padding_of_one_token(answer, one_token):
-    """A sequence of one token has a mask of one column."""
-    return {"mask": answer.padding_mask(one_token)}
-
-
-@pytest.mark.watertight("ids in a small dtype, as a data loader may keep them")
-def test_padding_of_small_ids(answer, small_ids):
-    """The mask is boolean, whatever dtype the ids have."""
-    return {"mask": answer.padding_mask(small_ids)}
 
 
 # --- subsequent_mask -------------------------------------------------------------------------------
@@ -183,11 +137,6 @@ def test_subsequent_of_small_sizes(answer, size):
         "of_two": answer.subsequent_mask(2),
         "of_more": answer.subsequent_mask(size),
     }
-
-
-def test_subsequent_of_a_long_sequence(answer, long_size):
-    """A longer sequence has the same triangle."""
-    return {"mask": answer.subsequent_mask(long_size)}
 
 
 # --- target_mask -----------------------------------------------------------------------------------
@@ -213,36 +162,7 @@ def test_target_of_an_empty_sequence(answer, nothing_but_padding):
     return {"mask": answer.target_mask(nothing_but_padding)}
 
 
-def test_target_without_padding(answer, no_padding):
-    """Without padding, every sequence of the batch has the triangle."""
-    return {"mask": answer.target_mask(no_padding)}
-
-
-def test_target_square(answer, as_many_as_long):
-    """The axes are batch, queries, keys, also if there are as many sequences as tokens in each."""
-    return {"mask": answer.target_mask(as_many_as_long)}
-
-
 @pytest.mark.watertight("sizes of one, where an axis is easily lost")
 def test_target_of_one_sequence(answer, one_sequence):
     """A batch of one is a batch."""
     return {"mask": answer.target_mask(one_sequence)}
-
-
-@pytest.mark.watertight("sizes of one, where an axis is easily lost")
-def test_target_of_one_token(answer, one_token):
-    """A single token sees itself, unless it is padding."""
-    return {"mask": answer.target_mask(one_token)}
-
-
-def test_all_three(answer, pad_anywhere):
-    """The target mask joins the other two: each entry is real and not in the future."""
-    masks = {
-        "padding_mask": answer.padding_mask(**pad_anywhere),
-        "subsequent_mask": answer.subsequent_mask(pad_anywhere["tokens"].shape[1]),
-    }
-    with contextlib.suppress(
-        TypeError, ValueError
-    ):  # masks that cannot be joined are seen by themselves
-        masks["target_mask"] = answer.target_mask(**pad_anywhere)
-    return masks

@@ -23,13 +23,6 @@ def odd(draw):
 
 
 @pytest.fixture
-def square(draw):
-    """As many positions as columns."""
-    size = 2 * draw.size(2, 5)
-    return sizes_of(size, size)
-
-
-@pytest.fixture
 def several(draw):
     """Tables of several sizes, asked for one after the other: wider, narrower, longer, shorter."""
     narrow, wide = 2 * draw.size(2, 4), 2 * draw.size(6, 9)
@@ -56,12 +49,6 @@ def one_column(draw):
 def two_columns(draw):
     """A single pair."""
     return sizes_of(draw.size(3, 12), 2)
-
-
-@pytest.fixture
-def wide(draw):
-    """A width that models have, with very slow waves at its right end."""
-    return sizes_of(draw.size(20, 40), 2 * draw.size(100, 256))
 
 
 @pytest.fixture
@@ -98,20 +85,10 @@ def test_one_position(answer, one_position):
     return {"table": answer.positional_encoding(**one_position)}
 
 
-def test_square(answer, square):
-    """As many positions as columns: rows are positions, columns are features."""
-    return {"table": answer.positional_encoding(**square)}
-
-
 def test_one_after_another(answer, several):
     """Each table is computed separately: a narrower table is not a slice of a wider one."""
     tables = [answer.positional_encoding(**sizes) for sizes in several]
     return {f"table {number}": table for number, table in enumerate(tables, start=1)}
-
-
-def test_wide_table(answer, wide):
-    """With hundreds of columns, the wavelengths grow from 2π towards 10000 · 2π."""
-    return {"table": answer.positional_encoding(**wide)}
 
 
 @pytest.mark.watertight("thousands of positions, which multiply the rounding of a frequency")

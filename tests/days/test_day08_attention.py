@@ -42,13 +42,6 @@ def inputs_of_rank(draw, leading):
 
 
 @pytest.fixture
-def square(draw):
-    """Every size that can be mixed up with another is equal to it."""
-    size = draw.size(4, 6)
-    return sequences(draw, [size], size, size, size, size)
-
-
-@pytest.fixture
 def at_the_edge(draw, edge):
     """One size is 1."""
     names = ["B", "T_q", "T_k", "d_k", "d_v"]
@@ -84,13 +77,6 @@ def masked(draw, shape):
     sizes = {"B": b, "h": h, "T_q": t_q, "T_k": t_k, "1": 1}
     mask = draw.mask(*(sizes[axis] for axis in shape.split()))
     return sequences(draw, [b, h], t_q, t_k, d_k, d_v) | {"mask": mask}
-
-
-@pytest.fixture
-def masked_sequence(draw):
-    """No batch at all, and a mask."""
-    t_q, t_k, d_k, d_v = draw.sizes(3, 8, 4)
-    return sequences(draw, [], t_q, t_k, d_k, d_v) | {"mask": draw.mask(t_q, t_k)}
 
 
 @pytest.fixture
@@ -204,11 +190,6 @@ def test_leading_dimensions(answer, inputs_of_rank, leading):
     return seen(answer.attention(**inputs_of_rank))
 
 
-def test_square(answer, square):
-    """Where all sizes are equal, nothing changes places either."""
-    return seen(answer.attention(**square))
-
-
 @pytest.mark.watertight(SINGLE)
 @pytest.mark.parametrize("edge", ["B=1", "T_q=1", "T_k=1", "d_k=1", "d_v=1"])
 def test_at_the_edge(answer, at_the_edge, edge):
@@ -238,11 +219,6 @@ def test_memory(answer, split_from_heads):
 def test_mask(answer, masked, shape):
     """A mask hides keys, each query's own or the same for all; it broadcasts over batch and heads."""
     return seen(answer.attention(**masked))
-
-
-def test_mask_without_a_batch(answer, masked_sequence):
-    """A single sequence may be masked, too."""
-    return seen(answer.attention(**masked_sequence))
 
 
 def test_loud_and_hidden(answer, loud_and_hidden):
@@ -275,14 +251,6 @@ def test_dropout_with_a_mask(answer, masked_batch):
 def test_gradients(answer, inputs):
     """Gradients reach query, key and value."""
     inputs = wanting_gradients(inputs)
-    output, _ = answer.attention(**inputs)
-    backward(output)
-    return {"gradients": gradients(inputs)}
-
-
-def test_gradients_with_a_mask(answer, masked_batch):
-    """Gradients pass a mask where it lets attention pass, and nowhere else."""
-    inputs = wanting_gradients(masked_batch)
     output, _ = answer.attention(**inputs)
     backward(output)
     return {"gradients": gradients(inputs)}

@@ -191,15 +191,6 @@ def test_weights_of_the_last_call(answer, build, given, again):
 
 
 @pytest.mark.watertight(KEPT)
-@pytest.mark.parametrize("shape", ["B T_q T_k"])
-def test_weights_under_a_mask(answer, build, masked, shape):
-    """The weights of hidden keys are 0, in every head."""
-    module = build(answer.MultiHeadedAttention, masked["h"], masked["d_model"], 0.0)
-    module(**tensors(masked))
-    return {"weights": module.weights}
-
-
-@pytest.mark.watertight(KEPT)
 def test_weights_in_evaluation_mode(answer, build, given):
     """The weights are kept in evaluation mode, too."""
     module = build(answer.MultiHeadedAttention, given["h"], given["d_model"], 0.0).eval()

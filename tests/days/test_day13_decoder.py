@@ -7,7 +7,6 @@ from torch import nn
 from course.checks.authoring import DTYPES, backward, gradients, shapes, wanting_gradients
 from implementation import attention
 
-SINGLE = "a sentence of one token, or a stack of one layer, is how one begins to look for a mistake"
 NORMS = ["post", "pre"]
 
 
@@ -175,15 +174,6 @@ def square(draw, sizes):
 
 
 @pytest.fixture
-def one_token(draw, sizes):
-    """One sentence of one token, from a source of one."""
-    return {
-        "x": draw.normal(1, 1, sizes["d_model"], mean=0.3),
-        "memory": draw.normal(1, 1, sizes["d_model"]),
-    }
-
-
-@pytest.fixture
 def longer(draw, sizes):
     """Another batch, of other lengths."""
     return translation(
@@ -243,16 +233,6 @@ def share(draw):
 def test_subsequent_mask(answer, length):
     """Each position may look at itself and at what comes before."""
     return {"mask": answer.subsequent_mask(length)}
-
-
-@pytest.mark.watertight("decoding begins with a single token")
-@pytest.mark.constant("mask of one position", "there is only one such mask")
-def test_mask_of_one_position(answer, length):
-    """A single position may look at itself."""
-    return {
-        "mask of one position": answer.subsequent_mask(1),
-        "mask of one more": answer.subsequent_mask(length + 1),
-    }
 
 
 def test_masks_of_two_lengths(answer, length, another_length):
@@ -346,29 +326,10 @@ def test_masks_that_fit_everywhere(answer, build, sizes, square, norm):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_later_tokens_are_invisible_to_a_layer(
-    answer, build, sizes, inputs, other_future, causal, position, norm
-):
-    """Whatever comes from some position on, the outputs before it are the same."""
-    layer = build(layer_of, answer.DecoderLayer, sizes, norm)
-    memory, src_mask = inputs["memory"], inputs["src_mask"]
-    return {
-        "before": layer(inputs["x"], memory, src_mask, causal)[:, :position],
-        "before another future": layer(other_future, memory, src_mask, causal)[:, :position],
-    }
-
-
-@pytest.mark.parametrize("norm", NORMS)
 def test_padding_of_the_source_is_invisible(answer, build, sizes, inputs, other_padding, norm):
     """The outputs do not depend on what is at the padded positions of the source."""
     layer = build(layer_of, answer.DecoderLayer, sizes, norm)
     return {"output": layer(**inputs), "other": layer(**inputs | {"memory": other_padding})}
-
-
-@pytest.mark.watertight(SINGLE)
-def test_one_token(answer, build, sizes, one_token, norm):
-    """A target of one token, from a source of one."""
-    return {"output": build(layer_of, answer.DecoderLayer, sizes, norm)(**one_token)}
 
 
 def test_second_call(answer, build, sizes, inputs, longer, unmasked, norm):
@@ -455,13 +416,6 @@ def test_what_every_layer_is_given(answer, build, sizes, inputs, norm):
     stack = build(stack_of_stand_ins, answer.Decoder, sizes, norm, note=seen.append)
     output = stack(inputs["x"], inputs["memory"], inputs["src_mask"], inputs["tgt_mask"])
     return {"given": seen, "output": output}
-
-
-@pytest.mark.watertight(SINGLE)
-def test_stack_of_one(answer, build, sizes, inputs, norm):
-    """A stack of a single layer."""
-    stack = build(stack_of_stand_ins, answer.Decoder, sizes, norm, n=1)
-    return {"output": stack(**inputs)}
 
 
 @pytest.mark.constant("copies are the layer itself", "never, whatever the sizes")

@@ -183,13 +183,6 @@ def equally_long(draw, sizes):
 
 
 @pytest.fixture
-def at_the_edge(draw, sizes, edge):
-    """One size is 1."""
-    lengths = dict(zip("BST", draw.sizes(2, 6, 3), strict=True)) | {edge.split("=")[0]: 1}
-    return pairs(draw, sizes, *lengths.values())
-
-
-@pytest.fixture
 def memory(draw, sizes, sentences):
     """What an encoder might have made of the source."""
     return draw.normal(*sentences["src"].shape, sizes["d_model"])
@@ -327,14 +320,6 @@ def test_no_masks(answer, build, sizes, sentences):
     return {"states": model(sentences["src"], sentences["tgt"], None, None)}
 
 
-@pytest.mark.watertight("decoding begins with one sentence and one token")
-@pytest.mark.parametrize("edge", ["B=1", "S=1", "T=1"])
-def test_at_the_edge(answer, build, sizes, at_the_edge, edge):
-    """One pair of sequences, or sequences of one token."""
-    model = build(whole, answer.EncoderDecoder, **sizes)
-    return {"states": model(**at_the_edge)}
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_memory_and_states_dtype(answer, build, sizes, sentences, memory_of_dtype, dtype):
     """Memory and states have the dtype of the weights."""
@@ -381,14 +366,6 @@ def test_defaults(answer, build, by_default, sentences_by_default):
         "defaults": {p.name: p.default for p in known if p.default is not p.empty},
         "states": model(**sentences_by_default),
     }
-
-
-@pytest.mark.watertight("half precision, which needs care of its own")
-def test_model_in_half_precision(answer, build, sizes, sentences):
-    """A model of float16 gives states and log-probabilities of float16."""
-    model = build(answer.make_model, **sizes, dtype="float16").eval()
-    states = model(**sentences)
-    return {"states": states, "log_probs": model.generator(states)}
 
 
 def test_model_gradients(answer, build, sizes, sentences):

@@ -41,13 +41,6 @@ MISCONCEPTIONS = [
         {"x.max(axis=axis, keepdims=True)": "x.max()", "2: axis=axis": "", "2: keepdims=True": ""},
     ),
     *in_both(
-        "sum_of_everything",
-        "Each row subtracts its own largest score, as it should, but the sum is that of the whole array. Each row needs a sum of its own: the weights sum "
-        "to 1 along `axis`, not all together.",
-        {"3: axis=axis": "", "3: keepdims=True": ""},
-        {"2: axis=axis": "", "2: keepdims=True": ""},
-    ),
-    *in_both(
         "largest_of_everything",
         "Your result is right as long as all rows have scores of similar size. It fails for a row far below the largest score of the entire array: all its "
         "exponentials become 0, and so does their sum. Each row needs its own largest score.",
@@ -61,44 +54,9 @@ MISCONCEPTIONS = [
         {"1: keepdims=True": "", "3: keepdims=True": ""},
         {"1: keepdims=True": "", "2: keepdims=True": ""},
     ),
-    *in_both(
-        "keepdims_only_for_the_largest",
-        "Your shift keeps the axis that it reduces, and your sum drops it: the sums then line up with the wrong axis, or their shape does not fit at all.",
-        {"3: keepdims=True": ""},
-        {"2: keepdims=True": ""},
-    ),
-    *in_both(
-        "axis_put_back_at_the_end",
-        "Your result is right along the last axis only: after taking the largest and the sum, you put the lost axis back at the end, wherever it was "
-        "before. It has to come back where it stood.",
-        {"x.max(axis=axis, keepdims=True)": "x.max(axis=axis)[..., np.newaxis]", "_.sum(axis=axis, keepdims=True)": "_.sum(axis=axis)[..., np.newaxis]"},
-        {"x.max(axis=axis, keepdims=True)": "x.max(axis=axis)[..., np.newaxis]", "_.sum(axis=axis, keepdims=True)": "_.sum(axis=axis)[..., np.newaxis]"},
-    ),
-    *in_both(
-        "shift_along_the_last_axis",
-        "Your result is right along the last axis only: the sum runs along `axis`, but the largest score is always that of the last one. A shift cancels "
-        "only if everything under one sum is shifted by the same amount.",
-        {"1: axis=axis": "axis=-1"},
-        {"1: axis=axis": "axis=-1"},
-    ),
-    *in_both(
-        "sum_along_the_last_axis",
-        "Your result is right along the last axis only: the largest score is taken along `axis`, but the sum always along the last one. Weights sum to 1 "
-        "along the axis over which the sum was taken.",
-        {"3: axis=axis": "axis=-1"},
-        {"2: axis=axis": "axis=-1"},
-    ),
     *of(
         "softmax",
         {
-            "another_default": (
-                "Your default is axis 0. The default is the last axis, −1: the scores of one query are along the last axis, however many axes come before it.",
-                {"axis=-1": "axis=0"},
-            ),
-            "axis_not_moved_back": (
-                "Your numbers are right, but the axes of the result are in a different order: you moved the given axis to the end and did not move it back.",
-                {"shifted = ...": "shifted = np.moveaxis(x, axis, -1)\nshifted = shifted - shifted.max(axis=-1, keepdims=True)", "3: axis=axis": "axis=-1"},
-            ),
             # --- softmax: the shift ------------------------------------------------------------------------
             "overflows": (
                 "Your weights are NaN for large scores: e^710 overflows in float64 and e^89 in float32, and ∞ / ∞ is not a number. A shift of all "
@@ -110,25 +68,10 @@ MISCONCEPTIONS = [
                 "overflows in float64, and ∞ / ∞ is not a number.",
                 {"shifted = ...": "shifted = x", "3: axis=axis": "", "3: keepdims=True": ""},
             ),
-            "overflows_axis_zero": (
-                "Your weights always sum to 1 along axis 0, whatever `axis` is. And they become NaN for large scores: e^710 overflows in float64, and ∞ "
-                "/ ∞ is not a number.",
-                {"shifted = ...": "shifted = x", "3: axis=axis": "axis=0"},
-            ),
-            "overflows_axis_ignored": (
-                "Your weights always sum to 1 along the last axis, whatever `axis` is. And they become NaN for large scores: e^710 overflows in "
-                "float64, and ∞ / ∞ is not a number.",
-                {"shifted = ...": "shifted = x", "3: axis=axis": "axis=-1"},
-            ),
             "largest_absolute_value": (
                 "Your shift is the largest absolute value. In a row of very negative scores it makes every score even lower: all exponentials become 0, "
                 "and 0 / 0 is NaN. Use the largest *score*, with its sign.",
                 {"x.max": "np.abs(x).max"},
-            ),
-            "smallest_subtracted": (
-                "Your shift is the smallest score. It cancels, as any shift does, but it leaves the large scores large: where a row spans more than about 709, the "
-                "exponential overflows.",
-                {"x.max": "x.min"},
             ),
             "mean_subtracted": (
                 "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice guarantees "
@@ -161,18 +104,9 @@ MISCONCEPTIONS = [
                 "and together the weights sum to 1.",
                 {"return ...": "return 1 / (1 + np.exp(-x))"},
             ),
-            "powers_of_two": (
-                "Your weights are made of powers of 2, not of e. They are positive and sum to 1, but they are the weights of scores that are too small "
-                "by the factor ln 2 = 0.69.",
-                {"np.exp": "np.exp2"},
-            ),
             "not_divided": (
                 "Your weights do not sum to 1, because you return the exponentials. Divide them by their sum to turn them into shares.",
                 {"return ...": "return exponentials"},
-            ),
-            "divided_by_the_count": (
-                "Your exponentials are divided by their mean, not by their sum: each row sums to its own length instead of 1.",
-                {"exponentials.sum": "exponentials.mean"},
             ),
             "epsilon_in_the_sum": (
                 "Your sum has a small number added to it, as a guard against a division by 0. Once the largest score is subtracted, the sum is at least "
@@ -206,45 +140,20 @@ MISCONCEPTIONS = [
                 "logarithm can recover the lost number. Simplify log(e^a / b) on paper first.",
                 {"shifted - ...": "np.log(softmax(x, axis))"},
             ),
-            "log_of_weight_plus_1e-8": (
-                "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
-                "number. Simplify log(e^a / b) on paper first.",
-                {"shifted - ...": "np.log(softmax(x, axis) + 1e-8)"},
-            ),
             "log_of_weight_plus_1e-9": (
                 "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
                 "number. Simplify log(e^a / b) on paper first.",
                 {"shifted - ...": "np.log(softmax(x, axis) + 1e-9)"},
-            ),
-            "log_of_weight_plus_1e-10": (
-                "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
-                "number. Simplify log(e^a / b) on paper first.",
-                {"shifted - ...": "np.log(softmax(x, axis) + 1e-10)"},
             ),
             "log_of_weight_plus_1e-12": (
                 "Your log-weights are logarithms of weights to which a small number was added. That hides the −∞, but no weight can then be less than your small "
                 "number. Simplify log(e^a / b) on paper first.",
                 {"shifted - ...": "np.log(softmax(x, axis) + 1e-12)"},
             ),
-            "log_of_clipped_weight": (
-                "Your log-weights are logarithms of weights that were clipped to a small minimum. That hides the −∞, but every very low score now gets "
-                "the same log-weight. Simplify log(e^a / b) on paper first.",
-                {"shifted - ...": "np.log(np.clip(softmax(x, axis), 1e-12, 1))"},
-            ),
             "log_of_an_overflow": (
                 "Your log-weights are the logarithm of the fraction as it is printed: it overflows for large scores, and for very low scores it takes "
                 "the logarithm of 0. Simplify log(e^a / b) on paper, and subtract the largest score first.",
                 {"shifted - ...": "np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))"},
-            ),
-            "log_of_largest_of_everything": (
-                "Your log-weights are logarithms of weights from which the largest score of the *entire* array was subtracted: in a row far below that "
-                "score, every weight became 0. Each row needs its own largest score, and a weight that may be 0 must not be passed to a logarithm.",
-                {"x.max(axis=axis, keepdims=True)": "x.max()", "shifted - np.log(_)": "np.log(np.exp(shifted) / _)"},
-            ),
-            "log_of_one_sum_for_everything": (
-                "Your log-weights are logarithms of weights that sum to 1 over the entire array. Each row should sum to 1 along `axis`; and a weight "
-                "that became 0 has the logarithm −∞.",
-                {"x.max(axis=axis, keepdims=True)": "x.max()", "shifted - ...": "np.log(np.exp(shifted) / np.exp(shifted).sum())"},
             ),
             "log_overflows": (
                 "Your formula is right, but it overflows: the exponentials of large scores are ∞, and those of very negative scores sum to 0. A shift "
@@ -266,42 +175,10 @@ MISCONCEPTIONS = [
                 "logarithm of the sum.",
                 {"return _": "return _ - x.max(axis=axis, keepdims=True)"},
             ),
-            "log_largest_absolute_value": (
-                "Your shift is the largest absolute value. In a row of very negative scores it makes every score even lower: all exponentials become 0, "
-                "and so does their sum. Use the largest *score*, with its sign.",
-                {"x.max": "np.abs(x).max"},
-            ),
-            "log_smallest_subtracted": (
-                "Your shift is the smallest score. It cancels, as any shift does, but it leaves the large scores large: where a row spans more than about 709, the "
-                "exponential overflows.",
-                {"x.max": "x.min"},
-            ),
-            "log_mean_subtracted": (
-                "Your shift is the mean score. It cancels, as any shift does, but scores far above the mean still overflow. Only one choice guarantees "
-                "that no exponential exceeds 1 and that the sum is never 0.",
-                {"x.max": "x.mean"},
-            ),
-            "log_base_ten": (
-                "Your sum's logarithm has the base 10. The exponentials have the base e, so only the natural logarithm undoes them.",
-                {"np.log": "np.log10"},
-            ),
-            "log_base_two": (
-                "Your sum's logarithm has the base 2. The exponentials have the base e, so only the natural logarithm undoes them.",
-                {"np.log": "np.log2"},
-            ),
-            "log_one_plus": (
-                "You take the logarithm of 1 + the sum, which is what `np.log1p` computes. The sum is at least 1 already, so nothing needs to be added to it.",
-                {"np.log": "np.log1p"},
-            ),
             "sum_of_logs": (
                 "You take the logarithms before the sum, where each logarithm only undoes an exponential. The logarithm of a sum is not the sum of the "
                 "logarithms: add first.",
                 {"np.log(...)": "np.log(np.exp(shifted)).sum(axis=axis, keepdims=True)"},
-            ),
-            "log_of_the_mean": (
-                "You take the logarithm of the mean of the exponentials, not of their sum: every log-weight is too large by the logarithm of the number "
-                "of scores.",
-                {"np.exp(shifted).sum": "np.exp(shifted).mean"},
             ),
             "log_forgotten": (
                 "Your result subtracts the sum of the exponentials itself, not its logarithm. The logarithm of a fraction is the difference of *two "
@@ -316,19 +193,10 @@ MISCONCEPTIONS = [
                 "Your log-weights have the wrong sign. A weight is at most 1, so its logarithm is at most 0. Only the loss has a minus sign in front.",
                 {"shifted - _": "_ - shifted"},
             ),
-            "minus_log_of_zero": (
-                "Your result is minus the logarithm of finished weights. The minus belongs to the loss, not here; and a weight far below the largest has already "
-                "become 0, whose logarithm is −∞. Simplify log(e^a / b) on paper first.",
-                {"shifted - ...": "-np.log(softmax(x, axis))"},
-            ),
             "log_epsilon_in_the_sum": (
                 "Your sum has a small number added to it, as a guard against the logarithm of 0. Once the largest score is subtracted, the sum is at "
                 "least 1 and needs no such guard; with the guard, every log-weight is a little too small.",
                 {"np.log(_)": "np.log(_ + 1e-8)"},
-            ),
-            "log_default_axis": (
-                "Your default is axis 0. The default is the last axis, −1, as in `softmax`.",
-                {"axis=-1": "axis=0"},
             ),
             "axis_not_passed_on": (
                 "Your log-weights are logarithms of `softmax(x)` without its axis: whatever `axis` is, they are computed along the last axis. And where "

@@ -35,11 +35,6 @@ MISCONCEPTIONS = of(
             "leading axes. The width of a vector is the last axis: count from the end.",
             {"query.shape[-1]": "query.shape[1]"},
         ),
-        "scaled_by_value_width": (
-            "Your scores are divided by √d_v, the width of the values. Scores are dot products of queries and keys, so divide by the square root of "
-            "their width, d_k, which can differ from d_v.",
-            {"query.shape": "value.shape"},
-        ),
         "scaled_up": (
             "Your scores are multiplied by √d_k instead of divided by it, which makes the softmax pick one key.",
             {"_ / math.sqrt(query.shape[-1])": "_ * math.sqrt(query.shape[-1])"},
@@ -47,11 +42,6 @@ MISCONCEPTIONS = of(
         "softmax_over_queries": (
             "Your softmax runs over the queries: the columns of the weights sum to 1. The weights of each query, a row, must sum to 1 over the keys.",
             {"axis=-1": "axis=-2"},
-        ),
-        "softmax_over_axis_one": (
-            "Your softmax runs over axis 1. This is the axis of the keys for a single sequence only, because each leading axis moves it back by "
-            "one. The keys are the last axis of the scores, so count from the end.",
-            {"axis=-1": "axis=1"},
         ),
         "softmax_over_axis_two": (
             "Your softmax runs over axis 2. This is the axis of the keys only if there is exactly one batch axis. The keys are the last axis of the "
@@ -75,11 +65,6 @@ MISCONCEPTIONS = of(
             "so every score is replaced. Without a mask nothing is hidden; handle this case separately.",
             {"2: mask is not None": "True"},
         ),
-        "no_mask_empties_everything": (
-            "Without a mask your weights and output are 0: the weights go through `np.where` even when `mask` is None, and NumPy treats None as "
-            "False, so every weight is set to 0. Without a mask nothing is hidden; handle this case separately.",
-            {"4: mask is not None": "True"},
-        ),
         "mask_ignored": (
             "Your result is what attention gives without the mask: the mask has no effect.",
             {"2: scores = ...": "scores = scores", "np.where(mask, weights, 0)": "weights"},
@@ -93,11 +78,6 @@ MISCONCEPTIONS = of(
             "weights to 0 afterwards then leaves nothing.",
             {"np.where(mask, scores, _)": "np.where(mask, _, scores)"},
         ),
-        "hidden_keys_raised": (
-            "You add a large positive number to the scores where the mask is False, so the forbidden keys get the highest scores. True means *may be attended "
-            "to*: where it is False, the score must be the lowest.",
-            {"2: scores = ...": "scores = scores + np.where(mask, 0, 1e9)", "np.where(mask, weights, 0)": "weights"},
-        ),
         "mask_after_softmax": (
             "Your mask sets weights to 0 after the softmax, so the remaining weights no longer sum to 1: the hidden keys took part in the softmax. Hide the "
             "scores before the softmax.",
@@ -108,25 +88,10 @@ MISCONCEPTIONS = of(
             "= 1. Only a score far below all others gets the weight 0.",
             {"np.finfo(scores.dtype).min": "0", "np.where(mask, weights, 0)": "weights"},
         ),
-        "mask_multiplied": (
-            "In your softmax a forbidden key has the score 0, so it takes a share, because exp(0) = 1. You set its weight to 0 afterwards, but the other "
-            "weights no longer sum to 1.",
-            {"2: scores = ...": "scores = scores * mask"},
-        ),
-        "mask_too_weak": (
-            "Your mask lowers a forbidden score to a number that is low, but not low enough: where all visible scores are lower still, the hidden keys win. "
-            "Use the lowest number of the dtype, or −∞ with care for empty rows.",
-            {"np.finfo(scores.dtype).min": "-1e3", "np.where(mask, weights, 0)": "weights"},
-        ),
         "minus_1e4": (
             "You give a forbidden key the score −10 000. Scores can be lower than that. If all visible scores are, the hidden key wins. And a query that may"
             " attend to nothing attends to everything equally; it should get weights and output of exactly 0.",
             {"np.finfo(scores.dtype).min": "-1e4", "np.where(mask, weights, 0)": "weights"},
-        ),
-        "minus_1e4_with_care": (
-            "You give a forbidden key the score −10 000. Scores can be lower than that. If all visible scores are, the hidden key takes the weight: you set "
-            "it to 0 afterwards, but the other weights no longer sum to 1. Take the lowest number of the dtype.",
-            {"np.finfo(scores.dtype).min": "-1e4"},
         ),
         "minus_1e9_added_in_float64": (
             "You add −1e9 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. And a query that may attend to"
@@ -134,22 +99,11 @@ MISCONCEPTIONS = of(
             "get weights and output of exactly 0.",
             {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9)", "np.where(mask, weights, 0)": "weights"},
         ),
-        "minus_1e4_added_in_float64": (
-            "You add −10 000 to forbidden scores, from an array that NumPy makes in float64: float32 scores come out as float64. A score that is more than 10 "
-            "000 above the visible ones stays above them; and a query that may attend to nothing attends to its hidden keys as if they were visible. It should "
-            "get weights and output of exactly 0.",
-            {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e4)", "np.where(mask, weights, 0)": "weights"},
-        ),
         "minus_1e9_added": (
             "You add −1e9 to forbidden scores. That works while at least one key is visible. But a query that may attend to nothing attends to its hidden "
             "keys as if they were visible, because adding the same number to all scores of a row changes nothing. It should get weights and output of "
             "exactly 0.",
             {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e9).astype(scores.dtype)", "np.where(mask, weights, 0)": "weights"},
-        ),
-        "minus_1e4_added": (
-            "You add −10 000 to forbidden scores. A score that is more than 10 000 above the visible ones stays above them; and a query that may attend to "
-            "nothing attends to its hidden keys as if they were visible. It should get weights and output of exactly 0.",
-            {"2: scores = ...": "scores = scores + np.where(mask, 0, -1e4).astype(scores.dtype)", "np.where(mask, weights, 0)": "weights"},
         ),
         "empty_row_uniform": (
             "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low, and a softmax of equal scores is "

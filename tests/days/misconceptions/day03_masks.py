@@ -32,11 +32,6 @@ MISCONCEPTIONS = [
                 "needs an axis of length 1 for the queries in between.",
                 {"_[:, np.newaxis, :]": "_"},
             ),
-            "axis_in_front": (
-                "Your padding mask has shape (1, B, T): the new axis is in the batch's place, and the batch is in the place of the queries. Each "
-                "sequence has its own padding, so the batch comes first.",
-                {"_[:, np.newaxis, :]": "_[np.newaxis]"},
-            ),
             "padding_with_a_head_axis": (
                 "Your padding mask has shape (B, 1, 1, T), with an axis for the heads. Here there are no heads yet: a mask is (B, 1, T), and multi-head attention "
                 "adds the axis itself.",
@@ -47,42 +42,20 @@ MISCONCEPTIONS = [
                 "broadcasts. And in cross-attention the number of queries can differ from the number of keys.",
                 {"return _": "return np.repeat(_, tokens.shape[1], axis=1)"},
             ),
-            "padding_against_padding": (
-                "Your padding mask has shape (B, T, T), and is True where query *and* key are real. A padding mask hides keys only: a padded query may "
-                "attend to real tokens, because its output is never read.",
-                {"return _": "return _ & (tokens != pad)[:, :, np.newaxis]"},
-            ),
             "ends_at_the_first_pad": (
                 "Your mask hides everything from the first padding on. Padding may also be in front or in between, and a real token after it is still a real"
                 " token.",
                 {"tokens != pad": "np.logical_and.accumulate(tokens != pad, axis=1)"},
-            ),
-            "one_verdict_for_all": (
-                "Your mask has one entry for an entire sequence. It needs one entry for each token, because each token is hidden or visible separately.",
-                {"_[:, np.newaxis, :]": "_.all(axis=1)[:, np.newaxis, np.newaxis]"},
-            ),
-            "if_of_an_array": (
-                "Your `if` needs one truth value for the entire array. Comparing an array with a number gives one truth value per entry, and that array is "
-                "already the mask: you need no `if` and no loop.",
-                {"_[:, np.newaxis, :]": "np.array([[[True]]]) if _ else np.array([[[False]]])"},
             ),
             "padding_as_integers": (
                 "Your padding mask holds integers, 1 and 0. A mask is boolean here: `~` of an integer 1 is −2, and an array of integers used as an index picks "
                 "rows instead of hiding entries.",
                 {"return _": "return _.astype(int)"},
             ),
-            "padding_as_floats": (
-                "Your padding mask holds floats, 1.0 and 0.0. A mask is boolean here: it is a condition, not a factor.",
-                {"return _": "return _.astype(float)"},
-            ),
             "padding_to_be_added": (
                 "Your padding mask holds 0 and −∞, as if it were added to the scores. Some libraries use such masks. Here a mask is boolean, and "
                 "attention itself changes the scores.",
                 {"tokens != pad": "np.where(tokens != pad, 0.0, -np.inf)"},
-            ),
-            "default_pad_of_one": (
-                "Your default for `pad` is 1. Some vocabularies use the id 1 for padding; here the default is 0.",
-                {"pad=0": "pad=1"},
             ),
         },
     ),
@@ -110,14 +83,6 @@ MISCONCEPTIONS = [
                 "and generation would fail.",
                 {"np.tril(_)": "np.tril(_, 1)"},
             ),
-            "everything_shown": (
-                "Your mask is True everywhere, so it hides nothing: each position sees its entire future.",
-                {"np.tril(_)": "_"},
-            ),
-            "only_itself": (
-                "Your mask is True only on the diagonal: each position sees itself but nothing from its past.",
-                {"np.tril(...)": "np.eye(size, dtype=bool)[np.newaxis]"},
-            ),
             "subsequent_without_batch": (
                 "Your subsequent mask has shape (T, T). Add an axis of length 1 for the batch in front: all masks of this course have three axes, "
                 "batch, queries, keys.",
@@ -128,19 +93,9 @@ MISCONCEPTIONS = [
                 "attention adds the axis itself.",
                 {"(1, size, size)": "(1, 1, size, size)"},
             ),
-            "batch_axis_at_the_end": (
-                "Your subsequent mask has shape (T, T, 1): the axis of length 1 is at the end, where the keys should be. It is the batch axis, and the "
-                "batch comes first.",
-                {"np.tril(...)": "np.tril(np.ones((size, size), dtype=bool))[:, :, np.newaxis]"},
-            ),
             "subsequent_as_floats": (
                 "Your subsequent mask holds floats, which is NumPy's default. A mask is boolean here: it is a condition, not a factor.",
                 {"dtype=bool": ""},
-            ),
-            "subsequent_as_integers": (
-                "Your subsequent mask holds integers, 1 and 0. A mask is boolean here: `~` of an integer 1 is −2, and an array of integers used as an index picks "
-                "rows instead of hiding entries.",
-                {"dtype=bool": "dtype=int"},
             ),
             "subsequent_to_be_added": (
                 "Your subsequent mask holds 0 and −∞, as if it were added to the scores. Some libraries use such masks. Here a mask is boolean, and "
@@ -163,15 +118,6 @@ MISCONCEPTIONS = [
                 "operator that works entry by entry.",
                 {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) and _"},
             ),
-            "one_but_not_both": (
-                "Your target mask is True where exactly one of the two conditions holds, which is the meaning of `^`, and of `!=` too. So it hides the "
-                "real tokens of the past. Both conditions must hold.",
-                {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) ^ _"},
-            ),
-            "both_alike": (
-                "Your target mask is True where the two conditions are equal, so also where both are False: it shows padding in the future.",
-                {"padding_mask(tokens, pad) & _": "padding_mask(tokens, pad) == _"},
-            ),
             "pad_not_passed_on": (
                 "Your target mask does not pass `pad` on to the padding mask, so it always hides id 0. As long as padding has the id 0, you will not notice.",
                 {"padding_mask(tokens, pad)": "padding_mask(tokens)"},
@@ -180,10 +126,6 @@ MISCONCEPTIONS = [
                 "Your target mask hides padded queries as well as padded keys. That leaves rows without any key and gains nothing, because the output of a "
                 "padded query is never read.",
                 {"return _ & ...": "return _ & np.swapaxes(_, 1, 2) & subsequent_mask(tokens.shape[1])"},
-            ),
-            "only_queries_hidden": (
-                "Your target mask hides the rows of padded queries and shows padded keys. Attention reads keys, so the padding mask applies to columns.",
-                {"padding_mask(tokens, pad)": "np.swapaxes(padding_mask(tokens, pad), 1, 2)"},
             ),
             "always_sees_itself": (
                 "Your target mask is True on the entire diagonal, at padding too. A padded key is hidden from every query, including its own. Attention "
@@ -194,27 +136,14 @@ MISCONCEPTIONS = [
                 "Your target mask is only the triangle: it hides the future but shows padding. It must hide both.",
                 {"padding_mask(tokens, pad) & _": "_"},
             ),
-            "padding_forgotten_for_each": (
-                "Your target mask repeats the triangle for each sequence and shows padding. It must hide both padding and the future.",
-                {"padding_mask(tokens, pad) & _": "np.repeat(_, len(tokens), axis=0)"},
-            ),
             "future_forgotten": (
                 "Your target mask is only the padding mask: it hides padding but shows the future. A decoder trained with it copies the next token "
                 "instead of predicting it.",
                 {"return _ & ...": "return _"},
             ),
-            "future_forgotten_for_each": (
-                "Your target mask is the padding mask, repeated for each query: it hides padding but shows the future. The triangle is missing.",
-                {"return _ & ...": "return np.repeat(_, tokens.shape[1], axis=1)"},
-            ),
             "triangle_of_the_batch": (
                 "Your triangle is as large as the batch. `tokens` has the shape (B, T), and the size of the triangle is T, the length of the sequences.",
                 {"tokens.shape[1]": "tokens.shape[0]"},
-            ),
-            "target_diagonal_hidden": (
-                "Your target mask hides each position from itself. A position must predict the *next* token, so it may see its own; and otherwise the "
-                "first position would see nothing at all.",
-                {"return _": "return _ & ~np.eye(tokens.shape[1], dtype=bool)"},
             ),
             "target_upper_triangle": (
                 "Your target mask hides padding, and the past instead of the future. Rows are queries and columns are keys, so the entries to the right "
@@ -238,15 +167,6 @@ MISCONCEPTIONS = [
             "target_as_integers": (
                 "Your target mask holds integers, 1 and 0. Both conditions are boolean, and so is their combination, unless you convert it.",
                 {"return _": "return _.astype(int)"},
-            ),
-            "target_as_floats": (
-                "Your target mask holds floats, 1.0 and 0.0. Both conditions are boolean, and so is their combination, unless you convert it.",
-                {"return _": "return _.astype(float)"},
-            ),
-            "target_ends_at_the_first_pad": (
-                "Your target mask hides every key from the first padding on, including real tokens. Judge each key separately: is it real, and is it "
-                "not in the future?",
-                {"padding_mask(tokens, pad)": "np.logical_and.accumulate(padding_mask(tokens, pad), axis=-1)"},
             ),
         },
     ),

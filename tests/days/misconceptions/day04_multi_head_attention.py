@@ -22,15 +22,6 @@ MISCONCEPTIONS = [
                 "token would attend to each other, and no token to any other token.",
                 {"pieces.swapaxes(1, 2)": "pieces"},
             ),
-            "split_into_pieces_of_h": (
-                "You split each vector into pieces of width h, so there are d_k of them. There should be h heads, each d_model / h wide.",
-                {"x.reshape(batch, time, h, _)": "x.reshape(batch, time, _, h)"},
-            ),
-            "split_heads_before_batch": (
-                "Your heads come before the batch: (h, B, T, d_k). The batch stays first, and the heads are the second axis. Otherwise a mask with a "
-                "batch axis does not line up.",
-                {"pieces.swapaxes(1, 2)": "pieces.transpose(2, 0, 1, 3)"},
-            ),
         },
     ),
     *of(
@@ -57,15 +48,6 @@ MISCONCEPTIONS = [
                 "Your result still has four axes, (B, T, h, d_k). The heads of a token are adjacent already; merge them into one vector of width d_model.",
                 {"return ...": "return pieces"},
             ),
-            "join_averages": (
-                "You average or sum the heads into one vector of width d_k, so the result of one head can no longer be separated from the others. "
-                "Concatenate the heads, all h · d_k numbers.",
-                {"return ...": "return pieces.mean(axis=2)"},
-            ),
-            "join_heads_reversed": (
-                "Your heads are joined from the last to the first. Head 0 comes first, because `split_heads` made it of the first features.",
-                {"pieces.reshape": "pieces[:, :, ::-1].reshape"},
-            ),
         },
     ),
     *of(
@@ -76,15 +58,6 @@ MISCONCEPTIONS = [
                 "Your scores are divided by √d_model. Inside a head a query has only d_k features, and √d_k is the standard deviation of its dot "
                 "products. Your divisor is too large by a factor of √h, so the weights are too uniform.",
                 {"k = _": "q = q / h**0.5\nk = _"},
-            ),
-            "scaled_by_d_model_too": (
-                "Your scores are divided by √d_model, and then by √d_k as well. `attention` divides by √d_k already, and no other division is needed: inside"
-                " a head a query is d_k wide.",
-                {"k = _": "q = q / query.shape[-1] ** 0.5\nk = _"},
-            ),
-            "scaled_twice": (
-                "Your scores are divided by √d_k twice. `attention` does it already.",
-                {"k = _": "q = q / q.shape[-1] ** 0.5\nk = _"},
             ),
             "not_scaled": (
                 "Your scores are not divided by √d_k. Each head is the attention of day 2, including the scale; `attention` may be imported.",
@@ -120,11 +93,6 @@ MISCONCEPTIONS = [
                     "weights = softmax(scores, axis=-2)\n"
                     "heads = (weights if mask is None else np.where(mask, weights, 0)) @ v"
                 },
-            ),
-            "heads_averaged": (
-                "Your output is computed from the mean of the heads. Concatenate the heads instead: each keeps its own d_k features, and the output "
-                "projection determines how to mix them.",
-                {"join_heads(heads)": "np.tile(heads.mean(axis=1), h)"},
             ),
             "heads_summed": (
                 "Your heads are summed or averaged into one vector of width d_k, which fits w_o only if there is a single head. Concatenate the heads "
@@ -171,21 +139,9 @@ MISCONCEPTIONS = [
                 "are never mixed.",
                 {"_ @ params['w_o'] + params['b_o']": "_"},
             ),
-            "output_bias_only": (
-                "You add the bias b_o to the concatenated heads, but you do not multiply them by w_o first.",
-                {"_ @ params['w_o']": "_"},
-            ),
             "biases_forgotten": (
                 "Your projections have no biases. The paper's formula has none, but `params` has: add the bias in every projection.",
                 {"_ + params['b_q']": "_", "_ + params['b_v']": "_", "_ + params['b_o']": "_"},
-            ),
-            "input_biases_forgotten": (
-                "Your output has its bias, but the projections of query, key and value lack theirs. All four projections add a bias.",
-                {"_ + params['b_q']": "_", "_ + params['b_v']": "_"},
-            ),
-            "query_bias_forgotten": (
-                "Your queries are projected without their bias b_q. Unlike the bias of the keys, it affects the weights.",
-                {"_ + params['b_q']": "_"},
             ),
             "value_bias_forgotten": (
                 "Your values are projected without their bias b_v. The weights of a query sum to 1, so this bias reaches the output unchanged wherever "
@@ -196,40 +152,15 @@ MISCONCEPTIONS = [
                 "Your output lacks its bias b_o: every entry of a feature is off by the same amount.",
                 {"_ + params['b_o']": "_"},
             ),
-            "biases_before_product": (
-                "Your biases are added before the matrix product instead of after it. A bias belongs to the output of its matrix.",
-                {
-                    "query @ _ + params['b_q']": "(query + params['b_q']) @ _",
-                    "value @ _ + params['b_v']": "(value + params['b_v']) @ _",
-                    "_ @ params['w_o'] + params['b_o']": "(_ + params['b_o']) @ params['w_o']",
-                },
-            ),
             "matrices_turned": (
                 "Your projections use the transpose of every matrix. PyTorch's linear layers store their weights that way; here the rows of w are input "
                 "features and the columns are output features, so no transpose is needed.",
                 {"query @ _": "query @ _.T", "params['w_k']": "params['w_k'].T", "value @ _": "value @ _.T", "params['w_o']": "params['w_o'].T"},
             ),
-            "input_matrices_turned": (
-                "You use w_q, w_k and w_v transposed: your head i takes rows of a matrix, not columns. Head i owns columns i·d_k to (i+1)·d_k − 1.",
-                {"query @ _": "query @ _.T", "params['w_k']": "params['w_k'].T", "value @ _": "value @ _.T"},
-            ),
-            "output_matrix_turned": (
-                "You use w_o transposed. The rows of a matrix are its input features, here the joined heads.",
-                {"params['w_o']": "params['w_o'].T"},
-            ),
             "one_matrix_for_all": (
                 "Query, key and value are all projected by w_q. Each of the three has its own matrix, so that what a token looks for, how it is found, "
                 "and what it passes on can differ.",
                 {"params['w_k']": "params['w_q']", "params['w_v']": "params['w_q']", "params['b_v']": "params['b_q']"},
-            ),
-            "key_by_w_q": (
-                "Your keys are projected by w_q. With the same matrix for queries and keys, scores only measure how similar two tokens are. Project the "
-                "keys by w_k.",
-                {"params['w_k']": "params['w_q']"},
-            ),
-            "value_by_w_k": (
-                "Your values are projected by w_k. How a token is found differs from what it passes on: project the values by w_v.",
-                {"params['w_v']": "params['w_k']", "params['b_v']": "params['b_k']"},
             ),
             "query_and_key_matrices_swapped": (
                 "You swapped w_q and w_k: queries are projected by the keys' matrix, and keys by the queries' matrix.",
@@ -241,10 +172,6 @@ MISCONCEPTIONS = [
             "value_from_key": (
                 "You compute the values from `key`. In self-attention both are the same array, but `value` is a separate argument, because it can differ.",
                 {"value @ _": "key @ _"},
-            ),
-            "value_from_query": (
-                "You compute the values from `query`. The values come from `value`.",
-                {"value @ _": "query @ _"},
             ),
             "all_from_query": (
                 "You compute keys and values from `query`, so this is self-attention whatever the caller passes. `key` and `value` are separate "
@@ -269,24 +196,6 @@ MISCONCEPTIONS = [
                 "Your mask is inverted: it hides exactly what it should show. True means *may be attended to*.",
                 {"mask[_]": "~mask[_]"},
             ),
-            "mask_inverted_and_lowest": (
-                "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*. And a query whose keys are all hidden "
-                "attends to all of them equally, since all its scores are equally low. `attention` of day 2 sees to both, and may be imported.",
-                {
-                    "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
-                    "scores = scores if mask is None else np.where(mask, np.finfo(scores.dtype).min, scores)\n"
-                    "heads = softmax(scores) @ v"
-                },
-            ),
-            "mask_inverted_and_minus_infinity": (
-                "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to*. And a query whose keys are all hidden "
-                "gives NaN, since all its scores are −∞. `attention` of day 2 sees to both, and may be imported.",
-                {
-                    "heads, _ = ...": "scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])\n"
-                    "scores = scores if mask is None else np.where(mask, -np.inf, scores)\n"
-                    "heads = softmax(scores) @ v"
-                },
-            ),
             "mask_without_heads": (
                 "Your mask has no axis of its own for the heads, or has it in front of the batch. Shapes are matched from the right, so the mask's batch axis "
                 "meets the heads: it raises an error, or, where B equals h, head 2 of every sequence gets the mask of sequence 2.",
@@ -296,18 +205,6 @@ MISCONCEPTIONS = [
                 "Your mask gets its new axis after the queries, (B, T_q, 1, T_k), so its rows line up with the heads. A padding mask has only one row "
                 "and still works; a causal mask does not. The heads are the second axis.",
                 {"mask[:, np.newaxis]": "mask[:, :, np.newaxis]"},
-            ),
-            "mask_tiled": (
-                "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. When batch and heads share an axis, the "
-                "heads of one sequence are adjacent, so repeat each sequence's mask h times in a row.",
-                {
-                    "2: mask = ...": "mask = np.broadcast_to(mask, (len(query), *mask.shape[1:]))\n"
-                    "mask = np.tile(mask, (h, 1, 1)).reshape(len(query), h, *mask.shape[1:])"
-                },
-            ),
-            "mask_on_first_head": (
-                "Your mask applies to the first head only. Apply it to every head.",
-                {"2: mask = _": "mask = np.repeat(_, h, axis=1)\nmask[:, 1:] = True"},
             ),
             "empty_row_uniform": (
                 "A query that may attend to nothing attends to everything equally in your answer: all its scores are equally low. Its heads should give 0, as "

@@ -25,22 +25,9 @@ MISCONCEPTIONS = [
                 "You subtract the plain mean of ∂L/∂w. Use the mean weighted by the weights.",
                 {"(weights * _).sum": "_.mean"},
             ),
-            "plain_sum_subtracted": (
-                "You subtract the plain sum of ∂L/∂w. Each term of that sum must be multiplied by its weight, which makes it a weighted mean.",
-                {"1: weights * _": "_"},
-            ),
-            "weighted_sum_divided_again": (
-                "You take the mean of w · ∂L/∂w, which divides by the number of keys. The weights sum to 1 already, so their weighted *sum* is the weighted mean.",
-                {"_.sum": "_.mean"},
-            ),
             "sum_over_queries": (
                 "Your sum runs over the queries, the last axis but one. Each row of weights is a softmax of its own, so sum along the row, over the keys.",
                 {"axis=-1": "axis=-2"},
-            ),
-            "sum_over_everything": (
-                "Your sum runs over all rows together; for a single row that is right. Each row of weights came from a softmax of its own and has a mean of its "
-                "own.",
-                {"axis=-1": "", "keepdims=True": ""},
             ),
             "sum_lost_its_axis": (
                 "Your sum dropped the axis along which it ran, so it broadcasts along a different axis: with equal numbers of rows and columns the "
@@ -56,30 +43,15 @@ MISCONCEPTIONS = [
                 "Your function returns the gradient unchanged. The softmax has a derivative of its own, and you need the weights to compute it.",
                 {"weights * (_ - mean)": "_"},
             ),
-            "weights_and_gradient_exchanged": (
-                "You exchanged the weights and their gradient in your last step. Subtract the mean from the gradient, and multiply the difference by the "
-                "weights.",
-                {"weights * (_ - mean)": "_ * (weights - mean)"},
-            ),
             "sign_of_the_gradient": (
                 "Your gradient of the scores has the wrong sign: subtract the mean from ∂L/∂w, not the other way round. With the wrong sign gradient "
                 "descent increases the loss.",
                 {"_ - mean": "mean - _"},
             ),
-            "mean_added": (
-                "You add the weighted mean instead of subtracting it. Off its diagonal the Jacobian is −wᵢ wⱼ, with a minus: when one score rises, the other "
-                "weights fall.",
-                {"_ - mean": "_ + mean"},
-            ),
             "weights_only_in_the_mean": (
                 "You subtract the weighted mean and stop. Multiply the difference by the weights: a score whose weight is 0 has no effect, so its "
                 "gradient is 0.",
                 {"2: weights * _": "_"},
-            ),
-            "mean_not_multiplied": (
-                "You multiply ∂L/∂w by the weights and then subtract the mean. Subtract the mean first and multiply the difference, or the row does not "
-                "sum to 0.",
-                {"weights * (_ - mean)": "weights * _ - mean"},
             ),
             "diagonal_missing": (
                 "Your gradient contains only the effect of a score on the *other* weights, −wᵢ wⱼ. Its effect on its own weight, wᵢ (1 − wᵢ), is missing.",
@@ -89,11 +61,6 @@ MISCONCEPTIONS = [
                 "That is the gradient of the *log*-softmax: ∂L/∂s = g − w Σ g, where g is the gradient at the log-weights. Here the gradient arrives at the "
                 "weights themselves.",
                 {"weights * (_ - mean)": "_ - weights * _.sum(axis=-1, keepdims=True)"},
-            ),
-            "cross_entropy_shortcut": (
-                'You subtract ∂L/∂w from the weights, as in the well-known formula "probabilities minus targets". That formula is for softmax *and* '
-                "cross-entropy together. Here any loss may follow, and only its gradient at the weights is known.",
-                {"weights * (_ - mean)": "weights - _"},
             ),
             "softmax_taken_again": (
                 "You apply the softmax to `weights` first. They are the softmax's output already, and its derivative needs nothing else.",
@@ -125,30 +92,15 @@ MISCONCEPTIONS = [
                 "`softmax_backward`.",
                 {"softmax_backward(_, weights)": "_"},
             ),
-            "elementwise_derivative_in_attention": (
-                "Your gradient of the scores is w · (1 − w) · ∂L/∂w, entry by entry, as a sigmoid has it. Raising one score also lowers all the other weights of "
-                "its row; `softmax_backward` takes care of that.",
-                {"softmax_backward(_, weights)": "weights * (1 - weights) * _"},
-            ),
             "mean_forgotten_in_attention": (
                 "Your gradient of the scores is w · ∂L/∂w, which is only half of the softmax's derivative: the row's weighted mean must be subtracted "
                 "first. `softmax_backward` does both.",
                 {"softmax_backward(_, weights)": "weights * _"},
             ),
-            "sum_over_queries_in_attention": (
-                "In the backward pass through the softmax your sum runs over the queries. Each row of weights is a softmax of its own, so sum over the "
-                "keys, the last axis.",
-                {"softmax_backward(_, weights)": "weights * (_ - (weights * _).sum(axis=-2, keepdims=True))"},
-            ),
             "root_of_numpy": (
                 "Your gradients of query and key are float64 for float32 inputs. `np.sqrt` of an int is a float64 of NumPy, which promotes every array to "
                 "float64; `math.sqrt` returns a plain Python float, which does not.",
                 {"math.sqrt": "np.sqrt"},
-            ),
-            "softmax_forward_again": (
-                "In the backward pass you apply the softmax to the gradient. Multiply by the softmax's *derivative* instead; the softmax itself belongs "
-                "to the forward pass.",
-                {"softmax_backward(_, weights)": "softmax(_)"},
             ),
             "arguments_exchanged": (
                 "You pass the weights and their gradient to `softmax_backward` in the wrong order: the gradient comes first.",
@@ -163,10 +115,6 @@ MISCONCEPTIONS = [
                 "The factor 1/√d_k is missing from your gradients of query and key. The forward pass divides the scores by √d_k, so the backward pass "
                 "divides their gradient by it.",
                 {"query.shape[-1]": "1"},
-            ),
-            "scale_forgotten_in_grad_query": (
-                "The factor 1/√d_k is missing from your gradient of the query. The gradients of query and key both need it.",
-                {"grad_scores @ key": "grad_scores @ key * math.sqrt(key.shape[-1])"},
             ),
             "scale_forgotten_in_grad_key": (
                 "The factor 1/√d_k is missing from your gradient of the key. The gradients of query and key both need it.",
@@ -184,17 +132,9 @@ MISCONCEPTIONS = [
                 "You divide the gradients by √d_v, the width of the values. Use the width of queries and keys, d_k, which need not be equal to d_v.",
                 {"query.shape": "value.shape"},
             ),
-            "scaled_by_number_of_keys": (
-                "You divide the gradients by the square root of the number of keys. Use the width of the vectors, the last axis of query and key.",
-                {"query.shape[-1]": "key.shape[-2]"},
-            ),
             "grad_value_scaled": (
                 "Your gradient of the value has an extra factor 1/√d_k. The value is used after the softmax, and the scale applies before it.",
                 {"grad_value = _": "grad_value = _ / math.sqrt(key.shape[-1])"},
-            ),
-            "weights_scaled": (
-                "You divided the weights by √d_k before the backward pass through the softmax. Leave the weights unchanged, and divide the gradient.",
-                {"2: weights": "weights / math.sqrt(key.shape[-1])", "grad_scores = grad_scores / ...": ""},
             ),
             "weights_not_transposed": (
                 "In your gradient of the value the weights are not transposed. The gradient of a value sums over all queries. (The shapes fit only "
@@ -224,52 +164,14 @@ MISCONCEPTIONS = [
                 "Your transpose also moves the batch axis, so it is right only without a batch. Exchange only the last two axes.",
                 {"np.swapaxes(weights, -2, -1)": "weights.T", "np.swapaxes(value, -2, -1)": "value.T", "np.swapaxes(grad_scores, -2, -1)": "grad_scores.T"},
             ),
-            "weights_transpose_moves_the_batch": (
-                "In your gradient of the value, the transpose of the weights also moves the batch axis, so it is right only without a batch. Exchange only "
-                "the last two axes.",
-                {"np.swapaxes(weights, -2, -1)": "weights.T"},
-            ),
-            "value_transpose_moves_the_batch": (
-                "In your gradient of the weights, the transpose of the value also moves the batch axis, so it is right only without a batch. Exchange only "
-                "the last two axes.",
-                {"np.swapaxes(value, -2, -1)": "value.T"},
-            ),
-            "scores_transpose_moves_the_batch": (
-                "In your gradient of the key, the transpose of the scores' gradient also moves the batch axis, so it is right only without a batch. Exchange "
-                "only the last two axes.",
-                {"np.swapaxes(grad_scores, -2, -1)": "grad_scores.T"},
-            ),
             "factors_not_exchanged": (
                 "You compute the gradient of the query with the query, and that of the key with the key. In a product each factor's gradient contains the "
                 "*other* factor.",
                 {"_ @ query": "_ @ key", "grad_scores @ key": "grad_scores @ query"},
             ),
-            "grad_value_from_scores": (
-                "You compute the gradient of the value with the gradient of the scores. The output is weights times value, so its gradient contains the "
-                "weights themselves.",
-                {"grad_value = ...": "pass", "return _": "grad_value = np.swapaxes(grad_scores, -2, -1) @ grad_output\nreturn _"},
-            ),
-            "grad_value_from_grad_weights": (
-                "You compute the gradient of the value with the gradient of the weights. The output is weights times value, so the gradient of the value "
-                "contains the weights themselves.",
-                {"grad_value = ...": "pass", "return _": "grad_value = np.swapaxes(grad_weights, -2, -1) @ grad_output\nreturn _"},
-            ),
-            "output_for_its_gradient": (
-                "You compute the gradient of the value with the output of attention. Use the gradient that arrives from the loss, `grad_output`.",
-                {"_ @ grad_output": "_ @ (weights @ value)"},
-            ),
-            "uphill_step": (
-                "All three of your gradients have the wrong sign, as if they were already steps of gradient descent. A gradient points uphill; the "
-                "optimizer adds the minus sign.",
-                {"return ...": "return -grad_query, -grad_key, -grad_value"},
-            ),
             "query_and_key_exchanged": (
                 "You return the gradients of query and key in the wrong order. The order is (grad_query, grad_key, grad_value).",
                 {"return ...": "return grad_key, grad_query, grad_value"},
-            ),
-            "value_first": (
-                "You return the gradient of the value first. The order is that of attention's arguments: (grad_query, grad_key, grad_value).",
-                {"return ...": "return grad_value, grad_query, grad_key"},
             ),
             "order_reversed": (
                 "You return the gradients in the order in which you computed them. The order is that of attention's arguments: (grad_query, grad_key, "

@@ -17,14 +17,6 @@ MISCONCEPTIONS = [
                 "product of d_k terms. Dividing by more makes all weights nearly equal.",
                 {"math.sqrt(_)": "_"},
             ),
-            "scaled_by_time": (
-                "You divide the scores by the square root of the number of keys. Use the width of the vectors, the last axis of the query.",
-                {"query.size(-1)": "key.size(-2)"},
-            ),
-            "scaled_by_value_width": (
-                "You divide the scores by √d_v, the width of the values. Scores are dot products of queries and keys, so use their width, d_k.",
-                {"query.size": "value.size"},
-            ),
             "scaled_by_query_length": (
                 "Your scores are divided by the square root of the number of queries, `size(-2)`. The scale belongs to the width of the vectors, the last axis of "
                 "the query, not to the length of the sequence.",
@@ -38,10 +30,6 @@ MISCONCEPTIONS = [
             "scaled_up": (
                 "You multiply the scores by √d_k instead of dividing by it, so the softmax picks a single key.",
                 {"scores / _": "scores * _"},
-            ),
-            "scaled_after_softmax": (
-                "You divide the weights by √d_k, so they no longer sum to 1. Divide the *scores*, before the softmax.",
-                {"scores / ...": "scores", "3: weights = _": "weights = _ / math.sqrt(query.size(-1))"},
             ),
             "root_in_float32": (
                 "Your √d_k is a float32 tensor, so a float64 result is accurate to 7 digits instead of 16. A Python number takes on the dtype of the tensor "
@@ -61,11 +49,6 @@ MISCONCEPTIONS = [
                 "Your transpose reverses all axes, including the batch. Exchange only the last two axes of the key.",
                 {"_.transpose(-2, -1)": "_.T"},
             ),
-            "axes_one_and_two_swapped": (
-                "You swap axes 1 and 2 of the key. With exactly one batch axis these are time and features, but with heads axis 1 is the heads. Count from "
-                "the end: time and features are always the last two axes.",
-                {"_.transpose(-2, -1)": "_.transpose(1, 2)"},
-            ),
             "key_not_transposed": (
                 "You multiply the queries by the keys without a transpose, which works only if T_k equals d_k. A row of scores contains a query's dot "
                 "products with all keys, so the last two axes of the key have to be exchanged.",
@@ -81,33 +64,10 @@ MISCONCEPTIONS = [
                 "then mix the values.",
                 {"key.to": "value.to", "weights @ value": "weights @ key"},
             ),
-            "query_and_key_swapped": (
-                "You exchanged query and key: your scores have a row for each key. A row belongs to a query, a column to a key.",
-                {"scores = _ @ ...": "scores = key.to(wide) @ _.transpose(-2, -1)"},
-            ),
             "softmax_over_queries": (
                 "Your softmax runs over the queries: the columns of the weights sum to 1. Each query distributes its own attention among the keys, so the "
                 "rows must sum to 1.",
                 {"dim=-1": "dim=-2"},
-            ),
-            "softmax_over_axis_one": (
-                "Your softmax runs over axis 1. These are the keys only for a single sequence; with a batch they are the queries, and with heads the heads. "
-                "Count from the end: the keys are the last axis of the scores.",
-                {"dim=-1": "dim=1"},
-            ),
-            "softmax_over_axis_two": (
-                "Your softmax runs over axis 2. These are the keys only with exactly one batch axis; with heads they are the queries. Count from the end: the "
-                "keys are the last axis of the scores.",
-                {"dim=-1": "dim=2"},
-            ),
-            "softmax_over_the_batch": (
-                "Your softmax runs over the first axis, the batch, so unrelated sequences compete for attention. The keys are the last axis of the scores.",
-                {"dim=-1": "dim=0"},
-            ),
-            "weights_transposed": (
-                "You multiply the values by the transposed weights, which works only if T_q equals T_k. A row of the weights belongs to a query, so multiply "
-                "by the weights as they are.",
-                {"weights @ value": "weights.transpose(-2, -1) @ value"},
             ),
             "flattened_by_view": (
                 "You merge the leading axes with `view`, which requires contiguous memory. Tensors that were split into heads are transposed and not "
@@ -133,11 +93,6 @@ MISCONCEPTIONS = [
                 "makes the mask fit.",
                 {"2: scores = _": "mask = mask.unsqueeze(1)\nscores = _"},
             ),
-            "mask_as_an_index": (
-                "You use the mask as an index into the scores. An index must have the same shape as the scores, but a mask may have axes of length 1 or fewer "
-                "axes and must broadcast.",
-                {"2: scores = ...": "scores[~mask] = torch.finfo(wide).min"},
-            ),
             "mask_ignored": (
                 "Your result is that of attention without a mask: your function accepts the mask, but it has no effect. (Tensor methods return a new tensor, "
                 "unless their name ends in an underscore.)",
@@ -147,28 +102,6 @@ MISCONCEPTIONS = [
                 "Your mask is inverted: it hides the keys that may be attended to. True means *may be attended to* here, as in "
                 "`scaled_dot_product_attention`. In `nn.MultiheadAttention` True hides, and `masked_fill` overwrites where its flags are True.",
                 {"2: ~mask": "mask", "4: ~mask": "mask"},
-            ),
-            "mask_inverted_once": (
-                "You overwrite the scores where the mask is True, and True means *may be attended to*. So the allowed keys get the lowest score, and nothing "
-                "remains after you set the masked weights to 0.",
-                {"2: ~mask": "mask"},
-            ),
-            "mask_inverted_and_lowest_in_halves": (
-                "Several things. Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. You "
-                "compute in the inputs' own dtype, so that in half precision dot products are rounded, and overflow. And a query that may attend to nothing gets "
-                "weights all the same.",
-                {"wide = ...": "wide = query.dtype", "2: ~mask": "mask", "weights.masked_fill(~mask, 0.0)": "weights"},
-            ),
-            "mask_inverted_and_minus_infinity_in_halves": (
-                "Several things. Your mask works the wrong way round: True means *may be attended to* here, and `masked_fill` fills where it is given True. You "
-                "compute in the inputs' own dtype, so that in half precision dot products are rounded, and overflow. And a query whose keys are all hidden gives "
-                "NaN, since all its scores are −∞.",
-                {
-                    "wide = ...": "wide = query.dtype",
-                    "2: ~mask": "mask",
-                    "torch.finfo(wide).min": "-math.inf",
-                    "weights.masked_fill(~mask, 0.0)": "weights",
-                },
             ),
             "mask_after_softmax": (
                 "You set masked weights to 0 after the softmax, so the remaining weights no longer sum to 1. Mask the scores before the softmax.",
@@ -188,11 +121,6 @@ MISCONCEPTIONS = [
                 "the weight 0.",
                 {"torch.finfo(wide).min": "0.0", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
-            "mask_multiplied": (
-                "A masked key has the score 0 in your softmax and so gets some weight, because exp(0) = 1. You set this weight to 0 afterwards, but the "
-                "remaining weights no longer sum to 1.",
-                {"2: scores = ...": "scores = scores * mask"},
-            ),
             "one_minus_a_boolean": (
                 "You subtract the mask from 1, which works for masks of numbers. Ours are boolean, and PyTorch does not subtract booleans: invert a boolean "
                 "with `~`. And replace a masked score instead of adding to it.",
@@ -203,94 +131,16 @@ MISCONCEPTIONS = [
                 "gets e times as much weight.",
                 {"2: scores = ...": "scores = scores + mask", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
-            "mask_added_then_zero": (
-                "You add the mask to the scores, where True counts as 1, and set masked weights to 0 after the softmax, so the remaining weights no longer "
-                "sum to 1. Use the mask to replace scores, before the softmax.",
-                {"2: scores = ...": "scores = scores + mask"},
-            ),
-            "no_scale_and_minus_infinity_in_halves": (
-                "There are three mistakes. First, your scores are not divided by √d_k, which saturates the softmax for wide vectors. Second, you compute in "
-                "the dtype of the inputs, so scores in half precision are rounded or overflow. Third, you mask with −∞, so a fully masked query gives NaN.",
-                {
-                    "wide = ...": "wide = query.dtype",
-                    "scores / ...": "scores",
-                    "torch.finfo(wide).min": "-math.inf",
-                    "weights.masked_fill(~mask, 0.0)": "weights",
-                },
-            ),
-            "no_scale_and_minus_infinity": (
-                "There are two mistakes. First, your scores are not divided by √d_k, which saturates the softmax for wide vectors. Second, you mask with −∞, "
-                "so a fully masked query gives NaN; its weights and output should be exactly 0.",
-                {"scores / ...": "scores", "torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
-            ),
-            "minus_infinity_in_halves_without_dropout": (
-                "There are three mistakes. First, you never call `dropout`. Second, you compute in the dtype of the inputs, so scores in half precision are "
-                "rounded or overflow. Third, you mask with −∞, so a fully masked query gives NaN.",
-                {
-                    "wide = ...": "wide = query.dtype",
-                    "torch.finfo(wide).min": "-math.inf",
-                    "weights.masked_fill(~mask, 0.0)": "weights",
-                    "dropout(weights)": "weights",
-                },
-            ),
-            "minus_infinity_in_halves_nan_repaired": (
-                "You compute in the dtype of the inputs, so scores in half precision are rounded or overflow. You then replace NaN in the weights by 0, which "
-                "hides the overflow: such a query attends to nothing. Upcast query and key first.",
-                {
-                    "wide = ...": "wide = query.dtype",
-                    "torch.finfo(wide).min": "-math.inf",
-                    "3: weights = _": "weights = _.nan_to_num()",
-                    "weights.masked_fill(~mask, 0.0)": "weights",
-                },
-            ),
-            "minus_infinity_in_halves_over_axis_one": (
-                "There are three mistakes. First, your softmax runs over axis 1; the keys are always the last axis of the scores. Second, you mask with −∞, "
-                "so a fully masked query gives NaN. Third, you compute in the dtype of the inputs, so scores in half precision are rounded or overflow.",
-                {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-math.inf", "dim=-1": "dim=1", "weights.masked_fill(~mask, 0.0)": "weights"},
-            ),
             "minus_infinity_in_halves": (
                 "You compute in the dtype of the inputs, so scores in half precision are rounded or overflow. There is a second mistake: you mask with −∞, as "
                 "much published code does, so a fully masked query gives NaN.",
                 {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-math.inf", "weights.masked_fill(~mask, 0.0)": "weights"},
-            ),
-            "minus_1e9_in_halves_and_softmax_in_float32": (
-                "You upcast to float32 only for the softmax. In half precision the scores have been rounded or have overflowed by then, and float16 cannot "
-                "represent −1e9; float64 loses half of its digits. There is a second mistake: a fully masked query attends to all keys equally instead of "
-                "getting weights of 0.",
-                {
-                    "wide = ...": "wide = query.dtype",
-                    "torch.finfo(wide).min": "-1e9",
-                    "scores.softmax(dim=-1)": "scores.softmax(dim=-1, dtype=torch.float32)",
-                    "weights.masked_fill(~mask, 0.0)": "weights",
-                },
-            ),
-            "mask_inverted_and_minus_1e9_in_halves": (
-                "There are three mistakes. First, your mask is inverted: True means *may be attended to*, and `masked_fill` overwrites where its flags are "
-                "True. Second, you compute in the dtype of the inputs, and float16 cannot represent −1e9. Third, a fully masked query gets equal weights "
-                "instead of 0.",
-                {"wide = ...": "wide = query.dtype", "2: ~mask": "mask", "torch.finfo(wide).min": "-1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
-            ),
-            "minus_1e9_in_halves_scaled_after_softmax": (
-                "There are three mistakes. First, you divide the weights by √d_k, so they no longer sum to 1; divide the *scores*. Second, you compute in the "
-                "dtype of the inputs, and float16 cannot represent −1e9. Third, a fully masked query gets equal weights instead of 0.",
-                {
-                    "wide = ...": "wide = query.dtype",
-                    "scores / ...": "scores",
-                    "torch.finfo(wide).min": "-1e9",
-                    "3: weights = _": "weights = _ / math.sqrt(query.size(-1))",
-                    "weights.masked_fill(~mask, 0.0)": "weights",
-                },
             ),
             "minus_1e9_in_halves": (
                 "You compute in the dtype of the inputs and mask with −1e9 or less, as much published code does. In half precision the dot products are "
                 "rounded or overflow, and float16 cannot represent −1e9. There is a second mistake: a fully masked query attends to all keys equally instead "
                 "of getting weights of 0.",
                 {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-1e9", "weights.masked_fill(~mask, 0.0)": "weights"},
-            ),
-            "minus_1e9_in_halves_then_zero": (
-                "You compute in the dtype of the inputs and mask with −1e9 or less. In half precision the dot products are rounded or overflow, and float16 "
-                "cannot represent −1e9. Upcast query and key first; then the scores can represent it, too.",
-                {"wide = ...": "wide = query.dtype", "torch.finfo(wide).min": "-1e9"},
             ),
             "lowest_in_halves": (
                 "You compute in the dtype of the inputs. In half precision the dot products are rounded or overflow. There is a second mistake: a fully "
@@ -307,20 +157,10 @@ MISCONCEPTIONS = [
                 "second mistake: a fully masked query attends to all keys equally.",
                 {"torch.finfo(wide).min": "-1e4", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
-            "minus_1e4_then_zero": (
-                "You mask with a number near −10,000, which was chosen to fit into float16. If the allowed scores are lower, the masked keys get all the "
-                "weight, and nothing remains after you set their weights to 0.",
-                {"torch.finfo(wide).min": "-1e4"},
-            ),
             "lowest_of_the_halves": (
                 "You upcast the scores to float32 but mask with the lowest number of the *inputs'* dtype. float16's lowest number is −65504, and float32 "
                 "scores can be lower. Use the lowest number of the dtype of the scores.",
                 {"torch.finfo(wide)": "torch.finfo(query.dtype)"},
-            ),
-            "minus_1e4_added": (
-                "You add −10 000 to masked scores. This hides a key only while all scores are small; a masked key with a large score still gets weight. "
-                "Replace the score instead of adding to it.",
-                {"2: scores = ...": "scores = scores - 1e4 * (~mask).to(wide)", "weights.masked_fill(~mask, 0.0)": "weights"},
             ),
             "empty_row_uniform": (
                 "A fully masked query attends to all keys equally in your answer, because all its scores are equally low. Its weights and output should be "
@@ -369,18 +209,9 @@ MISCONCEPTIONS = [
                 "Your output is right, but you return the weights before dropout. Return the weights that were multiplied by the values.",
                 {"5: weights = _": "return _ @ value, weights"},
             ),
-            "weights_dropped_only_in_return": (
-                "You return the weights after dropout, but multiply the values by the weights before it, so dropout does not affect the output.",
-                {"5: weights = _": "return weights @ value, _"},
-            ),
             "dropout_twice": (
                 "You call `dropout` twice: once for the returned weights, and once for the output. Each call draws different weights to drop, so the two differ.",
                 {"weights @ value": "(weights if dropout is None else dropout(weights)) @ value"},
-            ),
-            "dropped_weights_renormalised": (
-                "You divide the dropped weights by their sum, so that rows sum to 1 again. Dropout already compensates with its factor 1/(1 − p); in training "
-                "a row sums to 1 only on average.",
-                {"5: weights = _": "weights = _\nweights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-9)"},
             ),
             # --- gradients
             "weights_detached": (
@@ -404,11 +235,6 @@ MISCONCEPTIONS = [
                 "of numbers near 70 is half a unit. Upcast query and key, and cast back after the softmax.",
                 {"wide = ...": "wide = query.dtype"},
             ),
-            "narrowed_too_early": (
-                "You cast back to half precision before the softmax. This rounds the scores: near 70 the spacing of bfloat16 numbers is half a unit, and exp "
-                "turns half a unit into a factor of 1.6.",
-                {"scores.softmax": "scores.to(query.dtype).softmax"},
-            ),
             "always_float32": (
                 "You always compute in float32. Half precision needs this, but a float64 input loses half of its digits, even if you cast the result back.",
                 {"wide = ...": "wide = torch.float32"},
@@ -417,10 +243,6 @@ MISCONCEPTIONS = [
                 "Your output and weights are float32 for inputs in half precision. Compute in float32, but return the dtype of the inputs, which the next "
                 "layer expects.",
                 {"weights.to(value.dtype)": "weights", "weights @ value": "weights @ value.to(wide)"},
-            ),
-            "weights_in_float32": (
-                "Your output has the dtype of the inputs, but your weights are float32 for inputs in half precision. Return both in the dtype of the inputs.",
-                {"weights.to(value.dtype)": "weights", "weights @ value": "(weights @ value.to(wide)).to(value.dtype)"},
             ),
             "dtypes_mixed": (
                 "Your weights are float32 when you multiply the values in half precision by them, and PyTorch does not multiply matrices of two dtypes. Cast "

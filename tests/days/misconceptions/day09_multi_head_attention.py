@@ -35,29 +35,6 @@ MISCONCEPTIONS = [
                         "self.w_o = ...": "self.w_o = nn.Linear(d_model, d_model, bias=False)",
                     },
                 ),
-                "no_biases_but_the_last": (
-                    "Your `w_q`, `w_k` and `w_v` have no biases. Some models leave them out. Here each of the four projections has a bias, as `nn.Linear` "
-                    "has by default.",
-                    {
-                        "self.w_q = ...": "self.w_q = nn.Linear(d_model, d_model, bias=False)",
-                        "self.w_k = ...": "self.w_k = nn.Linear(d_model, d_model, bias=False)",
-                        "self.w_v = ...": "self.w_v = nn.Linear(d_model, d_model, bias=False)",
-                    },
-                ),
-                "projections_in_a_list": (
-                    "Your four projections are entries of a list. Make them attributes of the module, `w_q`, `w_k`, `w_v` and `w_o`: weights are saved "
-                    "and loaded by these names.",
-                    {
-                        "self.w_q = ...": "",
-                        "self.w_k = ...": "",
-                        "self.w_v = ...": "",
-                        "self.w_o = ...": "self.linears = nn.ModuleList([nn.Linear(d_model, d_model) for _ in range(4)])",
-                        "self.w_q": "self.linears[0]",
-                        "self.w_k": "self.linears[1]",
-                        "self.w_v": "self.linears[2]",
-                        "self.w_o": "self.linears[3]",
-                    },
-                ),
                 "projections_in_a_plain_list": (
                     "Your projections are in a plain Python list (or dict), which `nn.Module` ignores: they are missing from the state dict, and the "
                     "optimizer does not train them. Make each of them an attribute of the module.",
@@ -89,11 +66,6 @@ MISCONCEPTIONS = [
                     "Make three layers.",
                     {"self.w_k = ...": "self.w_k = self.w_q", "self.w_v = ...": "self.w_v = self.w_q"},
                 ),
-                "one_linear_named_four_times": (
-                    "Your four projections are the same layer under four names, so the module learns only one matrix. Multiplying a list repeats a "
-                    "reference and copies nothing. Make four layers.",
-                    {"self.w_k = ...": "self.w_k = self.w_q", "self.w_v = ...": "self.w_v = self.w_q", "self.w_o = ...": "self.w_o = self.w_q"},
-                ),
                 "as_wide_as_one_head": (
                     "Your projections of query, key and value are as wide as a single head. Each of the three holds the matrices of all h heads side by side, so it is "
                     "d_model wide; splitting comes after.",
@@ -101,16 +73,6 @@ MISCONCEPTIONS = [
                         "self.w_q = ...": "self.w_q = nn.Linear(d_model, d_model // h)",
                         "self.w_k = ...": "self.w_k = nn.Linear(d_model, d_model // h)",
                         "self.w_v = ...": "self.w_v = nn.Linear(d_model, d_model // h)",
-                    },
-                ),
-                "heads_of_full_width": (
-                    "Each of your heads is d_model wide. In the paper (§3.2.2) the heads share out the width: d_k = d_model / h, so that h heads cost about as much as "
-                    "one of full width.",
-                    {
-                        "self.w_q = ...": "self.w_q = nn.Linear(d_model, h * d_model)",
-                        "self.w_k = ...": "self.w_k = nn.Linear(d_model, h * d_model)",
-                        "self.w_v = ...": "self.w_v = nn.Linear(d_model, h * d_model)",
-                        "self.w_o = ...": "self.w_o = nn.Linear(h * d_model, d_model)",
                     },
                 ),
                 "no_output_projection": (
@@ -133,10 +95,6 @@ MISCONCEPTIONS = [
                     "Your module has no attribute `weights`. Store the attention weights of the last call under this name.",
                     {"self.weights: Tensor | None = None": "self.attn = None", "self.weights = _": "self.attn = _"},
                 ),
-                "weights_missing_at_first": (
-                    "Your module has no attribute `weights` before the first call, so reading it raises an AttributeError. It should be None at first.",
-                    {"self.weights: Tensor | None = None": ""},
-                ),
                 # --- which goes through what
                 "query_and_key_projections_swapped": (
                     "Your query goes through `w_k` and your key through `w_q`. Swap them, because loaded weights expect each input at its own projection.",
@@ -151,32 +109,15 @@ MISCONCEPTIONS = [
                     "than what it offers.",
                     {"self.w_k": "self.w_q", "self.w_v": "self.w_q"},
                 ),
-                "key_projected_by_w_q": (
-                    "Your key goes through `w_q` instead of `w_k`. Queries and keys have different projections.",
-                    {"self.w_k": "self.w_q"},
-                ),
-                "value_projected_by_w_k": (
-                    "Your value goes through `w_k` instead of `w_v`. Keys and values have different projections.",
-                    {"self.w_v": "self.w_k"},
-                ),
                 "value_from_key": (
                     "You compute the values from `key`. In self-attention both are the same tensor, but `value` is an argument of its own, because it can "
                     "differ.",
                     {"self.w_v(value)": "self.w_v(key)"},
                 ),
-                "value_from_query": (
-                    "You compute the values from `query`. The values come from `value`.",
-                    {"self.w_v(value)": "self.w_v(query)"},
-                ),
                 "keys_and_values_exchanged": (
                     "Keys and values have changed places in your attention: queries are compared with what `w_v` makes, and what `w_k` makes is mixed. The order is "
                     "query, key, value.",
                     {"attention(q, k, v, mask, _)": "attention(q, v, k, mask, _)"},
-                ),
-                "key_and_value_arguments_exchanged": (
-                    "The arguments `key` and `value` have changed places: your keys are made from `value`, and your values from `key`. The order is query, key, "
-                    "value.",
-                    {"self.w_k(key)": "self.w_k(value)", "self.w_v(value)": "self.w_v(key)"},
                 ),
                 "all_from_query": (
                     "You compute keys and values from `query`, so your module does self-attention whatever the caller passes. In cross-attention they "
@@ -240,21 +181,6 @@ MISCONCEPTIONS = [
                         "v = ...": "v = self.w_v(value).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
                     },
                 ),
-                "heads_interleaved_and_back": (
-                    "Your heads take every h-th feature, and write back in the same order. Such a model can be trained, but it gives wrong results with "
-                    "existing weights: head i should have features i·d_k to (i+1)·d_k − 1.",
-                    {
-                        "q = ...": "q = self.w_q(query).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
-                        "k = ...": "k = self.w_k(key).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
-                        "v = ...": "v = self.w_v(value).unflatten(-1, (-1, self.h)).permute(0, 3, 1, 2)",
-                        "heads.transpose(1, 2)": "heads.permute(0, 2, 3, 1)",
-                    },
-                ),
-                "join_interleaved": (
-                    "You join the heads feature by feature: the first feature of every head, then the second of every head. Concatenate entire heads, "
-                    "head 0 first.",
-                    {"heads.transpose(1, 2)": "heads.permute(0, 2, 3, 1)"},
-                ),
                 "h_and_d_k_swapped": (
                     "You make d_k heads of width h. Exchange the two numbers where you divide the last axis: h is the number of heads.",
                     {
@@ -278,10 +204,6 @@ MISCONCEPTIONS = [
                         "heads.transpose(1, 2)": "heads.permute(2, 0, 1, 3)",
                     },
                 ),
-                "heads_averaged": (
-                    "You average the attention weights over the heads, and every head uses the average. Each head should use its own weights.",
-                    {"self.weights = _": "weights = weights.mean(dim=1, keepdim=True).expand_as(weights)\nheads = weights @ v\nself.weights = _"},
-                ),
                 "softmax_over_heads": (
                     "Your softmax runs over the heads: for each pair of tokens the weights of all heads sum to 1. Every head needs its own softmax over "
                     "the keys.",
@@ -292,10 +214,6 @@ MISCONCEPTIONS = [
                     "Your scores are divided by √d_model. Inside a head a query has d_k features, so the standard deviation of its dot products is √d_k. "
                     "Your weights are more uniform than they should be.",
                     {"attention(q, k, v, mask, _)": "attention(q / self.h**0.5, k, v, mask, _)"},
-                ),
-                "scaled_twice": (
-                    "Your scores are divided by √d_k twice. `attention` already divides them.",
-                    {"attention(q, k, v, mask, _)": "attention(q / q.size(-1) ** 0.5, k, v, mask, _)"},
                 ),
                 "not_scaled": (
                     "Your scores are not divided by √d_k. Each head is the attention of day 8, including the scale; you may import `attention`.",
@@ -310,24 +228,6 @@ MISCONCEPTIONS = [
                     "Your mask is inverted: it hides the keys that may be attended to. True means *may be attended to* here; in `nn.MultiheadAttention` "
                     "it has the opposite meaning.",
                     {"1: mask = _": "mask = ~_"},
-                ),
-                "mask_inverted_and_minus_1e9": (
-                    "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to* here, and `masked_fill` fills where it "
-                    "is given True. And you fill with −1e9, or lower still, in the inputs' own dtype: float16 ends at −65504, so that torch refuses. `attention` of "
-                    "day 8 sees to both, and may be imported.",
-                    written_out("scores.masked_fill(mask, -1e9)"),
-                ),
-                "mask_inverted_and_lowest": (
-                    "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to* here, and `masked_fill` fills where it "
-                    "is given True. And a query whose keys are all hidden attends to all of them equally, since all its scores are equally low. `attention` of day 8 "
-                    "sees to both, and may be imported.",
-                    written_out("scores.masked_fill(mask, torch.finfo(scores.dtype).min)"),
-                ),
-                "mask_inverted_and_minus_infinity": (
-                    "Your mask works the wrong way round: it hides exactly what it should show. True means *may be attended to* here, and `masked_fill` fills where it "
-                    "is given True. And a query whose keys are all hidden gives NaN, since all its scores are −∞. `attention` of day 8 sees to both, and may be "
-                    "imported.",
-                    written_out("scores.masked_fill(mask, -math.inf)"),
                 ),
                 "mask_without_heads": (
                     "Your mask has no axis for the heads. Broadcasting aligns shapes from the right, so the mask's batch axis meets the heads. This "
@@ -349,15 +249,6 @@ MISCONCEPTIONS = [
                     "of the heads.",
                     {"1: mask = _": "mask = _.unsqueeze(2)"},
                 ),
-                "mask_tiled": (
-                    "You repeat the mask for the heads in the wrong order: all sequences, then all sequences again. After merging batch and heads, the "
-                    "heads of one sequence are consecutive, so its mask must be repeated h times in a row.",
-                    {"1: mask = ...": "mask = mask.expand(len(query), -1, -1).repeat(self.h, 1, 1)\nmask = mask.unflatten(0, (len(query), self.h))"},
-                ),
-                "mask_on_first_head": (
-                    "Your mask applies to the first head only. It is the same for every head.",
-                    {"1: mask = _": "mask = _.repeat(1, self.h, 1, 1)\nmask[:, 1:] = True"},
-                ),
                 "minus_1e9_in_halves": (
                     "You mask with −1e9 or less in the dtype of the inputs. float16 cannot represent this number, so PyTorch raises an error. There is a "
                     "second mistake: a fully masked query attends to all keys equally, although its heads should return 0. You may import `attention` of "
@@ -374,11 +265,6 @@ MISCONCEPTIONS = [
                     "`attention` of day 8 does; the output is then the bias of `w_o`.",
                     written_out("scores.masked_fill(~mask, -math.inf)"),
                 ),
-                "mask_added": (
-                    "You add the mask to the scores. That works for masks of 0 and −∞. Ours are boolean, and True counts as 1 in a sum, so an allowed key "
-                    "only gets e times as much weight.",
-                    written_out("scores + mask"),
-                ),
                 "empty_row_zero": (
                     "For a fully masked query your output is 0. Its heads return 0, but the output projection is applied to them as to every query, so "
                     "the output is the bias of `w_o`.",
@@ -389,10 +275,6 @@ MISCONCEPTIONS = [
                     "Your output is right, but `weights` stays None after a call. Store the weights that `attention` returns.",
                     {"weights.detach()": "None"},
                 ),
-                "weights_kept_in_training_only": (
-                    "You store the weights in training mode only. Store them in evaluation mode, too, where they are mostly needed.",
-                    {"weights.detach()": "weights.detach() if self.training else self.weights"},
-                ),
                 "weights_of_the_first_call": (
                     "Your weights stay those of the first call. Replace them at every call.",
                     {"weights.detach()": "weights.detach() if self.weights is None else self.weights"},
@@ -400,14 +282,6 @@ MISCONCEPTIONS = [
                 "weights_averaged_over_heads": (
                     "Your `weights` are averaged over the heads, as in `nn.MultiheadAttention` by default. Store each head's own weights, (B, h, T_q, T_k).",
                     {"weights.detach": "weights.mean(dim=1).detach"},
-                ),
-                "weights_summed_over_heads": (
-                    "Your `weights` are summed over the heads. Store each head's own weights, (B, h, T_q, T_k).",
-                    {"weights.detach": "weights.sum(dim=1).detach"},
-                ),
-                "weights_of_one_head": (
-                    "Your `weights` are those of one head only. Store the weights of all heads, (B, h, T_q, T_k).",
-                    {"weights.detach": "weights[:, 0].detach"},
                 ),
                 "weights_are_scores": (
                     "You store the scores, before the softmax. The weights come after the softmax: their rows sum to 1.",
@@ -428,16 +302,6 @@ MISCONCEPTIONS = [
                     "applies to the weights.",
                     {"self.dropout": "", "4: return _": "return self.dropout(_)"},
                 ),
-                "dropout_on_output_too": (
-                    "You drop weights, which is right, and also entries of the output. The second dropout belongs to the residual connection (day 11), "
-                    "which would then apply it twice.",
-                    {"4: return _": "return self.dropout(_)"},
-                ),
-                "dropout_on_heads": (
-                    "You drop features of the heads' outputs, after the values were averaged. Drop the attention weights instead, before they are "
-                    "multiplied by the values.",
-                    {"self.dropout": "", "heads.transpose": "self.dropout(heads).transpose"},
-                ),
                 "dropout_always_on": (
                     "You drop in evaluation mode as well. `F.dropout` does not know the module's mode; an `nn.Dropout` that is part of the module follows it.",
                     {"attention(q, k, v, mask, _)": "attention(q, k, v, mask, lambda w: F.dropout(w, _.p))"},
@@ -445,10 +309,6 @@ MISCONCEPTIONS = [
                 "dropout_p_not_passed": (
                     "Your dropout uses PyTorch's default of one half, whatever the caller passes. Pass the argument on.",
                     {"nn.Dropout(dropout)": "nn.Dropout()"},
-                ),
-                "dropout_of_a_tenth": (
-                    "Your dropout is 0.1 whatever the caller passes, even 0. The paper's 0.1 is only the default.",
-                    {"nn.Dropout(dropout)": "nn.Dropout(0.1)"},
                 ),
                 "dropout_not_by_default": (
                     "Your default dropout is not 0.1. Use the paper's 0.1 when the caller passes no probability.",
@@ -466,16 +326,6 @@ MISCONCEPTIONS = [
                 "residual_inside": (
                     "You add the query to the result. The residual connection belongs to the layer (day 11); added here, it would be there twice.",
                     {"4: return _": "return query + _"},
-                ),
-                "projections_switched_off": (
-                    "Your output is right, but `w_q`, `w_k` and `w_v` get no gradient, because the heads were detached or computed under `no_grad`. Only "
-                    "`w_o` can learn.",
-                    {"heads.transpose": "heads.detach().transpose"},
-                ),
-                "weights_detached_before_use": (
-                    "Your output is right, but `w_q` and `w_k` get no gradient, because you detached the weights before multiplying the values by them. "
-                    "Detach only the copy that you store.",
-                    {"self.weights = _": "heads = _ @ v\nself.weights = _"},
                 ),
                 "heads_in_float32": (
                     "You convert the heads to float32, so `w_o` fails if it has a different dtype. `attention` upcasts internally where necessary and "

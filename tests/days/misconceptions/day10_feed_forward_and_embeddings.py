@@ -38,21 +38,6 @@ MISCONCEPTIONS = [
         return self.net(x)
 """,
             ),
-            "convolutions": (
-                "You use convolutions of kernel size 1, which §3.3 mentions as an equivalent. They compute the same, but they need the features in the "
-                "middle axis, and their weights have a third axis. Use `nn.Linear` for both.",
-                """class PositionwiseFeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.1):
-        super().__init__()
-        self.w_1 = nn.Conv1d(d_model, d_ff, 1)
-        self.w_2 = nn.Conv1d(d_ff, d_model, 1)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        hidden = self.dropout(self.w_1(x.transpose(1, 2)).relu())
-        return self.w_2(hidden).transpose(1, 2)
-""",
-            ),
             "linear_sizes_swapped": (
                 "You swapped the two sizes of both layers. `nn.Linear` takes the input width first and then the output width, although it stores its "
                 "weight as (out, in).",
@@ -66,10 +51,6 @@ MISCONCEPTIONS = [
                 "Neither of your layers has a bias. Equation 2 has two, b₁ and b₂.",
                 {"nn.Linear(d_model, d_ff)": "nn.Linear(d_model, d_ff, bias=False)", "nn.Linear(d_ff, d_model)": "nn.Linear(d_ff, d_model, bias=False)"},
             ),
-            "second_layer_without_bias": (
-                "Your second layer has no bias. Equation 2 ends in b₂.",
-                {"nn.Linear(d_ff, d_model)": "nn.Linear(d_ff, d_model, bias=False)"},
-            ),
             # --- PositionwiseFeedForward: the cut
             "relu_missing": (
                 "There is no ReLU between your two layers. Without it they are equivalent to one linear layer.",
@@ -78,10 +59,6 @@ MISCONCEPTIONS = [
             "relu_at_the_end": (
                 "Your ReLU comes after the second layer instead of between the two. The output could then never be negative.",
                 {"self.w_1(x).relu()": "self.w_1(x)", "return _": "return _.relu()"},
-            ),
-            "relu_twice": (
-                "There is a second ReLU after the second layer. The output is added to the token's vector and must be able to be negative.",
-                {"return _": "return _.relu()"},
             ),
             "relu_on_input": (
                 "You apply the ReLU to x before the first layer. Apply it to the hidden values, the output of the first layer.",
@@ -94,10 +71,6 @@ MISCONCEPTIONS = [
             "gelu": (
                 "Your activation is GELU, as in BERT and GPT. The paper's network has max(0, ·).",
                 {"self.w_1(x).relu()": "nn.functional.gelu(self.w_1(x))"},
-            ),
-            "leaky_relu": (
-                "Your hidden values are small instead of 0 for negative inputs: this is a leaky ReLU. Equation 2 has max(0, ·).",
-                {"self.w_1(x).relu()": "nn.functional.leaky_relu(self.w_1(x))"},
             ),
             "shortcut_inside": (
                 "You add x to the output. The residual connection is not part of this network: `SublayerConnection` of day 11 adds it, so it would be "
@@ -118,15 +91,6 @@ MISCONCEPTIONS = [
             "dropout_on_output": (
                 "You apply dropout to the output. Apply it to the hidden values; the output gets its own dropout on day 11, just before it is added.",
                 {"self.dropout(_)": "_", "return _": "return self.dropout(_)"},
-            ),
-            "dropout_on_both": (
-                "You apply dropout to the hidden values, which is right, and also to the output. The output gets its own dropout on day 11, so it would "
-                "be dropped twice.",
-                {"return _": "return self.dropout(_)"},
-            ),
-            "dropout_on_input": (
-                "You apply dropout to x, before the first layer. Apply it to the hidden values, after the ReLU.",
-                {"self.dropout(...)": "self.w_1(self.dropout(x)).relu()"},
             ),
             "no_dropout": (
                 "Your network drops nothing. In training mode each hidden value is dropped with the given probability.",
@@ -192,14 +156,6 @@ MISCONCEPTIONS = [
                 "large. Initialize with d_model^−½, and multiply (§3.4).",
                 {"nn.init.normal_(self.lut.weight, std=d_model**-0.5)": "pass", "_ * math.sqrt(self.d_model)": "_"},
             ),
-            "scaled_by_root_of_vocab": (
-                "You multiply by √vocab. The factor is √d_model, the square root of the width; it does not depend on the vocabulary.",
-                {"self.d_model": "self.lut.num_embeddings"},
-            ),
-            "power_without_parentheses": (
-                "You multiply by d_model / 2. In Python `d_model ** 1 / 2` is (d_model ** 1) / 2, because a power binds more tightly than a division.",
-                {"_ * math.sqrt(self.d_model)": "_ * self.d_model / 2"},
-            ),
             "scaled_by_d_model": (
                 "You multiply by d_model. The factor is its square root: the rows initially have length 1, and each of the d_model features should have "
                 "size 1.",
@@ -224,11 +180,6 @@ MISCONCEPTIONS = [
                     "    self.lut.weight[0] = 0.0"
                 },
             ),
-            "padding_index_refilled": (
-                "Your embedding matrix has a padding index, so token 0 never gets a gradient. (Its row is not even 0, because you initialize the matrix "
-                "afterwards.) The masks handle padding; here every row learns.",
-                {"nn.Embedding(vocab, d_model)": "nn.Embedding(vocab, d_model, padding_idx=0)"},
-            ),
             "table_detached": (
                 "No gradient reaches your embedding matrix. You look up rows in a detached copy (`.data`, `.detach()`) instead of the parameter, so it "
                 "never learns.",
@@ -251,11 +202,6 @@ MISCONCEPTIONS = [
             "starts_uniform": (
                 "Your embedding matrix has the right standard deviation, but a uniform distribution. N is the normal distribution.",
                 {"nn.init.normal_(_, std=d_model**-0.5)": "nn.init.uniform_(_, -((3 / d_model) ** 0.5), (3 / d_model) ** 0.5)"},
-            ),
-            "starts_within_a_tenth": (
-                "Your embedding matrix is initialized uniformly between −0.1 and 0.1, as in a well-known tutorial. Use N(0, 1/d_model): a normal "
-                "distribution whose size depends on the width.",
-                {"nn.init.normal_(_, std=d_model**-0.5)": "nn.init.uniform_(_, -0.1, 0.1)"},
             ),
             "starts_by_xavier": (
                 "You use Xavier initialization, whose standard deviation also depends on the number of tokens: a larger vocabulary gives smaller vectors. "
@@ -310,31 +256,13 @@ MISCONCEPTIONS = [
                 "because sin 0 = 0 comes first.",
                 {"table[:, 0::2] = angles.sin()\ntable[:, 1::2] = angles.cos()[_]": "table[:, 0::2] = angles.cos()\ntable[:, 1::2] = angles.sin()[_]"},
             ),
-            "only_sines": (
-                "Your odd columns contain sines too, so each pair contains one number twice. They should contain the cosines.",
-                {"angles.cos": "angles.sin"},
-            ),
             "exponent_without_two": (
                 "Your exponent is i / d_model, half of the right one. i counts the pairs; 2i is the index of the even column.",
                 {"even / d_model": "even / 2 / d_model"},
             ),
-            "exponents_doubled_and_shifted": (
-                "There are two mistakes. Your loop counts 0, 2, 4 and so on, which is the paper's 2i already, and you double it again. And the cosine "
-                "uses the next exponent, although sine and cosine of a pair share one angle. (A widely copied loop has both.)",
-                {
-                    "even / d_model": "2 * even / d_model",
-                    "table = _": "shifted = position / 10000 ** (2 * (even + 1) / d_model)\ntable = _",
-                    "angles.cos": "shifted.cos",
-                },
-            ),
             "exponent_doubled": (
                 "Your exponent is twice the right one. The even column indices 0, 2, 4 and so on are the paper's 2i already.",
                 {"even / d_model": "2 * even / d_model"},
-            ),
-            "last_exponent_is_one": (
-                "Your exponents run from 0 to exactly 1, as in libraries that divide by the number of pairs minus 1. In the paper the last exponent is "
-                "(d_model − 2) / d_model.",
-                {"even / d_model": "even / 2 / max(even.numel() - 1, 1)"},
             ),
             "cosine_with_its_own_exponent": (
                 "Your cosines have their own exponents, (2i + 1) / d_model. Sine and cosine of a pair share one angle.",
@@ -343,10 +271,6 @@ MISCONCEPTIONS = [
             "multiplied_by_the_power": (
                 "You multiply the position by 10000^(2i/d_model). Divide by it: the wavelengths grow from left to right.",
                 {"position / _": "position * _"},
-            ),
-            "base_of_1000": (
-                "Your base is 1000. The paper's base is 10000.",
-                {"10000 ** _": "1000 ** _"},
             ),
             "positions_from_1": (
                 "Your positions begin at 1. They begin at 0, so the first row is 0, 1, 0, 1 …",
@@ -372,10 +296,6 @@ MISCONCEPTIONS = [
             "cut_by_the_batch": (
                 "You cut the table to the number of *sequences*. The batch is the first axis of x; the tokens are its second axis.",
                 {"1: x.size(1)": "x.size(0)"},
-            ),
-            "last_rows_added": (
-                "You add the last T rows of the table. The first token has position 0.",
-                {"self.pe[:, : x.size(1)]": "self.pe[:, self.pe.size(1) - x.size(1) :]"},
             ),
             "first_length_remembered": (
                 "Your module stores the rows for its first batch and uses them for the next batch too. Lengths differ between batches: cut the table at "
@@ -404,10 +324,6 @@ MISCONCEPTIONS = [
                 "You apply dropout to x before you add the table. Apply it to the sum (§5.4).",
                 {"self.dropout(x + _)": "self.dropout(x) + _"},
             ),
-            "dropout_on_positions": (
-                "You apply dropout to the positions only. Apply it to the sum (§5.4).",
-                {"self.dropout(x + _)": "x + self.dropout(_)"},
-            ),
             "dropout_on_each": (
                 "You apply dropout to x and to the positions separately. Apply it to the sum (§5.4), so that a dropped feature is missing entirely.",
                 {"self.dropout(x + _)": "self.dropout(x) + self.dropout(_.expand_as(x))"},
@@ -423,10 +339,6 @@ MISCONCEPTIONS = [
             "usual_dropout_of_half": (
                 DROPOUT_NOT_PASSED_ON,
                 {"nn.Dropout(dropout)": "nn.Dropout()"},
-            ),
-            "share_kept_for_share_dropped": (
-                DROPOUT_AS_SHARE_KEPT,
-                {"nn.Dropout(dropout)": "nn.Dropout(1 - dropout)"},
             ),
             "whole_tokens_dropped": (
                 "You drop all features of a token, or none. Drop each feature independently.",

@@ -49,18 +49,10 @@ MISCONCEPTIONS = [
                 "Your gain is initialized to 0, so the output is the bias for every input. Initialize it to 1.",
                 {"torch.ones": "torch.zeros"},
             ),
-            "starts_at_random": (
-                "Your gain and bias are not initialized to 1 and 0, with which the layer at first only normalizes.",
-                {"torch.ones": "torch.randn", "torch.zeros": "torch.randn"},
-            ),
             # --- LayerNorm: which numbers
             "norm_over_time": (
                 "Your mean and variance run over the tokens, the last axis but one. Normalize each vector over its own features.",
                 {"1: dim=-1": "dim=-2", "length.square() / x.size(-1)": "centered.square().mean(dim=-2, keepdim=True)"},
-            ),
-            "norm_over_a_sentence": (
-                "You compute one mean and one variance for each sentence, over tokens and features together. Compute them for every vector, over its features.",
-                {"1: dim=-1": "dim=(-2, -1)", "length.square() / x.size(-1)": "centered.square().mean(dim=(-2, -1), keepdim=True)"},
             ),
             "norm_over_everything": (
                 "You compute one mean and one variance over the entire tensor. Compute them for every vector, over its features.",
@@ -99,11 +91,6 @@ MISCONCEPTIONS = [
                     "normalized = ...": "normalized = centered / (deviation + self.eps)",
                 },
             ),
-            "unbiased_in_halves": (
-                "There are two mistakes. First, your variance divides by n − 1, the default of PyTorch's `var`; divide by n. Second, you compute in the "
-                "dtype of x, and the variance of features like 300 overflows float16. Upcast to float32 first.",
-                {"wide = ...": "wide = x", "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True)"},
-            ),
             "unbiased": (
                 "Your variance divides by n − 1, the default of PyTorch's `var` and `std`. Layer norm divides by n. (With a single feature, n − 1 would be 0.)",
                 {"length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True)"},
@@ -119,21 +106,9 @@ MISCONCEPTIONS = [
                 "square.",
                 {"length.square() / x.size(-1)": "wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()"},
             ),
-            "variance_by_difference_kept_positive": (
-                "Your variance is the mean of the squares minus the square of the mean, clamped at 0. The clamp hides the NaN, but the difference is "
-                "still rounding error when the mean is large: with a mean of 1000 and a standard deviation of 0.1, float32 cannot resolve it.",
-                {
-                    "variance = ...": "variance = wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()\n"
-                    "variance = variance.clamp(min=0.0)"
-                },
-            ),
             "root_mean_square": (
                 "You divide by the root mean square without subtracting the mean: this is RMSNorm, the subject of day 28. Layer norm subtracts the mean first.",
                 {"wide - ...": "wide"},
-            ),
-            "centred_over_root_mean_square": (
-                "You subtract the mean, but divide by the root of the mean of x², which still contains the mean.",
-                {"length.square() / x.size(-1)": "wide.square().mean(dim=-1, keepdim=True)"},
             ),
             "not_centred": (
                 "You divide by the standard deviation, but do not subtract the mean. Before the bias is added, the result should have mean 0.",
@@ -152,21 +127,11 @@ MISCONCEPTIONS = [
                 "depend on x, so gradients must flow through them.",
                 {"wide - _": "wide - _.detach()", "variance = _": "variance = _.detach()"},
             ),
-            "deviation_detached": (
-                "Your results are right, but your gradients are not: you treat the standard deviation as a constant. It depends on x, so gradients must "
-                "flow through it.",
-                {"variance = _": "variance = _.detach()"},
-            ),
             # --- LayerNorm: eps
             "eps_outside_the_root": (
                 "You add ε to the standard deviation, after the root. It belongs under the root. The two differ where the variance is as small as ε, and "
                 "at variance 0 the gradient of the root alone is NaN.",
                 {"centered * ...": "centered / (variance.sqrt() + self.eps)"},
-            ),
-            "eps_added_to_std": (
-                "You add ε to the result of `std`. Add it to the variance, under the root: the two differ where the variance is as small as ε, and there "
-                "your gradients are hundreds of times too large.",
-                {"variance = ...": "deviation = wide.std(dim=-1, keepdim=True, correction=0)", "centered * ...": "centered / (deviation + self.eps)"},
             ),
             "eps_forgotten": (
                 "Your layer norm has no ε. A vector of equal numbers has variance 0, and 0 / 0 is NaN; with ε the result is the bias.",
@@ -176,10 +141,6 @@ MISCONCEPTIONS = [
                 "You square ε before you add it to the variance. Add ε itself.",
                 {"self.eps": "self.eps**2"},
             ),
-            "eps_as_lower_bound": (
-                "You use ε as a lower bound of the variance. Add it to the variance, always.",
-                {"variance + self.eps": "variance.clamp(min=self.eps)"},
-            ),
             "eps_fixed": (
                 "Your ε is always 1e-5. Use the argument.",
                 {"self.eps": "1e-5"},
@@ -187,10 +148,6 @@ MISCONCEPTIONS = [
             "eps_of_1e_6": (
                 "Your default ε is 1e-6. Papers and libraries differ here; in this course, as in PyTorch, it is 1e-5.",
                 {"eps=1e-5": "eps=1e-6"},
-            ),
-            "eps_of_1e_12": (
-                "Your default ε is 1e-12, as in BERT's code. In this course, as in PyTorch, it is 1e-5.",
-                {"eps=1e-5": "eps=1e-12"},
             ),
             # --- LayerNorm: gain and bias
             "gain_forgotten": (
@@ -201,29 +158,11 @@ MISCONCEPTIONS = [
                 "Your bias has no effect: every feature is off by a constant of its own. Add it at the end.",
                 {"_ + self.bias": "_"},
             ),
-            "gain_times_bias": (
-                "Your gain multiplies the bias, too. Multiply by the gain first, and add the bias to the product.",
-                {"return ...": "return self.gain * (normalized + self.bias)"},
-            ),
-            "gain_before_norm": (
-                "You multiply by the gain before you normalize, which undoes most of its effect. Multiply after the division.",
-                {"wide = _": "wide = _\nwide = self.gain * wide", "self.gain * normalized": "normalized"},
-            ),
-            "gain_plus_one": (
-                "You multiply by 1 + gain. Some models store the gain that way; here the gain is the factor itself, initialized to 1.",
-                {"3: self.gain": "1 + self.gain"},
-            ),
             # --- LayerNorm: dtypes and side effects
             "halves_not_widened": (
                 "In float16 your squares, or their mean, overflow: 300² is 90,000, and the largest number of float16 is 65504. Compute mean and variance "
                 "in float32, and cast back to the dtype of x after the division.",
                 {"wide = ...": "wide = x", "length.square() / x.size(-1)": "wide.var(dim=-1, keepdim=True, correction=0)"},
-            ),
-            "squares_overflow_in_halves": (
-                "In float16 your squares overflow: 300² is 90,000, and the largest number of float16 is 65504. One such feature makes the variance "
-                "infinite, and the entire vector becomes the bias. Compute mean and variance in float32, and cast back to the dtype of x after the "
-                "division.",
-                {"wide = ...": "wide = x", "length.square() / x.size(-1)": "centered.square().mean(dim=-1, keepdim=True)"},
             ),
             "float32_for_everything": (
                 "Your result is always float32. Return the dtype of x. Upcasting half precision is right, but float64 must not be converted to float32, "
@@ -303,29 +242,9 @@ MISCONCEPTIONS = [
                 "In pre-norm you also normalize the sum. Normalize only the input of the sublayer; a pre-norm stack has one additional layer norm at its end.",
                 {"1: return _": "return self.norm(_)"},
             ),
-            "post_norm_normed_before_as_well": (
-                "In post-norm you also normalize the input of the sublayer. Pass it x, and normalize only the sum.",
-                {"sublayer(x)": "sublayer(self.norm(x))"},
-            ),
-            "branch_normed_then_dropped": (
-                "In post-norm you normalize the sublayer's output, apply dropout, and then add x. Apply dropout first, then add x, and normalize the *sum*.",
-                {"2: self.norm(...)": "x + self.dropout(self.norm(sublayer(x)))"},
-            ),
             "norm_inside_the_branch": (
                 "In post-norm you normalize the sublayer's output and then add x. Add x first, and normalize the *sum*.",
                 {"self.norm(x + _)": "x + self.norm(_)"},
-            ),
-            "normed_x_plus_sublayer": (
-                "In post-norm you normalize x and then add the sublayer's output. Normalize the *sum* of the two.",
-                {"self.norm(x + _)": "self.norm(x) + _"},
-            ),
-            "post_norm_without_shortcut": (
-                "Your post-norm has no residual connection: x is not added. After a few such layers all tokens are nearly equal (day 6).",
-                {"self.norm(x + _)": "self.norm(_)"},
-            ),
-            "pre_norm_without_shortcut": (
-                "Your pre-norm has no residual connection: x is not added.",
-                {"return x + _": "return _"},
             ),
             "no_shortcut": (
                 "Your connection has no residual connection: x is not added to the sublayer's output.",
@@ -362,10 +281,6 @@ MISCONCEPTIONS = [
                 "In post-norm you apply dropout last, after the layer norm. Apply it to the sublayer's output, before the addition (§5.4).",
                 {"2: self.norm(...)": "self.dropout(self.norm(x + sublayer(x)))"},
             ),
-            "dropout_on_sublayers_input": (
-                "You apply dropout to the sublayer's input. Apply it to the sublayer's output.",
-                {"1: self.dropout(sublayer(_))": "sublayer(self.dropout(_))", "self.dropout(sublayer(x))": "sublayer(self.dropout(x))"},
-            ),
             "dropout_on_shortcut": (
                 "You apply dropout to x. Apply it to the sublayer's output, and leave the residual connection unchanged.",
                 {"1: x + self.dropout(_)": "self.dropout(x) + _", "x + self.dropout(sublayer(x))": "self.dropout(x) + sublayer(x)"},
@@ -385,10 +300,6 @@ MISCONCEPTIONS = [
             "dropout_of_half": (
                 "Your dropout ignores the given probability: `nn.Dropout()` without an argument drops half of all values.",
                 {"nn.Dropout(dropout)": "nn.Dropout()"},
-            ),
-            "dropout_of_a_tenth": (
-                "Your dropout is always 0.1. That is the paper's choice; use the argument.",
-                {"nn.Dropout(dropout)": "nn.Dropout(0.1)"},
             ),
             "dropout_as_share_kept": (
                 "You keep values with probability p. In the paper and in PyTorch, p is the probability of dropping a value.",
@@ -412,10 +323,6 @@ MISCONCEPTIONS = [
                 "Your list contains the module itself, n times. All layers then share one set of weights. Make copies.",
                 {"(... for _ in range(n))": "[module] * n"},
             ),
-            "one_copy_many_times": (
-                "You make one copy and put it into the list n times. Make a separate copy for every place.",
-                {"(_ for _ in range(n))": "[_] * n"},
-            ),
             "shallow_copies": (
                 "Your clones share their parameters, because the copies are shallow or tied together. Each clone needs its own parameters.",
                 {"copy.deepcopy": "copy.copy"},
@@ -437,10 +344,6 @@ MISCONCEPTIONS = [
             "one_too_few": (
                 "There is one clone too few. If you count from 1, note that `range(1, n)` has n − 1 numbers.",
                 {"range(n)": "range(1, n)"},
-            ),
-            "one_too_many": (
-                "There is one clone too many. Return n copies; the original does not count.",
-                {"range(n)": "range(n + 1)"},
             ),
             "filled_anew": (
                 "You reinitialize the weights of your clones. They should be copies of the module as it is now.",

@@ -74,10 +74,6 @@ MISCONCEPTIONS = [
                 "Your mask contains ones and zeros as floating-point numbers. Masks are boolean here.",
                 {"torch.bool": "torch.float32"},
             ),
-            "mask_of_integers": (
-                "Your mask contains ones and zeros as integers. Masks are boolean here: with integers, `~` and `masked_fill` mean something else or fail.",
-                {"torch.bool": "torch.long"},
-            ),
             "no_axis_for_the_batch": (
                 "Your mask has no axis for the batch. With a first axis of length 1 it broadcasts with `(B, T, T)` and with a padding mask `(B, 1, T)`, and attention "
                 "can add the axis for the heads.",
@@ -86,10 +82,6 @@ MISCONCEPTIONS = [
             "an_axis_for_the_heads": (
                 "Your mask already has an axis for the heads. Attention adds that axis itself and expects `(1, T, T)`.",
                 {"return ...": "return torch.ones(1, 1, size, size, dtype=torch.bool).tril()"},
-            ),
-            "everything_visible": (
-                "Your mask hides nothing. With it, a decoder learns to copy the next token from its input, and fails when it has to predict it.",
-                {"_.tril()": "_"},
             ),
         },
     ),
@@ -107,11 +99,6 @@ MISCONCEPTIONS = [
                 "Your connections are always pre-norm, while post-norm is the default here. And their norm divides by a standard deviation with n − 1, to which ε is "
                 "added outside the root; the variance should divide by n, and ε belongs under the root. You can import the connection of day 11.",
                 connections(norm_by_std(OUR_NAMES), arrangement="'pre'"),
-            ),
-            "norms_by_std": (
-                "The norms in your connections divide by a standard deviation with n − 1, as `x.std()` does, and add ε outside the root. The variance should divide by "
-                "n, and ε belongs under the root. You can import the `LayerNorm` of day 11.",
-                connections(norm_by_std(OUR_NAMES)),
             ),
             "norms_of_torch": (
                 "The norms in your connections are PyTorch's. They compute the same, but their parameters are called `weight` and `bias`; those of day 11 are `gain` "
@@ -245,14 +232,6 @@ MISCONCEPTIONS = [
                 "You apply the source's mask to the target, and nothing hides the future.",
                 {"tgt_mask": "src_mask"},
             ),
-            "future_not_hidden_from_the_source": (
-                "Where the lengths allow it, you also hide the later words of the *source*. Only the target has a future; the source is complete.",
-                {
-                    "src_mask": "both",
-                    "1: x = _": "x = _\n"
-                    "both = (src_mask if tgt_mask is None else tgt_mask if src_mask is None else src_mask & tgt_mask) if x.size(1) == memory.size(1) else src_mask",
-                },
-            ),
             "source_mask_not_passed_on": (
                 "Your layer does not pass `src_mask` to cross-attention, so target tokens attend to the source's padding.",
                 {"src_mask": ""},
@@ -266,18 +245,10 @@ MISCONCEPTIONS = [
                 "Your layer creates its own mask and ignores the one that it is given, which may hide more, such as padding. The caller decides what is hidden.",
                 {"tgt_mask": "torch.ones(1, x.size(1), x.size(1), device=x.device).tril() > 0"},
             ),
-            "mask_made_where_none_is_given": (
-                "Without a `tgt_mask`, your layer still hides the future. None means that nothing is hidden: the caller decides.",
-                {"tgt_mask": "torch.ones(1, x.size(1), x.size(1), device=x.device).tril() > 0 if tgt_mask is None else tgt_mask"},
-            ),
             "target_mask_inverted": (
                 "Your `tgt_mask` is inverted on its way to attention. True means *may be attended to* everywhere in this course; in PyTorch's own layers it means the "
                 "opposite.",
                 {"tgt_mask": "None if tgt_mask is None else ~tgt_mask"},
-            ),
-            "target_mask_of_the_first_call": (
-                "Your layer stores the `tgt_mask` of its first call and uses it in all later calls. The next batch has a different length and different padding.",
-                {"1: x = ...": "self.mask = getattr(self, 'mask', tgt_mask)\nx = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, self.mask))"},
             ),
             # --- DecoderLayer: order and connections
             "source_first": (
@@ -287,68 +258,27 @@ MISCONCEPTIONS = [
                     "2: lambda x: ...": "lambda x: self.self_attn(x, x, x, tgt_mask)",
                 },
             ),
-            "network_before_the_source": (
-                "Your feed-forward network comes between the two attentions. It comes last.",
-                {"self.feed_forward": "lambda x: self.src_attn(x, memory, memory, src_mask)", "2: lambda x: ...": "self.feed_forward"},
-            ),
             "own_past_is_lost": (
                 "The output of the first connection is lost. A connection does not change x in place; it returns a new tensor, which you have to keep.",
                 {"1: x = _": "_"},
-            ),
-            "source_is_lost": (
-                "The output of the cross-attention connection is lost. A connection does not change x in place; it returns a new tensor, which you have to keep.",
-                {"2: x = _": "_"},
             ),
             "first_connection_twice": (
                 "Both attentions go through the first connection: they share a norm, and one of the other connections is never used or trained.",
                 {"self.sublayer[1]": "self.sublayer[0]"},
             ),
-            "second_connection_twice": (
-                "Cross-attention and the feed-forward network both go through the second connection: they share a norm, and the third is never used or trained.",
-                {"self.sublayer[2]": "self.sublayer[1]"},
-            ),
-            "source_side_by_side": (
-                "Your two attentions run in parallel: the queries of cross-attention come from the layer's input. They should come from the output of the first "
-                "connection.",
-                {"1: x = _": "first = x\nx = _", "2: lambda x: _": "lambda _, x=first: _"},
-            ),
             "no_connection_around_the_source": (
                 "Cross-attention has no connection around it. A token would get information from the source and lose its own.",
                 {"self.sublayer[1](x, lambda x: _)": "_"},
-            ),
-            "source_adds_x": (
-                "The function that you pass to the second connection adds x to the output of attention. The residual connection already does, so x is counted twice.",
-                {"2: lambda x: _": "lambda x: x + _"},
             ),
             "all_three_see_the_unnormed": (
                 "In pre-norm, all three sublayers get the layer's own x instead of the normalized one. A connection calls your function with its input, which is "
                 "normalized in pre-norm: use that argument, not the x outside.",
                 {"1: lambda x: _": "lambda _, x=x: _", "2: lambda x: _": "lambda _, x=x: _", "self.feed_forward": "lambda _: self.feed_forward(x)"},
             ),
-            "both_attentions_see_the_unnormed": (
-                "In pre-norm, the queries of both attentions are the layer's own x instead of the normalized one. A connection calls your function with its input, "
-                "which is normalized in pre-norm: use that argument, not the x outside.",
-                {"1: lambda x: _": "lambda _, x=x: _", "2: lambda x: _": "lambda _, x=x: _"},
-            ),
-            "network_sees_the_unnormed": (
-                "In pre-norm, your feed-forward network gets the layer's own x. The connection calls your function with its input, which is normalized in pre-norm: use "
-                "that argument.",
-                {"self.feed_forward": "lambda _: self.feed_forward(x)"},
-            ),
-            "own_past_unnormed": (
-                "In pre-norm, your first attention gets the layer's own x. The connection calls your function with its input, which is normalized in pre-norm: use that "
-                "argument for query, key and value.",
-                {"1: lambda x: _": "lambda _, x=x: _"},
-            ),
             "only_the_queries_normed": (
                 "In pre-norm, only the queries of your first attention are normalized; keys and values are the layer's own x. All three should be the tensor that the "
                 "connection passes to your function.",
                 {"1: lambda x: ...": "lambda y, x=x: self.self_attn(y, x, x, tgt_mask)"},
-            ),
-            "source_asked_by_the_unnormed": (
-                "In pre-norm, the queries of your cross-attention are the layer's own x. The connection calls your function with its input, which is normalized in "
-                "pre-norm: use that argument as the query.",
-                {"2: lambda x: _": "lambda _, x=x: _"},
             ),
             "memory_returned_too": (
                 "Your layer returns the memory as well. All layers use the same memory; a layer returns only the target's vectors.",
@@ -365,11 +295,6 @@ MISCONCEPTIONS = [
                 "layer already normalizes. And that norm has parameters called `a_2` and `b_2`, a standard deviation that divides by n − 1, and an ε that is added "
                 "outside the root.",
                 {"self.norm = ...": norm_by_std(OTHER_NAMES) + "self.norm = Norm(layer.size)"},
-            ),
-            "final_norm_by_std_always": (
-                "Your stack has a final norm in post-norm too, where the last layer already normalizes. And that norm divides by a standard deviation with n − 1, to "
-                "which ε is added outside the root; the variance should divide by n, and ε belongs under the root.",
-                {"self.norm = ...": norm_by_std(OUR_NAMES) + "self.norm = Norm(layer.size)"},
             ),
             "final_norm_by_std": (
                 "Your final norm divides by a standard deviation with n − 1, as `x.std()` does, and adds ε outside the root. The variance should divide by n, and ε "
@@ -402,10 +327,6 @@ MISCONCEPTIONS = [
                 "In pre-norm, the final norm is missing. Each pre-norm layer ends with a sum, so the output of your stack is not normalized.",
                 {"self.norm = ...": "self.norm = None"},
             ),
-            "final_norm_not_used": (
-                "Your stack has a final norm and never calls it.",
-                {"return ...": "return x"},
-            ),
             "memory_normed_by_the_stack": (
                 "In pre-norm, your stack normalizes the memory. The encoder's own final norm has already done that; yours is for the output of the decoder.",
                 {"for layer in self.layers:\n    _": "memory = memory if self.norm is None else self.norm(memory)\nfor layer in self.layers:\n    _"},
@@ -433,17 +354,9 @@ MISCONCEPTIONS = [
                 "From the second layer on, your memory is the output of the previous layer. Every layer attends to the same memory, the output of the encoder.",
                 {"x = _": "x = _\nmemory = x"},
             ),
-            "memory_for_the_first_only": (
-                "Only your first layer attends to the source; the other layers get the target as memory.",
-                {"for layer in self.layers:\n    x = _": "for i, layer in enumerate(self.layers):\n    x = _ if i == 0 else layer(x, x, None, tgt_mask)"},
-            ),
             "target_and_memory_swapped": (
                 "Your stack passes memory and target to the layers in the wrong order: the target comes first.",
                 {"layer(x, memory, src_mask, tgt_mask)": "layer(memory, x, src_mask, tgt_mask)"},
-            ),
-            "layers_from_the_last": (
-                "Your layers run in reverse order.",
-                {"self.layers": "reversed(self.layers)"},
             ),
             "all_layers_read_the_input": (
                 "Each of your layers gets the input of the stack, so only the last one counts. Each layer should get the output of the previous one.",

@@ -34,20 +34,10 @@ MISCONCEPTIONS = [
                 "floating-point numbers.",
                 {"_.log_softmax": "_.softmax"},
             ),
-            "log_of_a_softmax_with_a_floor": (
-                "You take the logarithm after the softmax, and add a small number so that it never gets a 0. Then no token can be less likely than that number, and a "
-                "very unlikely token gets no gradient any more. Compute the log-softmax in one step instead (day 1).",
-                {"_.log_softmax(dim=-1)": "(_.softmax(dim=-1) + 1e-9).log()"},
-            ),
             "log_of_a_softmax": (
                 "You take the softmax first and its logarithm afterwards. Where one logit is about a hundred above a second one, the probability of the second is 0 in "
                 "float32, and its logarithm −∞. Compute both in one step (day 1).",
                 {"_.log_softmax(dim=-1)": "_.softmax(dim=-1).log()"},
-            ),
-            "maximum_not_subtracted": (
-                "You subtract the logarithm of the sum of the exponentials, but you exponentiate the logits as they are: above 88 they overflow in float32, and all "
-                "log-probabilities become −∞.",
-                {"return ...": "scores = self.proj(x)\nreturn scores - scores.exp().sum(dim=-1, keepdim=True).log()"},
             ),
             "scores_as_they_are": (
                 "You return the logits of the linear layer. Their exponentials do not sum to 1: the log-softmax is missing.",
@@ -57,11 +47,6 @@ MISCONCEPTIONS = [
                 "You do not specify the axis of the softmax. PyTorch then guesses from the number of axes, and with three of them it uses the batch axis: the "
                 "probabilities sum to 1 over the sentences, not over the tokens.",
                 {"_.log_softmax(dim=-1)": "F.log_softmax(_)"},
-            ),
-            "softmax_over_axis_1": (
-                "Your softmax runs along axis 1. For one state per sequence this is the vocabulary; for complete sequences it is time. The vocabulary is always the "
-                "last axis.",
-                {"dim=-1": "dim=1"},
             ),
             "softmax_over_time": (
                 "Your softmax runs along time, the last axis but one. The probabilities should sum to 1 over the tokens at every position.",
@@ -194,40 +179,14 @@ MISCONCEPTIONS = [
                 "embedding matrices keep the initialization of `Embeddings`.",
                 annotated("N=6"),
             ),
-            "no_norm_and_no_tie": (
-                "This is nearly the `make_model` of *The Annotated Transformer*. Here there are arguments `norm` and `tie`, `dropout` reaches the attentions too, and "
-                "the embedding matrices keep the initialization of `Embeddings`.",
-                annotated("n=6"),
-            ),
             "n_ignored": (
                 "Neither of your stacks has n layers. Six is the paper's number, and only the default here.",
                 {"Encoder(_, n)": "Encoder(_, 6)", "Decoder(_, n)": "Decoder(_, 6)"},
-            ),
-            "six_layers_in_the_encoder": (
-                "Your encoder does not have n layers. Both stacks have the same number.",
-                {"Encoder(_, n)": "Encoder(_, 6)"},
             ),
             "layers_shared": (
                 "The layers of a stack are the same object: they share all weights, and n of them have no more parameters than one. Each layer should have its own "
                 "weights.",
                 {"return model": "for stack in (model.encoder, model.decoder):\n    stack.layers = nn.ModuleList([stack.layers[0]] * n)\nreturn model"},
-            ),
-            "stacks_share_their_parts": (
-                "Encoder and decoder share an attention or a feed-forward network: one object is used in both. Each place needs its own; the copies that the stacks "
-                "make do not separate parts that are shared between the stacks.",
-                {
-                    "return model": "for one, other in zip(model.encoder.layers, model.decoder.layers):\n"
-                    "    other.self_attn, other.feed_forward = one.self_attn, one.feed_forward\n"
-                    "return model"
-                },
-            ),
-            "positions_before_the_embedding": (
-                "You add positions before the token embedding. Ids have no features to add to: embed first, then add the positions.",
-                {
-                    "nn.Sequential(..., _)": "nn.Sequential(_, Embeddings(d_model, vocab))",
-                    "model.src_embed[0]": "model.src_embed[1]",
-                    "model.tgt_embed[0]": "model.tgt_embed[1]",
-                },
             ),
             "heads_and_width_swapped": (
                 "You pass the width as the number of heads, and the number of heads as the width. `MultiHeadedAttention` takes the heads first.",
@@ -246,10 +205,6 @@ MISCONCEPTIONS = [
                 {
                     "model = ...": "model = EncoderDecoder(Encoder(encoder_layer, n), Decoder(decoder_layer, n), embed(tgt_vocab), embed(src_vocab), Generator(d_model, tgt_vocab))"
                 },
-            ),
-            "source_vocabulary_twice": (
-                "Your target embedding has the source's vocabulary. If both vocabularies have the same size, no error is raised.",
-                {"embed(tgt_vocab)": "embed(src_vocab)"},
             ),
             "generator_of_the_source": (
                 "Your generator has the source's vocabulary. It predicts target tokens.",
@@ -272,10 +227,6 @@ MISCONCEPTIONS = [
                 "Your target embedding adds no positions. The causal mask says which tokens are earlier, but not in which order.",
                 {"embed(tgt_vocab)": "nn.Sequential(Embeddings(d_model, tgt_vocab))"},
             ),
-            "source_without_positions": (
-                "Your source embedding adds no positions. To the encoder, the source is then a bag of words (day 2).",
-                {"embed(src_vocab)": "nn.Sequential(Embeddings(d_model, src_vocab))"},
-            ),
             # --- make_model: norm
             "norm_not_passed_on": (
                 "You do not pass `norm` on: every layer is post-norm.",
@@ -287,10 +238,6 @@ MISCONCEPTIONS = [
             "norm_not_passed_to_the_decoder": (
                 "Your decoder's layers are always post-norm: `norm` reaches the encoder only.",
                 {"decoder_layer = ...": "decoder_layer = DecoderLayer(d_model, mha(), mha(), ffn(), dropout)"},
-            ),
-            "norm_not_passed_to_the_encoder": (
-                "Your encoder's layers are always post-norm: `norm` reaches the decoder only.",
-                {"encoder_layer = ...": "encoder_layer = EncoderLayer(d_model, mha(), ffn(), dropout)"},
             ),
             "pre_norm_by_default": (
                 "Your model is pre-norm by default. Most later models are; the paper's is post-norm.",
@@ -306,10 +253,6 @@ MISCONCEPTIONS = [
                 "Your attentions do not get `dropout`, so they keep their default for the attention weights. With dropout=0, the model is still random in training.",
                 {"mha(): dropout": ""},
             ),
-            "dropout_not_passed_to_the_network": (
-                "Your feed-forward networks do not get `dropout`, so they keep their default. With dropout=0, the model is still random in training.",
-                {"ffn(): dropout": ""},
-            ),
             "no_dropout_in_attention": (
                 "Dropout is never applied to your attention weights. This model applies it there, with the requested probability.",
                 {"mha(): dropout": "0.0"},
@@ -317,10 +260,6 @@ MISCONCEPTIONS = [
             "no_dropout_on_the_embeddings": (
                 "Dropout is never applied to the sums of embeddings and positions. The paper applies it there too, in both stacks (§5.4).",
                 {"embed(): dropout": "0.0"},
-            ),
-            "dropout_of_its_own_on_the_embeddings": (
-                "Dropout on the sums of embeddings and positions has a fixed probability, not the requested one. With dropout=0, the model is still random in training.",
-                {"embed(): dropout": "0.1"},
             ),
             "no_dropout_at_the_shortcuts": (
                 "Your layers are created without `dropout`: it is never applied to the outputs of the sublayers. That is the dropout that the paper describes first "
@@ -344,11 +283,6 @@ MISCONCEPTIONS = [
                 "Bengio.",
                 {"nn.init.xavier_uniform_": "nn.init.xavier_normal_"},
             ),
-            "wider_than_xavier": (
-                "Your matrices are uniform, but with a larger bound than Xavier's: because of a gain, or of He's (Kaiming's) rule, which counts only the inputs. Both "
-                "are meant for a ReLU that follows; here the bound is √(6 / (inputs + outputs)) for every matrix.",
-                {"nn.init.xavier_uniform_(_)": "nn.init.xavier_uniform_(_, gain=math.sqrt(2))"},
-            ),
             "small_normal": (
                 "You initialize every matrix from a normal distribution with a small fixed standard deviation, as BERT and GPT-2 do. Here the bound depends on the "
                 "shape: √(6 / (inputs + outputs)).",
@@ -359,10 +293,6 @@ MISCONCEPTIONS = [
                 "matrix. An embedding is a lookup that sums nothing over the vocabulary, so its scale should not depend on the vocabulary's size. `Embeddings` has "
                 "already initialized it.",
                 {"nn.Linear": "nn.Linear | nn.Embedding"},
-            ),
-            "only_the_encoder_initialised": (
-                "Only the encoder's matrices are initialized. The decoder's and the generator's need it too.",
-                {"model.modules": "model.encoder.modules"},
             ),
             "generator_not_initialised": (
                 "The matrices of the two stacks are initialized, and the generator's is not. It is a weight matrix like the others.",
@@ -383,11 +313,6 @@ MISCONCEPTIONS = [
                 "Your model has three matrices whatever `tie` says.",
                 {"model.tgt_embed[0].lut.weight = shared": "pass", "model.generator.proj.weight = shared": "pass"},
             ),
-            "tied_by_memory_only": (
-                "You tie the storage of the matrices and not the Parameters: there are still three of them, with three gradients, and an optimizer updates that storage "
-                "three times. After a conversion to a different dtype they are no longer tied. The three modules should share one Parameter.",
-                {"_.weight = shared\nmodel.generator.proj.weight = shared": "_.weight.data = shared.data\nmodel.generator.proj.weight.data = shared.data"},
-            ),
             "tied_by_copying": (
                 "You copy the entries of one matrix to the others. They are equal until the first training step, which updates them separately. The three modules "
                 "should share one Parameter.",
@@ -395,11 +320,6 @@ MISCONCEPTIONS = [
                     "_.weight = shared\nmodel.generator.proj.weight = shared": "nn.init.zeros_(_.weight).data += shared.data\n"
                     "nn.init.zeros_(model.generator.proj.weight).data += shared.data"
                 },
-            ),
-            "output_tied_by_copying": (
-                "Your output projection gets a copy of the embedding matrix: a separate Parameter, equal until the first training step. The three modules should share "
-                "one Parameter.",
-                {"model.generator.proj.weight = shared": "model.generator.proj.weight = nn.Parameter(shared.detach().clone())"},
             ),
             "output_not_tied": (
                 "You tie the two embeddings but not the output projection. The paper shares one matrix between all three (§3.4).",
@@ -409,10 +329,6 @@ MISCONCEPTIONS = [
                 "You tie the target's embedding and the output projection, but not the source's embedding. The paper shares one matrix between all three (§3.4), which "
                 "is why it has a joint vocabulary.",
                 {"model.src_embed": "model.tgt_embed"},
-            ),
-            "target_not_tied": (
-                "You tie the source's embedding and the output projection, but not the target's embedding. The paper shares one matrix between all three (§3.4).",
-                {"model.tgt_embed[0].lut.weight = shared": "pass"},
             ),
             "tied_matrix_starts_as_a_projection": (
                 "Your shared matrix is initialized like a projection, with a scale that is too small: either the embeddings got the projection's matrix, or the "
