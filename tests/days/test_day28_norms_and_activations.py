@@ -306,7 +306,7 @@ def test_group_norm(answer, build, groups_like, case):
     ],
 )
 def test_group_norm_gradients(answer, build, groups_like, case):
-    """Gradients reach x, through mean and standard deviation too, gain and bias; also from constant groups."""
+    """Gradients reach x, through mean and standard deviation too, gain and bias; also of constant groups."""
     norm = fitting(build, answer.GroupNorm, groups_like)
     return {"gradients": all_gradients(norm, groups_like["x"])}
 
