@@ -135,6 +135,18 @@ def pairs(draw, sizes):
 
 
 @pytest.fixture
+def two_pairs(draw, sizes):
+    """One group of two."""
+    return unlike(draw, 2, sizes["vocab"])
+
+
+@pytest.fixture
+def three_pairs(draw, sizes):
+    """One group of three."""
+    return unlike(draw, 3, sizes["vocab"])
+
+
+@pytest.fixture
 def four_pairs(draw, sizes):
     """Two groups of two."""
     return unlike(draw, 4, sizes["vocab"])
@@ -152,6 +164,13 @@ def with_an_empty_one(draw, sizes):
     pairs = unlike(draw, 2, sizes["vocab"])
     pairs[1]["tgt"][:, 1:] = PAD
     return pairs
+
+
+@pytest.fixture
+def one_token(draw, sizes):
+    """A batch with one token to predict."""
+    tokens = [draw.integers(1, sizes["vocab"] - 1, 1, t) for t in (draw.size(2, 6), 2)]
+    return [dict(zip(["src", "tgt"], tokens, strict=True))]
 
 
 @pytest.fixture
@@ -243,6 +262,14 @@ def test_one_step(answer, build, sizes, one_pair, lr):
     return {"parameters": trained(model)}
 
 
+@pytest.mark.watertight("sizes of one, where an axis is easily lost")
+def test_one_token(answer, build, sizes, one_token, lr):
+    """A batch with a single token to predict trains like any other."""
+    model = build(tiny, sizes)
+    answer.run_epoch(made(one_token), model, summed, torch.optim.SGD(model.parameters(), lr))
+    return {"parameters": trained(model)}
+
+
 @pytest.mark.parametrize("before", ["evaluation", "training"])
 def test_training_mode(answer, build, sizes, pairs, lr, before):
     """With an optimizer the model is in training mode, whatever it was in before, and dropout drops."""
@@ -292,12 +319,11 @@ def test_group_without_a_token(answer, build, sizes, with_an_empty_one, lr):
 # --- Accumulating ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("room", [1, 2])
-def test_one_group(answer, build, sizes, pairs, lr, room):
-    """Batches accumulated, `accumulate` or fewer, give the step of one batch of all their sequences."""
+def test_one_group(answer, build, sizes, three_pairs, lr):
+    """Batches accumulated give the step that one batch of all their sequences would give."""
     model = build(tiny, sizes)
     optimizer = torch.optim.SGD(model.parameters(), lr)
-    mean = answer.run_epoch(made(pairs), model, summed, optimizer, accumulate=room * len(pairs))
+    mean = answer.run_epoch(made(three_pairs), model, summed, optimizer, accumulate=3)
     return {"parameters": trained(model), "mean loss per token": in_its_digits(mean, model)}
 
 
@@ -326,6 +352,32 @@ def test_last_group(answer, build, sizes, one_too_few, lr, accumulate):
         "parameters": trained(model),
         "mean loss per token": in_its_digits(mean, model),
     }
+
+
+def test_fewer_than_a_group(answer, build, sizes, pairs, lr):
+    """Fewer batches than `accumulate` are one group, divided by the group's tokens."""
+    model = build(tiny, sizes)
+    optimizer = torch.optim.SGD(model.parameters(), lr)
+    mean = answer.run_epoch(made(pairs), model, summed, optimizer, accumulate=2 * len(pairs))
+    return {"parameters": trained(model), "mean loss per token": in_its_digits(mean, model)}
+
+
+@pytest.mark.watertight("batches without a single real target")
+def test_group_with_an_empty_batch(answer, build, sizes, with_an_empty_one, lr):
+    """A batch of nothing but padding spoils no group: it adds nothing."""
+    model = build(tiny, sizes)
+    optimizer = torch.optim.SGD(model.parameters(), lr)
+    mean = answer.run_epoch(made(with_an_empty_one), model, summed, optimizer, accumulate=2)
+    return {"parameters": trained(model), "mean loss per token": in_its_digits(mean, model)}
+
+
+@pytest.mark.constant("steps of the optimizer", "two groups, the second one smaller")
+def test_momentum(answer, build, sizes, three_pairs, lr):
+    """An optimizer that remembers earlier steps gets each group's gradient once, and nothing between."""
+    model = build(tiny, sizes)
+    optimizer = Counting(model.parameters(), lr / 4, momentum=0.9, weight_decay=0.1)
+    answer.run_epoch(made(three_pairs), model, summed, optimizer, accumulate=2)
+    return {"steps of the optimizer": optimizer.steps, "parameters": trained(model)}
 
 
 def test_one_pass(answer, build, sizes, pairs, lr):
@@ -367,13 +419,13 @@ def test_epochs(answer, build, sizes, pairs, lr):
     }
 
 
-def test_transformer(answer, build, sizes, pairs, lr):
+def test_transformer(answer, build, sizes, two_pairs, lr):
     """A small Transformer, trained with smoothed labels."""
     vocab = sizes["vocab"]
     model = build(make_model, vocab, vocab, n=1, d_model=4, d_ff=6, h=2, dropout=0.0)
     loss = LabelSmoothing(vocab, PAD, 0.1)
     optimizer = torch.optim.SGD(model.parameters(), lr / 4)
-    mean = answer.run_epoch(made(pairs), model, loss, optimizer, accumulate=2)
+    mean = answer.run_epoch(made(two_pairs), model, loss, optimizer, accumulate=2)
     return {"mean loss per token": in_its_digits(mean, model), "parameters": trained(model)}
 
 

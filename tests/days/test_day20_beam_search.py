@@ -219,11 +219,18 @@ def straight(draw, vocab, places, ends):
 
 
 @pytest.fixture
-def little_room(draw, room):
-    """Room for so many tokens after the start symbol."""
+def one_place(draw):
+    """Room for a single token after the start symbol."""
     rows, vocab = draw.sizes(3, 6, 2)
-    inputs = wide_enough(draw, rows, vocab, 1, beam=draw.size(vocab, vocab + 3))
-    return inputs | {"call": inputs["call"] | {"max_len": 1 + room}}
+    return wide_enough(draw, rows, vocab, 1)
+
+
+@pytest.fixture
+def start_alone(draw):
+    """Room for the start symbol."""
+    rows, vocab = draw.sizes(3, 6, 2)
+    inputs = wide_enough(draw, rows, vocab, 1, beam=draw.size(1, 5))
+    return inputs | {"call": inputs["call"] | {"max_len": 1}}
 
 
 @pytest.fixture
@@ -248,10 +255,31 @@ def garden_path(draw):
 
 
 @pytest.fixture
+def one_row(draw):
+    """A single source."""
+    return wide_enough(draw, 1, *draw.choice([(3, 3), (4, 2)]), alpha=0.0)
+
+
+@pytest.fixture
 def everything(draw):
     """Several rows, and a beam that holds every hypothesis of each."""
     vocab, places = draw.choice([(3, 3), (4, 2)])
     return wide_enough(draw, draw.size(4, 6), vocab, places)
+
+
+@pytest.fixture
+def garden_further_on(draw):
+    """The same after a word that there is no way around: both of the best beginnings begin with it."""
+    rows, vocab, places = draw.size(2, 4), 5, 3
+    how, table = symbols(draw, vocab), []
+    options = words(how, vocab)
+    for _ in range(rows):
+        tempting, good = (options[i] for i in draw.sizes(0, 2, 2))
+        first, last = draw.choice(options), draw.choice(options)
+        paths = [((first, tempting, word), 0.5 / len(options)) for word in options]
+        paths.append(((first, good, last), 0.36))
+        table.append(planned(draw, how, vocab, places, paths))
+    return speech(draw, how, table, beam=2, alpha=draw.choice([0.0, 0.6]))
 
 
 @pytest.fixture
@@ -336,6 +364,19 @@ def soon_over(draw):
 
 
 @pytest.fixture
+def rising(draw):
+    """What has ended is second to a beginning that then splits into many: it rises to the first place."""
+    how, table = symbols(draw, 5), []
+    for length in (1, 2):
+        one, other = (words(how, 5)[i] for i in draw.sizes(0, 2, 2))
+        splits = a_path(draw, how, 5, length, other, end=False)
+        paths = [((*splits, word), 0.45 * SHARP**length / 3) for word in words(how, 5)]
+        paths.append((a_path(draw, how, 5, length, one), 0.3))
+        table.append(planned(draw, how, 5, 4, paths))
+    return speech(draw, how, table, beam=draw.size(3, 5), alpha=draw.uniform(0.6, 1.0).item())
+
+
+@pytest.fixture
 def later_is_better(draw):
     """No length penalty: a short hypothesis that ends first, and a likelier long one; or the reverse."""
     how, places = symbols(draw, 5), 3
@@ -386,6 +427,13 @@ def overtaken_at_last(draw):
     how, lengths, alpha = symbols(draw, 5), (1, 4), 2.5
     row = race(draw, how, 5, 4, lengths, 0.92 * even(lengths, alpha), likely=0.6)
     return speech(draw, how, [row], beam=5, alpha=alpha)
+
+
+@pytest.fixture
+def overtaken_soon(draw):
+    """One hypothesis has ended, and one that continues is more likely, though not by its bare sum."""
+    how = symbols(draw, 5)
+    return speech(draw, how, [race(draw, how, 5, 4, (2, 4), 0.85, likely=0.42)], beam=5, alpha=2.5)
 
 
 @pytest.fixture
@@ -465,30 +513,31 @@ def sentences(draw):
     return {"vocabularies": vocabularies, "call": call | symbols(draw, 4) | {"alpha": 0.8}}
 
 
-def found(beam_search, given):
-    """What a search finds in a table."""
-    return {"tokens": beam_search(Script(given["log_probs"]), **given["call"])}
-
-
 # --- The simplest beams ---------------------------------------------------------------------------
 
 
 def test_beam_of_one(answer, greedy_rows):
     """A beam of one is greedy decoding: each row ends by itself, and has 0 after its end."""
-    return found(answer.beam_search, greedy_rows)
+    return {"tokens": answer.beam_search(Script(greedy_rows["log_probs"]), **greedy_rows["call"])}
 
 
-@pytest.mark.watertight("room for the start symbol, or for one token after it")
-@pytest.mark.parametrize("room", [0, 1])
-def test_little_room(answer, little_room, room):
-    """`max_len` counts the start symbol: what room is left goes to the most likely token, the end or not."""
-    return found(answer.beam_search, little_room)
+@pytest.mark.watertight("room for a single token")
+def test_start_alone(answer, start_alone):
+    """`max_len` counts the start symbol: with room for one token, that is all."""
+    return {"tokens": answer.beam_search(Script(start_alone["log_probs"]), **start_alone["call"])}
+
+
+@pytest.mark.watertight("room for one token after the start")
+def test_one_place(answer, one_place):
+    """With room for one more token, it is the most likely one, whether the end or not."""
+    return {"tokens": answer.beam_search(Script(one_place["log_probs"]), **one_place["call"])}
 
 
 @pytest.mark.watertight("ids in another integer dtype, as a data loader may keep them")
 def test_whole_numbers(answer, short_integers):
     """Tokens are int64, whatever integers the source is made of."""
-    return found(answer.beam_search, short_integers)
+    model = Script(short_integers["log_probs"])
+    return {"tokens": answer.beam_search(model, **short_integers["call"])}
 
 
 # --- The search -----------------------------------------------------------------------------------
@@ -496,47 +545,71 @@ def test_whole_numbers(answer, short_integers):
 
 def test_garden_path(answer, garden_path):
     """A beam of two finds what greedy decoding misses: the likelier beginning comes to less."""
-    return found(answer.beam_search, garden_path)
+    return {"tokens": answer.beam_search(Script(garden_path["log_probs"]), **garden_path["call"])}
+
+
+def test_garden_further_on(answer, garden_further_on):
+    """All continuations of a row compete: both places may go to those of one hypothesis."""
+    model = Script(garden_further_on["log_probs"])
+    return {"tokens": answer.beam_search(model, **garden_further_on["call"])}
+
+
+def test_one_row(answer, one_row):
+    """A beam that holds everything finds the most likely of all hypotheses."""
+    return {"tokens": answer.beam_search(Script(one_row["log_probs"]), **one_row["call"])}
 
 
 def test_batch(answer, everything):
     """Each row of a batch finds its own best hypothesis, as if it were alone."""
-    return found(answer.beam_search, everything)
+    return {"tokens": answer.beam_search(Script(everything["log_probs"]), **everything["call"])}
 
 
 @pytest.mark.watertight("a beam wider than the vocabulary, which fills up as it goes on")
 def test_wider_than_the_vocabulary(answer, wider_than_the_vocabulary):
     """A beam may be wider than the vocabulary; it fills up as it continues."""
-    return found(answer.beam_search, wider_than_the_vocabulary)
+    model = Script(wider_than_the_vocabulary["log_probs"])
+    return {"tokens": answer.beam_search(model, **wider_than_the_vocabulary["call"])}
 
 
 @pytest.mark.parametrize("beam", [2, 3, 4])
 def test_crowd(answer, crowd, beam):
     """The `beam` most likely hypotheses are extended, and no other, however it might continue."""
-    return found(answer.beam_search, crowd)
+    return {"tokens": answer.beam_search(Script(crowd["log_probs"]), **crowd["call"])}
 
 
 def test_usual_beam(answer, usual_beam):
     """Where nothing is said of it, four are followed."""
-    return found(answer.beam_search, usual_beam)
+    return {"tokens": answer.beam_search(Script(usual_beam["log_probs"]), **usual_beam["call"])}
 
 
 def test_source_mask(answer, hidden_tokens):
     """Source tokens that the mask hides have no effect on the output, in any hypothesis of the beam."""
-    return found(answer.beam_search, hidden_tokens)
+    model = Script(hidden_tokens["log_probs"])
+    return {"tokens": answer.beam_search(model, **hidden_tokens["call"])}
 
 
 # --- Ends -----------------------------------------------------------------------------------------
 
 
+def test_rows_end_apart(answer, ends):
+    """Each row keeps its `end` and is 0 from there on."""
+    return {"tokens": answer.beam_search(Script(ends["log_probs"]), **ends["call"])}
+
+
 def test_soon_over(answer, soon_over):
     """The result is as long as the longest of what is returned, not of what was tried."""
-    return found(answer.beam_search, soon_over)
+    return {"tokens": answer.beam_search(Script(soon_over["log_probs"]), **soon_over["call"])}
+
+
+def test_rising(answer, rising):
+    """A hypothesis that has ended stays so, at its length, whichever of its row it overtakes."""
+    return {"tokens": answer.beam_search(Script(rising["log_probs"]), **rising["call"])}
 
 
 def test_best_not_first(answer, later_is_better):
     """The best hypothesis wins, not the first that ends, nor the last."""
-    return found(answer.beam_search, later_is_better)
+    model = Script(later_is_better["log_probs"])
+    return {"tokens": answer.beam_search(model, **later_is_better["call"])}
 
 
 # --- The length penalty ---------------------------------------------------------------------------
@@ -545,36 +618,45 @@ def test_best_not_first(answer, later_is_better):
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.5])
 def test_alpha(answer, races, alpha):
     """The larger alpha is, the longer a hypothesis may be for the same log-probability."""
-    return found(answer.beam_search, races)
+    return {"tokens": answer.beam_search(Script(races["log_probs"]), **races["call"])}
 
 
 def test_usual_alpha(answer, usual_penalty):
     """Where nothing is said of it, alpha is 0.6."""
-    return found(answer.beam_search, usual_penalty)
+    model = Script(usual_penalty["log_probs"])
+    return {"tokens": answer.beam_search(model, **usual_penalty["call"])}
 
 
 @pytest.mark.watertight("races so close that one token more or less in the length decides them")
 def test_what_counts(answer, close_races):
     """The length counts the tokens after the start symbol, and the end is one of them."""
-    return found(answer.beam_search, close_races)
+    return {"tokens": answer.beam_search(Script(close_races["log_probs"]), **close_races["call"])}
 
 
 @pytest.mark.watertight("hypotheses that are cut off, which should win when they are better")
 def test_cut_off(answer, cut_off):
     """A hypothesis that is cut off at `max_len` is worth what one that ended would be worth."""
-    return found(answer.beam_search, cut_off)
+    return {"tokens": answer.beam_search(Script(cut_off["log_probs"]), **cut_off["call"])}
 
 
 @pytest.mark.watertight("a late winner, which a search that stops early never sees")
 def test_overtaken_at_last(answer, overtaken_at_last):
     """An unfinished hypothesis may still win by its length: only one that cannot is abandoned."""
-    return found(answer.beam_search, overtaken_at_last)
+    model = Script(overtaken_at_last["log_probs"])
+    return {"tokens": answer.beam_search(model, **overtaken_at_last["call"])}
+
+
+@pytest.mark.watertight("a late winner, which a search that stops early never sees")
+def test_overtaken_soon(answer, overtaken_soon):
+    """An unfinished hypothesis is not compared with a finished one by its bare log-probability."""
+    model = Script(overtaken_soon["log_probs"])
+    return {"tokens": answer.beam_search(model, **overtaken_soon["call"])}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
     """Tokens are int64 whatever dtype the model computes in."""
-    return found(answer.beam_search, of_dtype)
+    return {"tokens": answer.beam_search(Script(of_dtype["log_probs"]), **of_dtype["call"])}
 
 
 @pytest.mark.parametrize("dtype", HALVES)

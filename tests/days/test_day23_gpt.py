@@ -25,12 +25,6 @@ LOUD = (
 )
 
 
-def ones(*edges):
-    """These sizes of one, and no tokens."""
-    why = {**dict.fromkeys(edges, ONES), "T=0": EMPTY}
-    return [pytest.param(e, marks=pytest.mark.watertight(reason)) for e, reason in why.items()]
-
-
 def attention_inputs(draw, b, t, h, d_k, **how):
     """What a layer is made from, and the tokens' vectors."""
     return {"d_model": h * d_k, "n_heads": h, "x": draw.normal(b, t, h * d_k, **how)}
@@ -68,6 +62,13 @@ def given(draw):
 
 
 @pytest.fixture
+def one_head(draw):
+    """A single head, as wide as the model."""
+    b, t, d_model = draw.sizes(3, 6, 3)
+    return attention_inputs(draw, b, t, 1, d_model)
+
+
+@pytest.fixture
 def later_changed(draw, given):
     """The same with other vectors from some place on."""
     at = draw.size(1, given["x"].size(1) - 1)
@@ -97,10 +98,17 @@ def loud(draw):
 
 @pytest.fixture
 def at_the_edge(draw, edge):
-    """One of the sizes is 1, or there are no tokens."""
+    """One of the sizes is 1."""
     sizes = dict(zip(("B", "T", "h", "d_k"), draw.sizes(2, 6, 4), strict=True))
-    sizes[edge.split("=")[0]] = int(edge.split("=")[1])
+    sizes[edge.split("=")[0]] = 1
     return attention_inputs(draw, *sizes.values())
+
+
+@pytest.fixture
+def no_tokens(draw):
+    """Texts of length 0."""
+    b, h, d_k = draw.sizes(2, 6, 3)
+    return attention_inputs(draw, b, 0, h, d_k)
 
 
 @pytest.fixture
@@ -154,7 +162,7 @@ def vectors(draw, config):
 
 @pytest.fixture
 def edge_of_a_model(draw, config, edge):
-    """A model or a text of one, or no text."""
+    """A model or a text of one."""
     b, t = draw.sizes(2, 5, 2)
     config = {
         "N=1": replace(config, n_layers=1),
@@ -162,9 +170,14 @@ def edge_of_a_model(draw, config, edge):
         "d_k=1": replace(config, n_heads=config.d_model),
         "context=1": replace(config, context=1),
     }.get(edge, config)
-    b = 1 if edge == "B=1" else b
-    t = {"T=0": 0, "T=1": 1, "context=1": 1}.get(edge, t)
+    b, t = 1 if edge == "B=1" else b, 1 if edge in ("T=1", "context=1") else t
     return {"config": config, "tokens": draw.integers(0, config.vocab - 1, b, t)}
+
+
+@pytest.fixture
+def no_text(draw, config):
+    """Texts of length 0."""
+    return draw.integers(0, config.vocab - 1, draw.size(2, 5), 0)
 
 
 @pytest.fixture
@@ -187,6 +200,11 @@ def roomy(draw):
 def test_attention_parameters(answer, build, given):
     """Two projections with biases: `w_qkv`, three times as wide as the model, and `w_o`; nothing else."""
     return dict(made(build, answer.CausalSelfAttention, given).named_parameters())
+
+
+def test_one_head(answer, build, one_head):
+    """A single head: each token attends to itself and to what came before."""
+    return {"output": made(build, answer.CausalSelfAttention, one_head)(one_head["x"])}
 
 
 @pytest.mark.on_devices
@@ -252,10 +270,17 @@ def test_attention_after_a_training_step(answer, build, given):
     return {"output": layer(given["x"])}
 
 
-@pytest.mark.parametrize("edge", ones("B=1", "T=1", "h=1", "d_k=1"))
+@pytest.mark.watertight(ONES)
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "h=1", "d_k=1"])
 def test_attention_at_the_edge(answer, build, at_the_edge, edge):
-    """One text, one token, one head, or heads of width 1; from no tokens comes `(B, 0, d_model)`."""
+    """One text, one token, one head, or heads of width 1."""
     return {"output": made(build, answer.CausalSelfAttention, at_the_edge)(at_the_edge["x"])}
+
+
+@pytest.mark.watertight(EMPTY)
+def test_attention_to_nothing(answer, build, no_tokens):
+    """No tokens in, no tokens out: `(B, 0, d_model)`."""
+    return {"output": made(build, answer.CausalSelfAttention, no_tokens)(no_tokens["x"])}
 
 
 @pytest.mark.watertight(LOUD)
@@ -394,9 +419,10 @@ def equal_to_the_first_block(parameters):
 # --- GPT: beyond the core -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("edge", ones("B=1", "T=1", "N=1", "h=1", "d_k=1", "context=1"))
+@pytest.mark.watertight(ONES)
+@pytest.mark.parametrize("edge", ["B=1", "T=1", "N=1", "h=1", "d_k=1", "context=1"])
 def test_at_the_edge(answer, build, edge_of_a_model, edge):
-    """One text, token, block or head, heads of width 1, a context of one; no tokens give `(B, 0, V)`."""
+    """One text, one token, one block, one head, heads of width 1, or a context of one token."""
     return {"logits": build(answer.GPT, edge_of_a_model["config"])(edge_of_a_model["tokens"])}
 
 
@@ -411,6 +437,12 @@ def test_after_a_training_step(answer, build, config, tokens):
     logits = model(tokens)
     backward(logits)
     return {"logits": logits, "gradients": telling(model)}
+
+
+@pytest.mark.watertight(EMPTY)
+def test_empty_text(answer, build, config, no_text):
+    """No tokens give no logits: `(B, 0, V)`."""
+    return {"logits": build(answer.GPT, config)(no_text)}
 
 
 @pytest.mark.watertight(LOADED)

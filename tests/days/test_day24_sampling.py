@@ -134,12 +134,19 @@ def ties(draw):
 
 
 @pytest.fixture
-def all_equal(draw, reached):
-    """Whole logits of 4 or 8 tokens, all equally likely, and a p that some of them pass or sum to exactly."""
+def all_equal(draw):
+    """Whole logits of tokens that are all equally likely, and a p that some of them reach."""
+    rows, vocab = draw.sizes(5, 9, 2)
+    logits = draw.integers(-3, 3, rows, 1).expand(rows, vocab).clone()
+    return {"logits": logits, "top_p": (draw.size(2, vocab - 1) - 0.5) / vocab}
+
+
+@pytest.fixture
+def exact(draw):
+    """Whole logits of 4 or 8 tokens, all equally likely, and a p that some of them sum to exactly."""
     rows, vocab = draw.size(2, 5), draw.choice([4, 8])
     logits = draw.integers(-3, 3, rows, 1).expand(rows, vocab).clone()
-    short = 0.5 if reached == "in between" else 0.0
-    return {"logits": logits, "top_p": (draw.size(2, vocab - 1) - short) / vocab}
+    return {"logits": logits, "top_p": draw.size(1, vocab - 1) / vocab}
 
 
 @pytest.fixture
@@ -173,6 +180,14 @@ def large(draw):
     """Logits of ten thousand, above or below 0."""
     logits = scores(draw, *drawn_rows(draw, 3), tail=draw.size(0, 3), dtype="float64")
     return {"logits": (logits + draw.choice((-1e4, 1e4))).float(), "temperature": 0.5}
+
+
+@pytest.fixture
+def far_apart(draw):
+    """Whole logits of some hundred, and a temperature at which that is too much for float16."""
+    row = torch.tensor([draw.size(340, 400), *draw.sizes(-300, 300, draw.size(3, 6))])
+    logits = row[draw.normal(draw.size(2, 4), len(row)).argsort(dim=-1)]
+    return {"logits": logits.half(), "temperature": draw.uniform(0.002, 0.005).item()}
 
 
 @pytest.fixture
@@ -381,11 +396,6 @@ def in_tenths(tokens, vocab):
     return (10 * (tokens.flatten() == ids.unsqueeze(1)).double().mean(dim=1)).round().long()
 
 
-def drawable(probabilities):
-    """Probabilities, and which tokens can be drawn."""
-    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
-
-
 # --- distribution: temperature --------------------------------------------------------------------
 
 
@@ -419,13 +429,20 @@ def test_temperature_0_among_equals(answer, equally_likeliest):
 
 def test_top_k(answer, some_of_many):
     """The k most likely share all probability among them, in proportion; nothing else can be drawn."""
-    return drawable(answer.distribution(some_of_many["logits"], top_k=some_of_many["top_k"]))
+    probabilities = answer.distribution(some_of_many["logits"], top_k=some_of_many["top_k"])
+    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
+
+
+def test_top_k_1(answer, some_of_many):
+    """With k = 1 the most likely token is certain."""
+    return {"probabilities": answer.distribution(some_of_many["logits"], top_k=1)}
 
 
 @pytest.mark.watertight(EQUALS)
 def test_top_k_among_equals(answer, ties):
     """Tokens that tie with the k-th all stay."""
-    return drawable(answer.distribution(ties["logits"].float(), top_k=ties["top_k"]))
+    probabilities = answer.distribution(ties["logits"].float(), top_k=ties["top_k"])
+    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 @pytest.mark.watertight(SLIDER)
@@ -442,25 +459,34 @@ def test_top_k_of_all(answer, some_of_many, beyond):
 @pytest.mark.on_devices
 def test_top_p(answer, wide_rows):
     """Each row keeps the fewest most likely tokens that add up to p, with the one that crosses it."""
-    return drawable(answer.distribution(**wide_rows))
+    probabilities = answer.distribution(**wide_rows)
+    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 def test_temperature_before_top_p(answer, sharpened):
     """Top-p adds up probabilities that the temperature has changed already."""
-    return drawable(answer.distribution(**sharpened))
+    probabilities = answer.distribution(**sharpened)
+    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 def test_top_k_before_top_p(answer, cut_twice):
     """Top-p adds up what top-k has left, which sums to 1 again."""
-    return drawable(answer.distribution(**cut_twice))
+    probabilities = answer.distribution(**cut_twice)
+    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 @pytest.mark.watertight(EQUALS)
-@pytest.mark.parametrize("reached", ["in between", "exactly"])
-def test_top_p_among_equals(answer, all_equal, reached):
-    """Equally likely tokens enter the nucleus by their ids; it is complete where they add up to exactly p."""
-    logits, top_p = all_equal["logits"].float(), all_equal["top_p"]
-    return drawable(answer.distribution(logits, top_p=top_p))
+def test_top_p_among_equals(answer, all_equal):
+    """Equally likely tokens enter the nucleus in the order of their ids."""
+    probabilities = answer.distribution(all_equal["logits"].float(), top_p=all_equal["top_p"])
+    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
+
+
+@pytest.mark.watertight(EQUALS)
+def test_top_p_reached_exactly(answer, exact):
+    """Where the tokens so far add up to exactly p, the nucleus is complete."""
+    probabilities = answer.distribution(exact["logits"].float(), top_p=exact["top_p"])
+    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 @pytest.mark.watertight(SLIDER)
@@ -481,7 +507,8 @@ def test_top_p_1(answer, rare):
 
 def test_all_three(answer, all_three):
     """Temperature, then top-k, then top-p."""
-    return drawable(answer.distribution(**all_three))
+    probabilities = answer.distribution(**all_three)
+    return {"probabilities": probabilities, "can be drawn": probabilities > 0}
 
 
 @pytest.mark.parametrize("axes", AXES)
@@ -496,6 +523,12 @@ def test_leading_dimensions(answer, leading, axes):
 def test_large_logits(answer, large):
     """Large logits give probabilities, not infinities: only their differences count."""
     return {"probabilities": answer.distribution(**large)}
+
+
+@pytest.mark.watertight("what a small temperature makes of logits is soon too large for float16")
+def test_large_logits_in_half_precision(answer, far_apart):
+    """Logits of float16 are divided in float32, where that overflows nothing."""
+    return {"probabilities": answer.distribution(**far_apart)}
 
 
 @pytest.mark.watertight(FORBIDDEN)

@@ -96,6 +96,11 @@ MISCONCEPTIONS = [
                 "Where nothing is asked for your label is −1. The number that `F.cross_entropy` leaves out, unless told otherwise, is −100.",
                 {"labels = ...": "labels = tokens.masked_fill(~chosen, -1)"},
             ),
+            "only_the_chosen": (
+                "Your labels are only those of the chosen tokens, in one line. They have the shape of the tokens, with −100 where nothing is predicted, so that "
+                "each label is at its token's position.",
+                {"labels = ...": "labels = tokens[chosen]"},
+            ),
             # --- what it works on, and where chance comes from
             "text_changed_in_place": (
                 "You write into the text that you were given, such as the masks. It belongs to the caller, who will mask it again in the next epoch.",
@@ -159,6 +164,10 @@ MISCONCEPTIONS = [
             "log_probabilities": (
                 "You return log-probabilities. Logits are asked for: `F.cross_entropy` does the rest, and leaves out the −100.",
                 {"return _": "return _.log_softmax(dim=-1)"},
+            ),
+            "states_for_logits": (
+                "You return states. The head makes scores of them, one for each token of the vocabulary.",
+                {"return ...": "return x"},
             ),
             # --- the embedding
             "no_segments": (
