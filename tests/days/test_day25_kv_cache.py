@@ -21,6 +21,12 @@ EXTRA = "memory is what a cache is short of"
 KEPT = "whatever a layer keeps of one call must still be right in the next"
 
 
+def edges(*ones):
+    """These sizes of one, and a chunk of nothing."""
+    why = {**dict.fromkeys(ones, ONE), "nothing": NOTHING}
+    return [pytest.param(e, marks=pytest.mark.watertight(reason)) for e, reason in why.items()]
+
+
 class Notes:
     """A cache that works, for attention to be tried with: it keeps all that it is given."""
 
@@ -99,18 +105,18 @@ def read_by(layer, given, cache=None, number=0):
 
 
 @pytest.fixture
-def chunked(draw):
-    """A cache that three chunks fill to the last place."""
+def spacious(draw):
+    """A cache with room left over after three chunks."""
     sizes, chunks = room(draw)
+    sizes[3] += draw.size(2, 5)
     return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks)}
 
 
 @pytest.fixture
-def spacious(draw):
-    """The same with room left over."""
-    sizes, chunks = room(draw)
-    sizes[3] += draw.size(2, 5)
-    return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks)}
+def chunked(draw, spacious):
+    """A cache that its chunks fill to the last place."""
+    length = sum(keys.size(3) for keys, _ in spacious["chunks"])
+    return spacious | {"sizes": [*spacious["sizes"][:3], length, spacious["sizes"][4]]}
 
 
 @pytest.fixture
@@ -133,17 +139,12 @@ def of_dtype(draw, dtype):
 
 @pytest.fixture
 def small_room(draw, edge):
-    """One size of the cache is 1."""
+    """One size of the cache is 1, or the last chunk is empty."""
     sizes, chunks = room(draw)
+    if edge == "nothing":
+        return {"sizes": sizes, "chunks": some_chunks(draw, sizes, [*chunks[:2], 0])}
     sizes[["n_layers", "batch", "n_heads", "", "d_k"].index(edge.split("=")[0])] = 1
     return {"sizes": sizes, "chunks": some_chunks(draw, sizes, chunks)}
-
-
-@pytest.fixture
-def empty_chunk(draw):
-    """A chunk of nothing, after one of something."""
-    sizes, _ = room(draw)
-    return {"sizes": sizes, "chunks": some_chunks(draw, sizes, [sizes[3] - 1, 0])}
 
 
 @pytest.fixture
@@ -190,7 +191,9 @@ def next_text(draw):
 
 @pytest.fixture
 def at_the_edge(draw, edge):
-    """One size is 1."""
+    """One size is 1, or the last chunk is empty."""
+    if edge == "nothing":
+        return text(draw, [draw.size(2, 4), 0])
     return text(draw, [3, 1, 2], **{edge.split("=")[0]: 1})
 
 
@@ -200,29 +203,14 @@ def text_of_dtype(draw, dtype):
     return text(draw, [3, 1, 2], dtype=dtype)
 
 
-@pytest.fixture
-def ends_with_nothing(draw):
-    """A text whose last chunk is empty."""
-    return text(draw, [draw.size(2, 4), 0])
-
-
 # --- The cache ------------------------------------------------------------------------------------
 
 
-def test_update(answer, spacious):
+@pytest.mark.parametrize("chunks", [3, 1])
+def test_update(answer, spacious, chunks):
     """Each layer gives back all of its own keys and values up to now, and no place not yet written."""
     cache = answer.KVCache(*spacious["sizes"])
-    return filled(cache, spacious["chunks"])
-
-
-def test_first_chunk(answer, spacious):
-    """After the first chunk there is that chunk, and nothing else."""
-    return filled(answer.KVCache(*spacious["sizes"]), spacious["chunks"][:1])
-
-
-def test_filled_to_the_last_place(answer, chunked):
-    """`max_len` tokens fit."""
-    return filled(answer.KVCache(*chunked["sizes"]), chunked["chunks"])
+    return filled(cache, spacious["chunks"][:chunks])
 
 
 @pytest.mark.constant("length at first", "an empty cache holds nothing")
@@ -254,7 +242,8 @@ def test_length_in_the_middle_of_a_step(answer, spacious):
 def test_room(answer, chunked):
     """`keys` and `values` have room for `max_len` tokens of every layer, row and head, and for no more."""
     cache = answer.KVCache(*chunked["sizes"])
-    return {name: str(tuple(getattr(cache, name).shape)) for name in ("keys", "values")}
+    shapes = {name: str(tuple(getattr(cache, name).shape)) for name in ("keys", "values")}
+    return shapes | filled(cache, chunked["chunks"])
 
 
 def test_reorder(answer, beams):
@@ -333,18 +322,11 @@ def test_dtype_of_the_cache(answer, of_dtype, dtype):
     return filled(answer.KVCache(*of_dtype["sizes"]), of_dtype["chunks"])
 
 
-@pytest.mark.watertight(ONE)
-@pytest.mark.parametrize("edge", ["n_layers=1", "batch=1", "n_heads=1", "d_k=1"])
+@pytest.mark.parametrize("edge", edges("n_layers=1", "batch=1", "n_heads=1", "d_k=1"))
 def test_small_room(answer, small_room, edge):
-    """One layer, one row, one head, or one feature."""
-    return filled(answer.KVCache(*small_room["sizes"]), small_room["chunks"])
-
-
-@pytest.mark.watertight(NOTHING)
-def test_empty_chunk(answer, empty_chunk):
-    """An empty chunk adds nothing, and the stored keys and values come back."""
-    cache = answer.KVCache(*empty_chunk["sizes"])
-    return filled(cache, empty_chunk["chunks"]) | {"length": cache.length}
+    """One layer, one row, one head, or one feature; an empty chunk adds nothing, and all comes back."""
+    cache = answer.KVCache(*small_room["sizes"])
+    return filled(cache, small_room["chunks"]) | {"length": cache.length}
 
 
 # --- Attention ------------------------------------------------------------------------------------
@@ -437,18 +419,10 @@ def test_dtype(answer, build, text_of_dtype, dtype):
     return read_by(build(answer.CachedSelfAttention, *made_from, dtype=dtype), text_of_dtype)
 
 
-@pytest.mark.watertight(ONE)
-@pytest.mark.parametrize("edge", ["batch=1", "n_heads=1", "d_k=1"])
+@pytest.mark.parametrize("edge", edges("batch=1", "n_heads=1", "d_k=1"))
 def test_at_the_edge(answer, build, at_the_edge, edge):
-    """One row, one head, or heads of one feature."""
+    """One row, one head, or heads of one feature; of an empty chunk comes an output without tokens."""
     return read_by(build(answer.CachedSelfAttention, *at_the_edge["made from"]), at_the_edge)
-
-
-@pytest.mark.watertight(NOTHING)
-def test_ends_with_nothing(answer, build, ends_with_nothing):
-    """Of an empty chunk comes an output without tokens."""
-    given = ends_with_nothing
-    return read_by(build(answer.CachedSelfAttention, *given["made from"]), given)
 
 
 # --- Both together --------------------------------------------------------------------------------

@@ -33,15 +33,6 @@ MISCONCEPTIONS = of(
             "warmup`, the line needs a different power of the warm-up: set the curves equal to find it.",
             {"warmup**-1.5": "warmup**-0.5"},
         ),
-        "warm_up_as_a_share": (
-            "Your line is step / warmup, which is 1 at the end of the warm-up. The other curve is 1/√warmup there, and the two have to meet.",
-            {"warmup**-1.5": "warmup**-1.0"},
-        ),
-        "warm_up_multiplied": (
-            "You multiply the decaying curve by step / warmup, so that your warm-up grows like √step. It should be a straight line, which does not depend "
-            "on the decaying curve.",
-            {"return _ * ...": "return _ * step**-0.5 * min(1.0, step / warmup)"},
-        ),
         "brackets": (
             "You raise the product of step and warmup to the power −1.5. Only the warm-up has this power: a power binds more tightly than a product.",
             {"step * warmup**-1.5": "(step * warmup) ** -1.5"},
@@ -58,30 +49,13 @@ MISCONCEPTIONS = of(
             "Your learning rate decays like 1/step after the warm-up. It should decay like 1/√step: four times as many steps give half the learning rate.",
             {"step**-0.5": "step**-1.0"},
         ),
-        "falls_from_the_peak_anew": (
-            "After the warm-up you count the steps from there, 1/√(step − warmup). The decaying curve counts all steps from the very first one, or the "
-            "learning rate jumps at the peak.",
-            {"min(step**-0.5, _)": "_ if step <= warmup else (step - warmup) ** -0.5"},
-        ),
-        "falls_in_a_line": (
-            "Your learning rate decays in a straight line and reaches 0. It should decay like 1/√step, ever more slowly, and never reach 0.",
-            {"min(step**-0.5, _)": "_ if step <= warmup else warmup**-0.5 * max(0.0, 2 - step / warmup)"},
-        ),
         "peak_of_one": (
             "Your learning rate is 1 at its peak (times factor and width). In the paper the length of the warm-up determines the peak: 1/√warmup.",
             {"min(step**-0.5, ...)": "min((warmup / step) ** 0.5, step / warmup)"},
         ),
-        "starts_one_over_warm_up_late": (
-            "Your warm-up ends a step later than `warmup` says. The rate is highest *at* that step.",
-            {"warmup**-1.5": "(warmup + 1) ** -1.5"},
-        ),
         "warm_up_of_4000": (
             "Your warm-up takes 4000 steps, whatever `warmup` is. That is the paper's value; here it is an argument.",
             {"warmup**-1.5": "4000**-1.5"},
-        ),
-        "whole_division": (
-            "You divide integers with `//`, which discards the fraction: during the warm-up the result is 0.",
-            {"step * warmup**-1.5": "(step // warmup) * warmup**-0.5"},
         ),
         # --- where one begins to count
         "counted_from_0": (
@@ -108,14 +82,6 @@ MISCONCEPTIONS = of(
             "Your factor is under the root together with the width, so that a larger factor makes the learning rate smaller. It should multiply the result.",
             {"factor * ...": "(factor * model_size) ** -0.5"},
         ),
-        "factor_on_the_warm_up_only": (
-            "Your factor multiplies only the line of the warm-up. The decaying curve needs it too, or the two no longer meet at the end of the warm-up.",
-            {"factor * _": "_", "step * _": "factor * step * _"},
-        ),
-        "factor_after_the_warm_up_only": (
-            "Your factor multiplies only the decaying curve. The line of the warm-up needs it too, or the two no longer meet at the end of the warm-up.",
-            {"factor * _": "_", "step**-0.5": "factor * step**-0.5"},
-        ),
         "width_forgotten": (
             "Your learning rate does not depend on the width of the model. Wider models use smaller steps: divide by √model_size.",
             {"factor * ...": "factor"},
@@ -123,10 +89,6 @@ MISCONCEPTIONS = of(
         "width_of_512": (
             "Your learning rate is that of a model of width 512, whatever `model_size` is.",
             {"model_size**-0.5": "512**-0.5"},
-        ),
-        "width_not_rooted": (
-            "You divide by the width itself instead of its square root: a model four times as wide has half the learning rate.",
-            {"model_size**-0.5": "model_size**-1.0"},
         ),
         "width_multiplied": (
             "You multiply by √model_size, so a wider model uses larger steps. Check the sign of the power: it should use smaller ones.",
@@ -136,14 +98,6 @@ MISCONCEPTIONS = of(
         "in_float32": (
             "You compute in float32: your learning rate has seven correct digits where a Python float has sixteen. No tensor is needed here.",
             {"return _": "import torch\nreturn float(torch.tensor(_))"},
-        ),
-        "tensor": (
-            "Your learning rate is a tensor. Optimizers and schedulers expect a float.",
-            {"return _": "import torch\nreturn torch.tensor(_)"},
-        ),
-        "rounded": (
-            "You round the learning rate. In the first steps and late in a long run, hardly any significant digits remain.",
-            {"return _": "return round(_, 6)"},
         ),
     },
 )

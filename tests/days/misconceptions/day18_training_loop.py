@@ -46,20 +46,6 @@ def run_epoch(batches, model, loss, optimizer=None, scheduler=None, accumulate=1
             total_tokens += int(batch.ntokens)
     return total_loss / total_tokens
 """
-
-
-def in_tutorials(*edits):
-    """That loop, with some changes."""
-    text = AS_IN_TUTORIALS
-    for find, put in edits:
-        assert text.count(find) == 1, find
-        text = text.replace(find, put)
-    return text
-
-
-CLEARED_FIRST = """        if training:
-            optimizer.zero_grad()
-"""
 MISCONCEPTIONS = [
     *of(
         "run_epoch",
@@ -77,47 +63,10 @@ MISCONCEPTIONS = [
                 "the end.",
                 AS_IN_TUTORIALS,
             ),
-            "as_tutorials_accumulate_cleared_after_the_step": (
-                "You accumulate as many tutorials do: you divide each batch's own mean by `accumulate`, and step where `(i + 1) % accumulate` is 0. This is a "
-                "mean of means. No step follows the batches that remain at the end, and their gradients are still there in the next call, because you clear "
-                "gradients only after a step.",
-                in_tutorials((CLEARED_FIRST, "")),
-            ),
-            "as_tutorials_accumulate_sums": (
-                "You divide each batch's summed loss by `accumulate`, and step where `(i + 1) % accumulate` is 0. A step needs the mean over the *tokens* of "
-                "its group. Also, no step follows the batches that remain at the end.",
-                in_tutorials(("batch.ntokens / accumulate", "accumulate")),
-            ),
-            "as_tutorials_accumulate_and_average": (
-                "You accumulate as many tutorials do: you divide each batch's own mean by `accumulate`, and step where `(i + 1) % accumulate` is 0; and you "
-                "return the mean of the batches' means. Both are means of means, in which a short batch counts as much as a long one. No step follows the "
-                "batches that remain at the end.",
-                in_tutorials(("float(summed)", "float(summed / batch.ntokens)"), ("int(batch.ntokens)", "1")),
-            ),
-            "as_tutorials_accumulate_and_average_cleared_after_the_step": (
-                "You accumulate as many tutorials do: you divide each batch's own mean by `accumulate`, and step where `(i + 1) % accumulate` is 0; and you "
-                "return the mean of the batches' means. Both are means of means. No step follows the batches that remain at the end, and their gradients are "
-                "still there in the next call.",
-                in_tutorials(
-                    (CLEARED_FIRST, ""),
-                    ("float(summed)", "float(summed / batch.ntokens)"),
-                    ("int(batch.ntokens)", "1"),
-                ),
-            ),
             # --- what the gradient is divided by
             "divided_by_no_tokens": (
                 "A group without a real token divides 0 by 0 in your answer, and one such step makes every parameter NaN. Its gradient should be 0.",
                 {"max(tokens, 1)": "tokens"},
-            ),
-            "each_batch_by_no_tokens": (
-                "You divide each batch's loss by its own tokens, and then by the number of batches in a step. This is a mean of means, in which a token of a "
-                "short batch has more weight than a token of a long batch. And a batch without a real token divides 0 by 0, which makes every parameter NaN.",
-                {"summed / max(tokens, 1)": "summed / batch.ntokens / accumulate"},
-            ),
-            "each_batch_by_its_own_tokens_and_k": (
-                "You divide each batch's loss by its own tokens, and then by the number of batches in a step. This is a mean of means: a token in a short "
-                "batch has more weight than a token in a long batch. One large batch would divide everything by *all* its tokens.",
-                {"summed / max(tokens, 1)": "summed / max(batch.ntokens, 1) / accumulate"},
             ),
             "each_batch_by_its_own_tokens_and_group": (
                 "You divide each batch's loss by its own tokens, and then by the number of batches in its group. This gives the last group the right size, "
@@ -134,29 +83,16 @@ MISCONCEPTIONS = [
                 "than a group of short ones.",
                 {"max(tokens, 1)": "accumulate"},
             ),
-            "divided_by_tokens_and_k": (
-                "You divide by the group's tokens and also by `accumulate`. The tokens are already those of the entire group, so your step is k times too short.",
-                {"summed / _": "summed / _ / accumulate"},
-            ),
             "not_divided": (
                 "Your gradient is that of the summed loss. It grows with every sentence in the group, so the best learning rate would depend on the batch "
                 "size. A step needs the mean over tokens.",
                 {"summed / max(tokens, 1)": "summed"},
             ),
             # --- which tokens
-            "source_tokens_counted": (
-                "You divide by the number of source tokens. The loss is a sum over target tokens, so divide by their number.",
-                {"batch.ntokens": "(batch.src != 0).sum()"},
-            ),
             "padding_counted": (
                 "You count every position of the targets, including the padding. The loss of padding is 0, so counting it makes the mean smaller, the more "
                 "padding there is.",
                 {"batch.ntokens": "batch.tgt_y.numel()"},
-            ),
-            "padding_counted_in_the_step": (
-                "The mean that you return is right, but you divide the gradient by every position of the targets, including the padding, as `loss.mean()` "
-                "would. The more padding there is, the shorter your step.",
-                {"max(tokens, 1)": "sum(batch.tgt_y.numel() for batch in group)"},
             ),
             "start_symbols_counted": (
                 "You count the tokens of the decoder's input. The loss is a sum over the tokens to *predict*: the same sentence, shifted by one, without the "
@@ -168,39 +104,14 @@ MISCONCEPTIONS = [
                 "You take a step after every batch, whatever `accumulate` says.",
                 {"list(...)": "list(itertools.islice(remaining, 1))"},
             ),
-            "a_step_for_each_batch_of_a_group": (
-                "The optimizer steps after each batch of the group, with the gradients so far. It should step once, after the gradients of the entire group "
-                "have been added up.",
-                {
-                    "total_loss += _": "total_loss += _\nif training:\n    optimizer.step()\n    if scheduler is not None:\n        scheduler.step()",
-                    "4: if training:\n    ...": "",
-                },
-            ),
             "last_group_not_stepped": (
                 "You step after every `accumulate` batches. If the last group is smaller, no step uses its gradients, so the model does not learn from these "
                 "sentences.",
                 {"4: training": "training and len(group) == accumulate"},
             ),
-            "last_group_skipped": (
-                "The last group is left out if it is incomplete, as with an iterator that yields only complete groups. Its sentences are used neither for "
-                "training nor for the mean loss.",
-                {"tokens = _": "tokens = _\nif len(group) < accumulate:\n    break", "if total_tokens == 0:\n    ...": ""},
-            ),
-            "one_step_an_epoch": (
-                "Your optimizer steps once, at the very end. It should step after every group of `accumulate` batches.",
-                {
-                    "1: training": "training and total_tokens == 0",
-                    "4: if training:\n    ...": "",
-                    "return _": "if training:\n    optimizer.step()\n    if scheduler is not None:\n        scheduler.step()\nreturn _",
-                },
-            ),
             "needs_a_length": (
                 "You use the length of `batches`. They may come from a generator, which has no length.",
                 {"iter(batches)": "iter([batches[i] for i in range(len(batches))])"},
-            ),
-            "read_twice": (
-                "You iterate over `batches` twice, for instance to count the tokens first. A generator can be read only once: the second time it is empty.",
-                {"remaining = _": "for batch in batches:\n    total_tokens += batch.ntokens\nremaining = _", "total_tokens += tokens": "pass"},
             ),
             # --- gradients
             "never_cleared": (
@@ -215,26 +126,10 @@ MISCONCEPTIONS = [
                 "You clear the gradients after a step, but not before the first one. Gradients from before the call become part of your first step.",
                 {"1: if training:\n    ...": "", "optimizer.step()": "optimizer.step()\noptimizer.zero_grad()"},
             ),
-            "cleared_once_an_epoch": (
-                "You clear the gradients only at the beginning of the epoch: the second group's step includes the first group's gradient, and so on.",
-                {"1: training": "training and total_tokens == 0"},
-            ),
-            "cleared_between_backward_and_step": (
-                "You clear the gradients after `backward` and before the step, so the optimizer has no gradient and the parameters do not change.",
-                {"1: if training:\n    ...": "", "optimizer.step()": "optimizer.zero_grad()\noptimizer.step()"},
-            ),
-            "gradients_clipped": (
-                "You clip gradients. Many training scripts do; this function promises the unclipped gradient of the mean loss.",
-                {"optimizer.step()": "torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)\noptimizer.step()"},
-            ),
             # --- the schedule
             "schedule_for_each_batch": (
                 "Your schedule advances after every batch. Warm-up is counted in *optimizer* steps: with `accumulate=k` yours ends k times too early.",
                 {"total_loss += _": "total_loss += _\nif training and scheduler is not None and batch is not group[-1]:\n    scheduler.step()"},
-            ),
-            "schedule_for_each_batch_and_before_the_step": (
-                "Your schedule advances after every batch, and before the optimizer has stepped. It counts *optimizer* steps: once per group, after the step.",
-                {"total_loss += _": "total_loss += _\nif training and scheduler is not None:\n    scheduler.step()", "if ...:\n    scheduler.step()": ""},
             ),
             "schedule_once_an_epoch": (
                 "Your schedule advances once per epoch. The paper's learning rate changes with every optimizer step.",
@@ -243,10 +138,6 @@ MISCONCEPTIONS = [
             "schedule_before_the_step": (
                 "Your schedule advances before the optimizer has stepped, so the first learning rate is never used: every step has the next one's.",
                 {"optimizer.step()": "", "if _:\n    scheduler.step()": "if _:\n    scheduler.step()\noptimizer.step()"},
-            ),
-            "schedule_forgotten": (
-                "The scheduler never steps, so the learning rate does not change.",
-                {"if ...:\n    scheduler.step()": ""},
             ),
             # --- modes
             "always_training_mode": (
@@ -262,29 +153,16 @@ MISCONCEPTIONS = [
                 "without dropout.",
                 {"model.train(training)": "if not training:\n    model.eval()"},
             ),
-            "mode_not_set": (
-                "You leave the model in the mode that it had. Set training mode with an optimizer and evaluation mode without one: nothing else tells dropout "
-                "which mode it is in.",
-                {"model.train(training)": "pass"},
-            ),
             "graph_kept_when_measuring": (
                 "Without an optimizer you still record the operations for a backward pass. The result is right, but the recording costs memory and time. "
                 "Evaluation mode does not disable it: it only changes layers such as dropout.",
                 {"torch.set_grad_enabled(training)": "torch.set_grad_enabled(True)"},
-            ),
-            "gradients_when_measuring": (
-                "You call `backward` even without an optimizer. For evaluation only the loss is needed.",
-                {"torch.set_grad_enabled(training)": "torch.enable_grad()", "3: if training:\n    _": "_"},
             ),
             # --- forward
             "generator_forgotten": (
                 "The loss gets the decoder's states, which have d_model entries per token. `model.generator` turns them into log-probabilities, one per token "
                 "of the vocabulary.",
                 {"model.generator(states)": "states"},
-            ),
-            "probabilities_for_log_probabilities": (
-                "The loss gets probabilities. The generator returns *log*-probabilities, which a loss such as `LabelSmoothing` expects.",
-                {"log_probs = _": "log_probs = _.exp()"},
             ),
             "logits_for_log_probabilities": (
                 "The loss gets logits, the output of the generator's projection. Call the generator itself: it ends with a log-softmax.",
@@ -294,31 +172,14 @@ MISCONCEPTIONS = [
                 "The loss gets `(B, T, V)` and `(B, T)`. It expects one row per token: `(B·T, V)` and `(B·T,)`.",
                 {"summed = ...": "summed = loss(log_probs, batch.tgt_y)"},
             ),
-            "batch_and_time_exchanged": (
-                "Your log-probabilities are ordered position by position and your targets sentence by sentence, so most predictions are compared with the "
-                "wrong target. Flatten both in the same order.",
-                {"log_probs.flatten": "log_probs.transpose(0, 1).flatten"},
-            ),
             "own_input_for_target": (
                 "You compare the predictions with the decoder's input tokens. The model would learn to repeat its input. The targets are the tokens one "
                 "position later.",
                 {"batch.tgt_y": "batch.tgt"},
             ),
-            "decoder_reads_its_answers": (
-                "The decoder's input contains the tokens that it has to predict. It can copy them, so the loss falls to 0 and the model learns nothing useful.",
-                {"2: batch.tgt": "batch.tgt_y"},
-            ),
             "source_mask_forgotten": (
                 "The model does not get the source mask, so it attends to padding as if it were words.",
                 {"batch.src_mask": "None"},
-            ),
-            "target_mask_forgotten": (
-                "The model does not get the target mask, so every position attends to later ones, including the token that it has to predict.",
-                {"batch.tgt_mask": "None"},
-            ),
-            "sentences_exchanged": (
-                "Source and target are swapped: the source is the model's first argument.",
-                {"states = ...": "states = model(batch.tgt, batch.src, batch.src_mask, batch.tgt_mask)"},
             ),
             # --- the result
             "mean_of_batch_means": (
@@ -326,44 +187,9 @@ MISCONCEPTIONS = [
                 "tokens, and divide once.",
                 {"summed.detach().to(...)": "summed.detach() / max(batch.ntokens, 1)", "total_tokens += tokens": "total_tokens += len(group)"},
             ),
-            "mean_of_batch_means_as_numbers": (
-                "You return the mean of the batches' means. So a batch of three tokens counts as much as one of three hundred, and a batch without a real "
-                "token divides by zero. Add up the losses and the tokens, and divide once.",
-                {"summed.detach().to(...)": "summed.item() / int(batch.ntokens)", "total_tokens += tokens": "total_tokens += len(group)"},
-            ),
-            "mean_of_batch_means_without_guard": (
-                "You return the mean of the batches' means. So a batch of three tokens counts as much as one of three hundred, and a batch without a real "
-                "token makes the mean NaN. Add up the losses and the tokens, and divide once.",
-                {"summed.detach().to(...)": "summed.detach() / batch.ntokens", "total_tokens += tokens": "total_tokens += len(group)"},
-            ),
-            "means_everywhere": (
-                "You use each batch's own mean, for the gradient and for the result. Both are means of means, in which a batch of three tokens counts as much "
-                "as one of three hundred; and a batch without a real token makes them NaN. Add up losses and tokens, and divide by the tokens of the entire "
-                "group or epoch.",
-                {
-                    "summed / max(tokens, 1)": "summed / batch.ntokens / len(group)",
-                    "summed.detach().to(...)": "summed.detach() / batch.ntokens",
-                    "total_tokens += tokens": "total_tokens += len(group)",
-                },
-            ),
-            "mean_of_group_means": (
-                "You return the mean of the groups' means. Groups have different numbers of tokens. Add up the losses and the tokens, and divide once.",
-                {"summed.detach().to(...)": "summed.detach() / max(tokens, 1)", "total_tokens += tokens": "total_tokens += 1"},
-            ),
-            "summed_loss_by_batches": (
-                "You divide the total loss by the number of batches. The mean is over tokens, whatever the size of the batches.",
-                {"total_tokens += tokens": "total_tokens += len(group)"},
-            ),
             "returns_the_sum": (
                 "You return the total loss, which depends on the amount of data. The mean per token can be compared.",
                 {"total_loss / total_tokens": "total_loss"},
-            ),
-            "returns_the_last_group": (
-                "You return the mean of the last group only. The mean is over the entire epoch: add up losses and tokens in every group.",
-                {
-                    "total_loss += ...": "total_loss = summed.detach() + (total_loss if batch is not group[0] else 0)",
-                    "total_tokens += tokens": "total_tokens = tokens",
-                },
             ),
             "returns_a_tensor": (
                 "You return a tensor instead of a float. A value that is stored and printed after every epoch should not keep memory on a GPU in use.",

@@ -23,12 +23,6 @@ MISCONCEPTIONS = [
                 "prediction, always up to `max_len`. Here each row of a batch generates its own tokens until its `end`, and no gradients are kept.",
                 AS_ANNOTATED,
             ),
-            "as_the_annotated_transformer_decodes_and_masks": (
-                "You decode as the Annotated Transformer does: for a batch of one, with an initial tensor of shape `(1, 1)` and the first entry of the "
-                "prediction, always up to `max_len`. Here each row of a batch generates its own tokens until its `end`. And your mask has the dtype of the "
-                "tokens; it should be boolean.",
-                AS_ANNOTATED.replace(".to(src.device)", ".type_as(src)"),
-            ),
             # --- how long
             "max_len_without_start": (
                 "Your rows have one token more than `max_len`, which counts the start symbol.",
@@ -37,10 +31,6 @@ MISCONCEPTIONS = [
             "one_too_few": (
                 "Your rows have one token less than `max_len`. A row may have `max_len` tokens, including its start symbol.",
                 {"_ < max_len": "_ < max_len - 1"},
-            ),
-            "as_long_as_the_source": (
-                "You generate as many tokens as the source has. This is right for copying; a translation has its own length, which only `end` and `max_len` limit.",
-                {"_ < max_len": "_ < min(max_len, src.size(1))"},
             ),
             "start_dropped": (
                 "Your result lacks the start symbol. Each row begins with it.",
@@ -56,21 +46,9 @@ MISCONCEPTIONS = [
                 "undefined.",
                 {"start": "0"},
             ),
-            "start_is_1": (
-                "Your rows begin with 1, whatever `start` is. The start symbol depends on the data, so it is an argument.",
-                {"start": "1"},
-            ),
             "one_start_for_all_rows": (
                 "You begin with a single start symbol, `(1, 1)`, which is enough for a batch of one. Every row of the batch needs its own.",
                 {"(src.size(0), 1)": "(1, 1)"},
-            ),
-            "begins_with_the_source": (
-                "Your rows begin with the first token of their source. The decoder was trained on targets, which begin with `start`.",
-                {"1: tokens = ...": "tokens = src[:, :1].long()"},
-            ),
-            "source_repeated_as_target": (
-                "You give the decoder the source as a prefix. The prefix consists of the tokens generated so far, beginning with the start symbol.",
-                {"states = ...": "states = model.decode(memory, src_mask, src, subsequent_mask(src.size(1)).to(src.device))"},
             ),
             # --- what comes next
             "first_position_asked": (
@@ -78,24 +56,10 @@ MISCONCEPTIONS = [
                 "attends to the complete prefix.",
                 {"states[:, -1]": "states[:, 0]"},
             ),
-            "position_before_the_last_asked": (
-                "You use the prediction of the position before the last. The state at position i predicts the token at position i + 1, and that token is "
-                "already in the prefix. The last state predicts the next token.",
-                {"states[:, -1]": "states[:, max(states.size(1) - 2, 0)]"},
-            ),
             "generator_forgotten": (
                 "You take the largest entry of a decoder state. Its entries are not tokens: `model.generator` turns the state into log-probabilities, one per "
                 "token of the vocabulary.",
                 {"model.generator(_)": "_"},
-            ),
-            "least_likely": (
-                "You choose the *least* probable token. Log-probabilities are negative, but the largest one still belongs to the most probable token.",
-                {"_.argmax": "_.argmin"},
-            ),
-            "sampled": (
-                "You draw a token at random by its probability. This is sampling (day 24); greedy decoding chooses the most probable token, the same one "
-                "every time.",
-                {"_.argmax(dim=-1)": "torch.multinomial(_.float().exp(), 1).squeeze(1)"},
             ),
             "argmax_over_rows": (
                 "Your argmax is over the rows of the batch: for each token you find the row with the largest log-probability. Each row needs its own most "
@@ -117,10 +81,6 @@ MISCONCEPTIONS = [
                 "to later ones. Now they do, so their states differ from those of training, and the last position attends to these states.",
                 {"subsequent_mask(_).to(src.device)": "torch.ones(1, _, _, dtype=torch.bool, device=src.device)"},
             ),
-            "causal_mask_inverted": (
-                "Your causal mask is inverted: True means *may be attended to*. A position attends to itself and to earlier positions.",
-                {"causal_mask = _": "causal_mask = ~_"},
-            ),
             "source_mask_forgotten": (
                 "You decode without the source mask, so the model attends to padding as if it were words. The output of a sentence then depends on the other "
                 "sentences in the batch.",
@@ -130,10 +90,6 @@ MISCONCEPTIONS = [
                 "The encoder gets the source mask, but the decoder does not. So the decoder attends to padding: the encoder returns a vector for every "
                 "position, including padding.",
                 {"2: src_mask": "None"},
-            ),
-            "source_mask_only_when_decoding": (
-                "The decoder gets the source mask, but the encoder does not. So the encoder's real tokens have already attended to the padding.",
-                {"model.encode(src, src_mask)": "model.encode(src, None)"},
             ),
             # --- the end
             "end_ignored": (
@@ -145,17 +101,9 @@ MISCONCEPTIONS = [
                 "You stop as soon as *one* row has generated `end`. Stop when all rows have.",
                 {"finished.all": "finished.any"},
             ),
-            "stops_when_all_end_together": (
-                "You stop only if all rows generate `end` in the same step, and do not remember earlier ends. A row that has ended stays finished.",
-                {"3: next_tokens = ...": "", "finished |= _": "finished = _"},
-            ),
             "forgets_who_has_ended": (
                 "You only check the newest token. A row that generated `end` two steps ago has a different newest token, but it stays finished.",
                 {"finished |= _": "finished = _"},
-            ),
-            "last_end_cut_off_and_ended_rows_speak_on": (
-                "You stop before the last `end` is appended, and finished rows continue until then. Each row keeps its `end` and has 0 after it.",
-                {"3: next_tokens = ...": "if end is not None and (finished | (next_tokens == end)).all():\n    break"},
             ),
             "ended_rows_speak_on": (
                 "Finished rows continue until the last row has ended. After its `end`, a row is filled with 0.",
@@ -164,10 +112,6 @@ MISCONCEPTIONS = [
             "ended_rows_repeat_end": (
                 "You fill finished rows with `end`. They are filled with 0, the padding: `end` occurs once and marks the end of the row.",
                 {"3: 0": "end or 0"},
-            ),
-            "ended_rows_repeat_start": (
-                "You fill finished rows with `start`. They are filled with 0, the padding.",
-                {"3: 0": "start"},
             ),
             "end_not_kept": (
                 "A row's `end` is missing from your result. It is kept, followed by 0: this distinguishes a finished sentence from one that was cut off at "
@@ -178,10 +122,6 @@ MISCONCEPTIONS = [
                     "next_tokens = next_tokens.masked_fill(finished | ends, 0)",
                 },
             ),
-            "noticed_one_step_late": (
-                "You notice an `end` one step too late, so a row has one more token after it.",
-                {"next_tokens == end": "tokens[:, -2] == end"},
-            ),
             "fills_up_to_max_len": (
                 "You continue after every row has ended, and append columns of 0 up to `max_len`. The result is as long as its longest row.",
                 {"_ and not ...": "_"},
@@ -190,23 +130,10 @@ MISCONCEPTIONS = [
                 "You stop before the last `end` is appended. The longest row keeps its `end`, as the others do.",
                 {"3: tokens = _": "if end is not None and (finished | (next_tokens == end)).all():\n    break\ntokens = _"},
             ),
-            "finishes_before_the_end_is_put_down": (
-                "In your answer a row counts as finished before its `end` is appended: it gets 0 instead of it, and if it is the last row you stop without "
-                "it. A row keeps its `end`: append the token first, then update which rows are finished.",
-                {"3: next_tokens = _": "if end is not None:\n    finished |= next_tokens == end\n    if finished.all():\n        break\nnext_tokens = _"},
-            ),
             # --- the result
-            "not_whole_numbers": (
-                "Your tokens are not integers. Ids are int64, the dtype that an embedding expects; `torch.zeros` and `torch.ones` create float32 by default.",
-                {"torch.long": "torch.float32"},
-            ),
             "dtype_of_the_source": (
                 "Your tokens have the dtype of the source. They are int64, whatever integer dtype the source has.",
                 {"return tokens": "return tokens.to(src.dtype)"},
-            ),
-            "probabilities_too": (
-                "You return more than the tokens. Return only the tokens.",
-                {"return tokens": "return tokens, finished"},
             ),
             "gradients_kept": (
                 "You record every step for a backward pass, which keeps the activations of all steps in memory. An argmax has no gradient. The decorator "

@@ -2,45 +2,6 @@
 
 from course.judging.misconceptions import of, on_devices
 
-# Another way to write it, in which hypotheses that have ended stay in the beam and go on with 0 at no cost.
-ENDED_STAY = """
-@torch.no_grad()
-def beam_search(model, src, src_mask, max_len, start, end, beam=4, alpha=0.6):
-    rows, device = src.size(0), src.device
-    memory = model.encode(src, src_mask).repeat_interleave(beam, dim=0)
-    src_mask = src_mask.repeat_interleave(beam, dim=0)
-    tokens = torch.full((rows, beam, 1), start, dtype=torch.long, device=device)
-    scores = torch.full((rows, beam), -math.inf, device=device)
-    scores[:, 0] = 0.0
-    over = torch.zeros(rows, beam, dtype=torch.bool, device=device)
-    lengths = torch.zeros(rows, beam, dtype=torch.long, device=device)
-    while tokens.size(-1) < max_len and not over.all():
-        causal_mask = subsequent_mask(tokens.size(-1)).to(device)
-        states = model.decode(memory, src_mask, tokens.flatten(0, 1), causal_mask)
-        log_probs = model.generator(states[:, -1]).unflatten(0, (rows, beam))
-        silence = torch.full_like(log_probs, -math.inf)
-        silence[..., 0] = 0.0
-        log_probs = torch.where(over.unsqueeze(-1), silence, log_probs)
-        totals = (scores.unsqueeze(-1) + log_probs).flatten(1)
-        scores, chosen = totals.topk(beam)
-        parent, next_tokens = chosen // log_probs.size(-1), chosen % log_probs.size(-1)
-        tokens = tokens.gather(1, parent.unsqueeze(-1).expand(-1, -1, tokens.size(-1)))
-        tokens = torch.cat([tokens, next_tokens.unsqueeze(-1)], dim=-1)
-        over, lengths = over.gather(1, parent), lengths.gather(1, parent)
-        lengths = lengths + (~over).long()
-        over = over | (next_tokens == end)
-    which = (scores / ((5 + lengths) / 6) ** alpha).argmax(dim=-1, keepdim=True)
-    best = tokens.gather(1, which.unsqueeze(-1).expand(-1, -1, tokens.size(-1))).squeeze(1)
-    return best[:, : 1 + int(lengths.gather(1, which).max())]
-"""
-
-
-def ended_stay(find, put):
-    """That other way, with one change."""
-    assert ENDED_STAY.count(find) == 1, find
-    return ENDED_STAY.replace(find, put)
-
-
 MISCONCEPTIONS = [
     *of(
         "beam_search",
@@ -61,27 +22,10 @@ MISCONCEPTIONS = [
                 "token has a penalty of 1 and the first few tokens count little.",
                 {"((5 + n) / 6) ** alpha": "n**alpha", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
-            "alpha_ignored": (
-                "Your penalty is (5 + n) / 6, whatever alpha is. It is raised to the power of alpha: 0 disables it, and 1 gives yours.",
-                {"((5 + n) / 6) ** alpha": "(5 + n) / 6", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
-            ),
-            "alpha_as_a_factor": (
-                "Alpha is a factor in your penalty. A factor that all hypotheses share changes no comparison; the penalty is raised to the power of alpha.",
-                {"((5 + n) / 6) ** alpha": "((5 + n) / 6) * alpha", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
-            ),
-            "six_divides_n_alone": (
-                "In your penalty only n is divided by 6, instead of the sum 5 + n: parentheses are missing.",
-                {"(5 + n) / 6": "5 + n / 6", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
-            ),
             "penalty_multiplies": (
                 "You multiply by the penalty. Log-probabilities are negative, so this makes the scores of long hypotheses even lower; dividing brings them "
                 "closer to 0.",
                 {"scores / _": "scores * _", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
-            ),
-            "penalised_twice": (
-                "You divide by the penalty twice, perhaps once when a hypothesis finishes and again when you choose the best. This has the effect of twice "
-                "the alpha: long hypotheses gain too much.",
-                {"scores / _": "scores / _ / _", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
             "start_counted": (
                 "You count the start symbol in the length. It is given, not generated: n counts the tokens after it.",
@@ -91,41 +35,15 @@ MISCONCEPTIONS = [
                 "You do not count the end symbol in the length. It is generated and its probability is in the sum, so n counts it.",
                 {"5 + n": "5 + n - (next_tokens == end).long()", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
-            "cut_off_counted_as_ended": (
-                "You count an end symbol that is not there: a hypothesis cut off at `max_len` is one token shorter than the length that you use.",
-                {"5 + n": "5 + n + (next_tokens != end).long()", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
-            ),
             "cut_off_not_penalised": (
                 "Hypotheses cut off at `max_len` keep their log-probability without a penalty, and you compare them with the scores of finished ones. Both "
                 "need the same penalty.",
                 {"5 + n": "5 + n * (next_tokens == end) + 1 * (next_tokens != end)", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
-            "penalty_inside_the_search": (
-                "You put the penalized sums back into the search, so the next step penalizes them again. Keep the running sums without a penalty; it only "
-                "compares hypotheses of different lengths when they are finished.",
-                {"scores.masked_fill": "(scores / ((5 + n) / 6) ** alpha).masked_fill", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
-            ),
             # --- who wins
             "first_ended_wins": (
                 "The first hypothesis of a row that finishes is your result. Unfinished hypotheses can still reach a higher score.",
                 {"better = _": "better = _ & best_score.isinf()"},
-            ),
-            "decided_at_the_first_end": (
-                "As soon as one hypothesis of a row finishes, you choose the best of the current beam. The others are unfinished: their scores can still "
-                "become higher or lower.",
-                {"ended = _": "ended = _.any(dim=-1, keepdim=True).expand(-1, beam)", "better = _": "better = _ & best_score.isinf()"},
-            ),
-            "last_ended_wins": (
-                "A hypothesis that finishes later replaces an earlier one, even if its score is lower. Keep the best of all finished hypotheses.",
-                {"value > best_score": "value > -math.inf"},
-            ),
-            "cut_off_only_if_nothing_ended": (
-                "You consider hypotheses cut off at `max_len` only if no other one has finished. They compete on equal terms.",
-                {
-                    "ended = ... | _": "over = next_tokens == end\n"
-                    "nothing = best_score.isinf().unsqueeze(1) & ~over.any(dim=-1, keepdim=True)\n"
-                    "ended = over | (nothing & _)"
-                },
             ),
             "cut_off_thrown_away": (
                 "You discard hypotheses cut off at `max_len`. They compete on equal terms with those that ended.",
@@ -156,32 +74,9 @@ MISCONCEPTIONS = [
                 "You stop as soon as *one* row has found its best hypothesis. Stop when all rows have.",
                 {"_.all": "_.any"},
             ),
-            "end_ignored": (
-                "In your search no hypothesis finishes before `max_len`. `end` completes a hypothesis.",
-                {"(next_tokens == end) | _": "torch.full_like(next_tokens, _).bool()"},
-            ),
             "max_len_without_start": (
                 "Your hypotheses have one token more than `max_len`, which counts the start symbol.",
                 {"1: longest = _": "longest = _\nmax_len = max_len + 1\nbest, best[:, 0] = torch.zeros(rows, max_len, dtype=torch.long, device=device), start"},
-            ),
-            "one_too_few": (
-                "You stop one token early: a hypothesis may have `max_len` tokens, including its start symbol.",
-                {"1: longest = _": "longest = _\nmax_len = max(max_len - 1, 1)"},
-            ),
-            "flags_stay_in_their_places": (
-                "You remember which *index* of the beam has finished, but hypotheses are reordered in every step. Reorder these flags together with the tokens.",
-                ended_stay("over, lengths = over.gather(1, parent), lengths", "lengths = lengths"),
-            ),
-            "lengths_stay_in_their_places": (
-                "You count lengths by index of the beam, but hypotheses are reordered in every step. Reorder the lengths together with the tokens.",
-                ended_stay(
-                    "= over.gather(1, parent), lengths.gather(1, parent)",
-                    "= over.gather(1, parent), lengths",
-                ),
-            ),
-            "silence_costs": (
-                "You extend finished hypotheses with 0 and add the model's log-probability of this 0. A finished hypothesis keeps its sum.",
-                ended_stay("silence[..., 0] = 0.0", "silence[..., 0] = log_probs[..., 0]"),
             ),
             # --- the search
             "all_places_alike": (
@@ -194,34 +89,10 @@ MISCONCEPTIONS = [
                 "index in the beam: move its tokens to the new index.",
                 {"tokens = tokens.gather(1, ...)": "pass"},
             ),
-            "parents_of_the_first_row": (
-                "You select the parents from the entire batch: parent indices count within a row, so in the second row and later yours point into the first "
-                "row. With a single row the result is right.",
-                {"tokens.gather(1, ...)": "tokens.flatten(0, 1)[parent]"},
-            ),
-            "index_divided_by_the_beam_alone": (
-                "You split the flat index by the beam width. The flattened axis has V entries for the first hypothesis, then V for the second: divide by V to "
-                "get the hypothesis and the token.",
-                {"..., chosen % ...": "chosen // beam, chosen % beam"},
-            ),
-            "index_divided_twice": (
-                "You divide the flat index by V and then by the beam width. The index already counts within a row, so the quotient by V is the hypothesis; "
-                "yours is always the first.",
-                {"chosen // _": "chosen // _ // beam"},
-            ),
-            "quotient_and_remainder_exchanged": (
-                "Quotient and remainder are swapped: if you divide the flat index by V, the quotient is the hypothesis and the remainder is the token. A "
-                "token id is not an index of the beam.",
-                {"chosen // ..., _": "_, chosen // log_probs.size(-1)"},
-            ),
             "index_divided_by_the_beam": (
                 "You divide the flat index by the beam width. The flattened axis has V entries for the first hypothesis, then V for the second: divide by V "
                 "to get the hypothesis and the token.",
                 {"chosen // ...": "(chosen // beam) % beam", "chosen % _": "(chosen % beam) % _"},
-            ),
-            "parent_and_token_exchanged": (
-                "Quotient and remainder are swapped: if you divide the flat index by V, the quotient is the hypothesis and the remainder is the token.",
-                {"parent, next_tokens = _, ...": "next_tokens, parent = _ % log_probs.size(-1), (chosen % log_probs.size(-1)) % beam"},
             ),
             "rows_mixed": (
                 "You order the copies of the sources as row 0, row 1, row 2, row 0, row 1 … The tokens are ordered as row 0, row 0 …, row 1, row 1 …, with "
@@ -256,41 +127,15 @@ MISCONCEPTIONS = [
                 "You follow only one prefix, whatever `beam` is: this is greedy decoding.",
                 {"scores, chosen = _": "scores, chosen = _\nscores[:, 1:] = -math.inf"},
             ),
-            "beam_as_wide_as_the_vocabulary": (
-                "Your beam never holds more hypotheses than the vocabulary has tokens. This is right for the first step; in the second step there are V times "
-                "as many continuations.",
-                {"scores, chosen = _": "scores, chosen = _\nscores[:, log_probs.size(-1) :] = -math.inf"},
-            ),
             "beam_wider_than_the_vocabulary": (
                 "You select `beam` different tokens in the first step, but the vocabulary may have fewer. Fill the beam with hypotheses that cannot win, or "
                 "select fewer.",
                 {"totals = _": "totals = _\nlog_probs[:, 0].topk(beam)"},
             ),
-            "one_too_many_followed": (
-                "You follow one prefix more than `beam`.",
-                {"rows, device = ...": "rows, device, beam = src.size(0), src.device, beam + 1"},
-            ),
             # --- what the model is asked
             "start_is_0": (
                 "Your hypotheses begin with 0, whatever `start` is. The start symbol is an argument.",
                 {"1: tokens = ...": "tokens = torch.full((rows, beam, 1), 0, dtype=torch.long, device=device)", "best[:, 0] = start": "best[:, 0] = 0"},
-            ),
-            "generator_forgotten": (
-                "You use decoder states as log-probabilities. `model.generator` turns states into log-probabilities.",
-                {"model.generator(_)": "_"},
-            ),
-            "first_position_asked": (
-                "You use the prediction of the first position, which attends only to the start symbol. The last position attends to the complete prefix.",
-                {"states[:, -1]": "states[:, 0]"},
-            ),
-            "last_token_alone": (
-                "You give the decoder only the last token of each hypothesis. It stores nothing from earlier calls, so it needs the complete prefix each time.",
-                {"states = ...": "states = model.decode(memory, src_mask, tokens[..., -1:].flatten(0, 1), causal_mask[:, -1:, -1:])"},
-            ),
-            "no_causal_mask": (
-                "You call the decoder without a causal mask. All tokens of the prefix are in the past, but in training the earlier positions never attended "
-                "to later ones, so their states now differ from those of training.",
-                {"subsequent_mask(n).to(device)": "torch.ones(1, n, n, dtype=torch.bool, device=device)"},
             ),
             "source_mask_forgotten": (
                 "You search without the source mask, so the model attends to padding as if it were words.",
@@ -301,19 +146,7 @@ MISCONCEPTIONS = [
                 "position, including padding.",
                 {"2: src_mask": "None"},
             ),
-            "source_mask_only_when_decoding": (
-                "The decoder gets the source mask, but the encoder does not. So the encoder's real tokens have already attended to the padding.",
-                {"model.encode(src, src_mask)": "model.encode(src, None)"},
-            ),
             # --- the result
-            "all_hypotheses_returned": (
-                "You return the entire beam. Return one hypothesis per row, the best.",
-                {"4: best[...]": "tokens"},
-            ),
-            "value_too": (
-                "You return more than the tokens. Return only the tokens.",
-                {"return _": "return _, best_score"},
-            ),
             "start_dropped": (
                 "Your result lacks the start symbol. Each row begins with it, as in greedy decoding.",
                 {"best[:, : _]": "best[:, 1 : _]"},
@@ -325,26 +158,14 @@ MISCONCEPTIONS = [
                     "torch.where(better, n + 1, longest)": "torch.where(better, n + 1 - (next_tokens.gather(1, which.unsqueeze(1)).squeeze(1) == end).long(), longest)",
                 },
             ),
-            "filled_up_with_end": (
-                "You fill shorter rows with `end`. They are filled with 0, the padding.",
-                {"best = ...": "best = torch.full((rows, max_len), end, dtype=torch.long, device=device)", "better = _": "better = _\nbest[better] = end"},
-            ),
             "filled_up_to_max_len": (
                 "You always return `max_len` columns. The result is as long as its longest row.",
                 {"4: best[...]": "best"},
-            ),
-            "as_long_as_what_was_tried": (
-                "Your result is as long as the longest hypothesis in the search. It should be as long as the longest one that you return.",
-                {"4: best[...]": "best[:, : n + 1] if max_len > 1 else best"},
             ),
             "totals_in_halves": (
                 "You add up log-probabilities in their own dtype. In half precision a large total soon no longer changes when a small number is added, so "
                 "different hypotheses get equal totals. Keep the totals in float32.",
                 {"wide = ...": "wide = memory.dtype"},
-            ),
-            "not_whole_numbers": (
-                "Your tokens are not integers. Ids are int64.",
-                {"4: best[_]": "best.float()[_]"},
             ),
             "dtype_of_the_source": (
                 "Your tokens have the dtype of the source. They are int64, whatever integer dtype the source has.",

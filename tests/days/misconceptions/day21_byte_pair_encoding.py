@@ -16,10 +16,6 @@ MISCONCEPTIONS = [
                 "You make one merge more than the vocabulary has room for: check the size before you merge, not after.",
                 {"len(merges) < _": "len(merges) <= _"},
             ),
-            "one_merge_too_few": (
-                "You stop one merge early: with 256 + r ids there is room for r merges.",
-                {"1: len(merges)": "len(merges) + 1"},
-            ),
             "stops_at_pairs_that_occur_once": (
                 "You stop as soon as no pair occurs twice. Pairs that occur once are merged too, until the vocabulary is full or the text is a single id.",
                 {"pair = _": "pair = _\nif counts[pair] < 2:\n    break"},
@@ -44,18 +40,6 @@ MISCONCEPTIONS = [
             "ties_to_the_largest": (
                 "In a tie you merge the pair with the largest ids, as `max` of (count, pair) does. The pair that occurs first in the sequence wins.",
                 {"counts.__getitem__": "lambda pair: (counts[pair], pair)"},
-            ),
-            "ties_to_the_smallest": (
-                "In a tie you merge the pair with the smallest ids. The pair that occurs first in the sequence wins.",
-                {"max(counts, key=_)": "max(sorted(counts), key=_)"},
-            ),
-            "rarest_pair": (
-                "You merge the rarest pair. The most frequent pair saves the most ids.",
-                {"max(counts, key=_)": "min(counts, key=_)"},
-            ),
-            "pairs_in_twos": (
-                "You count only every second pair: the ids 0 and 1, then 2 and 3. Each id is the right part of one pair and the left part of the next.",
-                {"itertools.pairwise(ids)": "list(zip(ids[::2], ids[1::2])) or [(ids[0], ids[1])]"},
             ),
             "overlapping_pairs_counted_once": (
                 "In a run of one letter you count only the pairs that could be merged at once: two in `aaaa`. Every adjacent pair counts, so `aaaa` has three.",
@@ -91,14 +75,6 @@ MISCONCEPTIONS = [
                 "them, and they can represent every text.",
                 {"list(...)": "[ord(character) for character in text]"},
             ),
-            "lower_case_in_training": (
-                "You train on the text in lower case: an upper-case letter is a different byte, so your merges do not apply to it.",
-                {"text.encode": "text.lower().encode"},
-            ),
-            "sequence_never_merged": (
-                "You find a pair but do not replace it in the sequence, so the same pair stays the most frequent one forever.",
-                {"BPE.merge(ids, pair, ...)": "ids"},
-            ),
             "new_ids_from_257": (
                 "The first merge has the id 256: bytes are 0 to 255. In training yours is 257, so merges of merges point one too high.",
                 {"256 + len(merges)": "257 + len(merges)"},
@@ -109,19 +85,6 @@ MISCONCEPTIONS = [
         "BPE",
         {
             # --- BPE --------------------------------------------------------------------------------------
-            "merged_as_it_is_read": (
-                "You merge while you read from left to right. The merge with the lowest rank comes first, wherever it applies: a byte may belong to the one "
-                "after it rather than to the one before.",
-                {
-                    "rank = _": "rank = _\n"
-                    "unread, ids = ids, []\n"
-                    "for number in unread:\n"
-                    "    while ids and (ids[-1], number) in rank:\n"
-                    "        number = 256 + rank[(ids.pop(), number)]\n"
-                    "    ids.append(number)",
-                    "(fitting := ...)": "(fitting := set())",
-                },
-            ),
             "longest_piece_from_the_left": (
                 "You look for the longest vocabulary entry, from left to right. Byte-pair encoding repeats its training: the merge with the lowest rank comes "
                 "first, wherever it applies, and may take a byte from a longer entry.",
@@ -134,10 +97,6 @@ MISCONCEPTIONS = [
                     "    raw = raw[size:]",
                     "(fitting := ...)": "(fitting := set())",
                 },
-            ),
-            "last_merge_first": (
-                "You apply the last merge first. The order of training matters: later merges consist of the results of earlier ones.",
-                {"min(fitting, key=_)": "max(fitting, key=_)"},
             ),
             "first_place_first": (
                 "You merge any known pair from left to right. The merge with the lowest rank comes first, wherever it applies: otherwise the ids differ from "
@@ -155,28 +114,9 @@ MISCONCEPTIONS = [
                     "    _"
                 },
             ),
-            "merges_of_bytes_alone": (
-                "You merge bytes but never the results of merges: you look only at pairs of the text's bytes. After a merge, look at the new sequence.",
-                {"rank.keys()": "known", "rank = _": "rank = _\nknown = set(itertools.pairwise(ids)) & rank.keys()"},
-            ),
-            "merged_ids_from_257": (
-                "Your encoder gives the merge of rank r the id 257 + r. It is 256 + r: the bytes are 0 to 255.",
-                {"256 + rank[pair]": "257 + rank[pair]"},
-            ),
             "merged_ids_from_0": (
                 "Your encoder gives the merge of rank r the id r, which belongs to a byte. Merges come after the 256 bytes.",
                 {"256 + rank[pair]": "rank[pair]"},
-            ),
-            "bytes_used_twice": (
-                "After a merge you advance by one id instead of two: the right part of the pair is used again, and the sequence does not get shorter.",
-                {
-                    "position += 2": "position += 1",
-                    "while (fitting := (set(itertools.pairwise(ids)) & rank.keys())):\n    _": "for _ in range(len(ids)):\n"
-                    "    fitting = set(itertools.pairwise(ids)) & rank.keys()\n"
-                    "    if not fitting:\n"
-                    "        break\n"
-                    "    _",
-                },
             ),
             "from_right_to_left": (
                 "In a run of one letter you merge from the right: `aaa` becomes a, aa. From the left it is aa, a.",
@@ -189,10 +129,6 @@ MISCONCEPTIONS = [
             "characters_for_bytes": (
                 "You encode the characters' code points. A code point above 255 is the id of a merge or no id at all. Encode the text as UTF-8 first.",
                 {"list(text.encode('utf-8'))": "[ord(character) for character in text]"},
-            ),
-            "ascii_alone": (
-                "You drop characters that are not ASCII. Encoding must be lossless: UTF-8 has bytes for every character.",
-                {"text.encode('utf-8')": "text.encode('ascii', errors='ignore')"},
             ),
             "normalised": (
                 "You normalize the text first: é written as e and an accent becomes one character, so decoding does not return the original text. Encode the "
@@ -215,10 +151,6 @@ MISCONCEPTIONS = [
             "invalid_bytes_raise": (
                 "Invalid UTF-8 raises an error in your `decode`. A model can generate any sequence of ids: replace invalid bytes.",
                 {"'replace'": "'strict'"},
-            ),
-            "latin_1": (
-                "You decode the bytes as Latin-1, so é comes back as Ã©. They were encoded as UTF-8.",
-                {"decode(): 'utf-8'": "'latin-1'", "errors='replace'": ""},
             ),
             "spelled_backwards": (
                 "The bytes of your merges begin with the right part.",

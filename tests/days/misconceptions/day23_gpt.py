@@ -26,10 +26,6 @@ MISCONCEPTIONS = [
                     "nn.Linear(d_model, d_model)": "nn.Linear(d_model, d_model, bias=False)",
                 },
             ),
-            "no_bias_in_qkv": (
-                "Your `w_qkv` has no bias. Some models leave it out there; GPT-2 has it.",
-                {"nn.Linear(d_model, 3 * d_model)": "nn.Linear(d_model, 3 * d_model, bias=False)"},
-            ),
             "mask_in_the_state_dict": (
                 "Your mask is a buffer that is saved with the weights. It can be created at any time, and in a state dict it ties the weights to one length. A "
                 "buffer that is not persistent, or none, does.",
@@ -44,19 +40,10 @@ MISCONCEPTIONS = [
                 "round: query, key, value.",
                 {"query, key, value = _": "key, query, value = _"},
             ),
-            "values_come_first": (
-                "You take the first third of `w_qkv` for the values. You would learn as well, but published weights lie otherwise: query, key, value.",
-                {"query, key, value = _": "value, query, key = _"},
-            ),
             "each_head_has_its_three": (
                 "You give each head a stretch of `w_qkv` with its query, key and value in it. GPT-NeoX lays its weights out like that; GPT-2's first third holds "
                 "the queries of all heads, the second the keys, the last the values. First cut in three, then into heads.",
                 {"_.chunk(3, dim=-1)": "(one.flatten(-2) for one in _.unflatten(-1, (self.n_heads, -1)).chunk(3, dim=-1))"},
-            ),
-            "three_by_turns": (
-                "You take every third output of `w_qkv` for the query, the next for the key, the next for the value. The three are side by side, d_model features "
-                "each.",
-                {"_.chunk(3, dim=-1)": "_.unflatten(-1, (-1, 3)).unbind(dim=-1)"},
             ),
             # --- CausalSelfAttention: heads
             "one_wide_head": (
@@ -82,46 +69,6 @@ MISCONCEPTIONS = [
                 "several tokens of one head. Bring each token's pieces together first.",
                 {"self.w_o(...)": "self.w_o(heads.reshape(x.shape))"},
             ),
-            "heads_take_turns": (
-                "Your heads take every h-th feature: head 0 features 0, h, 2h … A head owns neighbors, i·d_k to (i+1)·d_k − 1. So the axis of the heads comes "
-                "before that of their features.",
-                {
-                    "query = ...": "query = query.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)",
-                    "key.unflatten(-1, (_, -1)).transpose(1, 2)": "key.unflatten(-1, (-1, _)).permute(0, 3, 1, 2)",
-                    "value = ...": "value = value.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)",
-                    "heads.transpose(1, 2)": "heads.permute(0, 2, 3, 1)",
-                },
-            ),
-            "h_and_d_k_swapped": (
-                "You have d_k heads of width h: the two have changed places where the last axis is cut. n_heads is the number of heads.",
-                {
-                    "query.unflatten(-1, (_, -1))": "query.unflatten(-1, (-1, _))",
-                    "key.unflatten(-1, (_, -1))": "key.unflatten(-1, (-1, _))",
-                    "value.unflatten(-1, (_, -1))": "value.unflatten(-1, (-1, _))",
-                },
-            ),
-            "heads_attend_to_heads": (
-                "Your heads were cut, but not moved forward: attention works on the last two axes, and with (B, T, h, d_k) these are heads and features. So the "
-                "heads of one token attend to each other, and tokens never meet.",
-                {
-                    "query = _.transpose(1, 2)": "query = _",
-                    "key = _.transpose(1, 2)": "key = _",
-                    "value = _.transpose(1, 2)": "value = _",
-                    "x.size(1)": "self.n_heads",
-                    "heads.transpose(1, 2)": "heads",
-                },
-            ),
-            "time_comes_first": (
-                "You take the first axis for time and the second for the batch, as `nn.MultiheadAttention` does unless `batch_first` is set. Here the batch "
-                "comes first; your texts attend to each other.",
-                {
-                    "query = _.transpose(1, 2)": "query = _.permute(1, 2, 0, 3)",
-                    "key = _.transpose(1, 2)": "key = _.permute(1, 2, 0, 3)",
-                    "value = _.transpose(1, 2)": "value = _.permute(1, 2, 0, 3)",
-                    "x.size(1)": "x.size(0)",
-                    "heads.transpose(1, 2)": "heads.permute(2, 0, 1, 3)",
-                },
-            ),
             # --- CausalSelfAttention: what may be seen
             "future_in_sight": (
                 "Your tokens see the later ones: nothing is masked. In training the loss would fall to almost nothing, because the next token can be read off, and "
@@ -137,32 +84,10 @@ MISCONCEPTIONS = [
                 "read the current one.",
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(-1)"},
             ),
-            "past_hidden": (
-                "Your mask is the other triangle: each token sees itself and what comes after it, and nothing of the past.",
-                {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu()"},
-            ),
             "true_hides": (
                 "Your mask is True where a key must be hidden, as `nn.MultiheadAttention` has it. `attention` and `F.scaled_dot_product_attention` take True "
                 "for *may be attended to*.",
                 {"mask = ...": "mask = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)"},
-            ),
-            "visible_scores_are_minus_infinity": (
-                "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. Each token sees only later tokens, and the "
-                "last one sees none, so its output is NaN. Fill where the mask is False.",
-                {
-                    "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
-                    "scores = scores.masked_fill(mask, -math.inf)\n"
-                    "heads = self.dropout(scores.softmax(dim=-1)) @ value"
-                },
-            ),
-            "visible_scores_are_lowest": (
-                "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. Each token sees the later ones alone, and "
-                "the last one, for which nothing is left, all alike. Fill where the mask is False.",
-                {
-                    "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
-                    "scores = scores.masked_fill(mask, torch.finfo(scores.dtype).min)\n"
-                    "heads = self.dropout(scores.softmax(dim=-1)) @ value"
-                },
             ),
             "hidden_scores_are_zero": (
                 "You multiply the scores by the mask, so a hidden score is 0. That is no low score: its exponential is 1, and the future is seen as well as "
@@ -191,14 +116,6 @@ MISCONCEPTIONS = [
                     "heads = self.dropout(scores.softmax(dim=-1).masked_fill(~mask, 0.0)) @ value"
                 },
             ),
-            "softmax_over_queries": (
-                "Your softmax runs over the queries: each key shares itself out among those who ask. Each query's weights over the keys sum to 1.",
-                {
-                    "heads, _ = ...": "scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))\n"
-                    "scores = scores.masked_fill(~mask, -math.inf)\n"
-                    "heads = self.dropout(scores.softmax(dim=-2)) @ value"
-                },
-            ),
             "mask_of_the_first_call": (
                 "You keep the mask of the first call, and a longer text finds it too small. Make it as large as the text that came, or larger and cut it.",
                 {"self.w_o = _": "self.w_o = _\nself.mask = None", "mask = _": "mask = self.mask = _ if self.mask is None else self.mask"},
@@ -211,19 +128,11 @@ MISCONCEPTIONS = [
                 "Your scores are divided by √d_model. Inside a head a query is only d_k wide, and √d_k is the standard deviation of its dot products.",
                 {"3: query": "query / self.n_heads**0.5"},
             ),
-            "scaled_twice": (
-                "Your scores are divided by √d_k twice. `attention` and `F.scaled_dot_product_attention` do it by themselves.",
-                {"3: query": "query / query.size(-1) ** 0.5"},
-            ),
             # --- CausalSelfAttention: what comes out
             "output_projection_unused": (
                 "You have `w_o`, but your output is the heads laid side by side, without it. Then what head 0 has found stays in the first d_k features; w_o lets "
                 "all heads write everywhere.",
                 {"self.w_o(_)": "_"},
-            ),
-            "shortcut_inside": (
-                "You add x to the result. The block has the residual connection; here, x would be added twice.",
-                {"return _": "return x + _"},
             ),
             "weights_returned_too": (
                 "You return the weights as well. A block adds what it gets to x, and expects one tensor.",
@@ -243,18 +152,10 @@ MISCONCEPTIONS = [
                 "back the dtype that it got.",
                 {"attention(query, key, value, mask, _)": "attention(query.float(), key.float(), value.float(), mask, _)"},
             ),
-            "heads_detached": (
-                "Your output is right, but `w_qkv` gets no gradient: the heads were detached, or made under `no_grad`. Only `w_o` could ever learn.",
-                {"heads.transpose": "heads.detach().transpose"},
-            ),
             # --- CausalSelfAttention: dropout
             "output_dropped_too": (
                 "You drop weights, as you should, and features of the output as well. The block applies the second dropout; here it would be applied twice.",
                 {"return _": "return self.dropout(_)"},
-            ),
-            "output_dropped_instead": (
-                "You drop features of the output instead of weights. That dropout exists, but it is the block's; here it is the weights that are dropped.",
-                {"self.dropout": "", "return _": "return self.dropout(_)"},
             ),
             "weights_not_dropped": (
                 "You have a dropout, or its probability, and no weight is ever dropped. `attention` takes the dropout as its last argument.",
@@ -265,18 +166,9 @@ MISCONCEPTIONS = [
                 "the mode on.",
                 {"self.dropout": "lambda w: F.dropout(w, self.dropout.p)"},
             ),
-            "functional_dropout_by_default": (
-                "You call `F.dropout` with nothing but the weights. It then drops one half, whatever the caller asked for, and in evaluation mode, too: its defaults "
-                "are `p=0.5` and `training=True`. An `nn.Dropout` knows its probability and its mode.",
-                {"self.dropout": "F.dropout"},
-            ),
             "dropout_by_default": (
                 "Where the caller names no probability, you drop a tenth. The default is 0 here.",
                 {"dropout=0.0": "dropout=0.1"},
-            ),
-            "dropout_p_not_passed": (
-                "Your dropout has torch's own default, one half, whatever the caller asks for. The probability is an argument: pass it on.",
-                {"nn.Dropout(dropout)": "nn.Dropout()"},
             ),
         },
     ),
@@ -291,16 +183,6 @@ MISCONCEPTIONS = [
                     "self.norm = _": "self.norm = _\n"
                     "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
                     "self.head.weight = nn.Parameter(self.embed.weight.detach().clone())",
-                    "F.linear(x, ...)": "self.head(x)",
-                },
-            ),
-            "head_shares_the_memory_only": (
-                "Your head is a second parameter that shares the embedding's memory. Their values agree for now, but each has a gradient of its "
-                "own, an optimizer would step twice, and moved to a GPU they part. Assign the parameter itself, not its data.",
-                {
-                    "self.norm = _": "self.norm = _\n"
-                    "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
-                    "self.head.weight.data = self.embed.weight.data",
                     "F.linear(x, ...)": "self.head(x)",
                 },
             ),
@@ -323,22 +205,11 @@ MISCONCEPTIONS = [
                 "less likely.",
                 {"self.embed.weight": "self.embed.weight.detach()"},
             ),
-            "head_of_the_first_call": (
-                "Your head keeps the table of tokens as it was at the first call. Training changes the table at each step; ask the parameter each time.",
-                {
-                    "self.norm = _": "self.norm = _\nself.head = None",
-                    "return F.linear(x, _)": "self.head = _.clone() if self.head is None else self.head\nreturn F.linear(x, self.head)",
-                },
-            ),
             # --- GPT: what goes in
             "embedding_times_root_d_model": (
                 "You multiply the embeddings by √d_model, as the paper of 2017 has it (§3.4). GPT does not: its table and its positions start equally small, and "
                 "are simply added.",
                 {"self.embed(tokens)": "self.embed(tokens) * math.sqrt(self.config.d_model)"},
-            ),
-            "sum_times_root_d_model": (
-                "You multiply the sum of embedding and position by √d_model. In the paper of 2017 the embedding alone has such a factor (§3.4); in GPT nothing has.",
-                {"self.dropout(_)": "self.dropout(_ * math.sqrt(self.config.d_model))"},
             ),
             "no_positions": (
                 "You have a table of positions, but nothing is added from it. The mask alone tells a token how many came before it only indirectly; their order it "
@@ -349,18 +220,6 @@ MISCONCEPTIONS = [
                 "Your positions count from 1, so row 0 of the embedding is never used, and a text as long as the context has no row for its last token. The first "
                 "token is at position 0.",
                 {"torch.arange(_, device=tokens.device)": "torch.arange(1, _ + 1, device=tokens.device)"},
-            ),
-            "positions_from_the_end": (
-                "Your positions count down, so the last token is at 0. Then each new token would move all earlier ones: the first token is at 0.",
-                {"positions = _": "positions = _.flip(0)"},
-            ),
-            "last_rows_of_the_table": (
-                "You take the last rows of the position embedding. For a text shorter than the context, too, the first token is at position 0.",
-                {"positions = _": "positions = _ + self.config.context - tokens.size(1)"},
-            ),
-            "positions_by_token": (
-                "You look up the positions by the tokens' ids. A position is where a token stands: 0, 1, 2 …, whatever it is.",
-                {"positions = ...": "positions = tokens % self.config.context"},
             ),
             "whole_table_of_positions": (
                 "You add the whole table of positions, which fits a text only where it is as long as the context. Take the first T rows.",
@@ -401,42 +260,16 @@ MISCONCEPTIONS = [
                 "the head.",
                 {"self.norm = ...": "", "x = self.norm(x)": ""},
             ),
-            "final_norm_unused": (
-                "You have the final norm, but what goes to the head has not been through it. In pre-norm each block adds to x and nothing norms the sum.",
-                {"x = self.norm(x)": ""},
-            ),
-            "norm_first": (
-                "Your norm comes before the blocks and not after them. There is none on the embeddings in GPT-2: it norms what the last block leaves, before the "
-                "head.",
-                {"x = self.norm(x)": "", "1: x = _": "x = _\nx = self.norm(x)"},
-            ),
-            "normed_after_each_block": (
-                "You put the final norm after every block. The residual stream must not be normalized between blocks, only once, at the end.",
-                {"block(x)": "self.norm(block(x))", "x = self.norm(x)": ""},
-            ),
             "post_norm": (
                 "Your blocks are in post-norm, as in the paper of 2017 and in the first GPT. GPT-2 norms what goes into a sublayer, not the sum that comes after "
                 "it.",
                 {"self.norm = _": "for one in self.blocks:\n    for connection in one.sublayer:\n        connection.pre = False\nself.norm = _"},
-            ),
-            "post_norm_and_no_final": (
-                "Your blocks are in post-norm and there is no final norm, as in the paper of 2017 and in the first GPT. GPT-2 norms what goes into a sublayer, and "
-                "the sum once, at the end.",
-                {"self.norm = ...": "for one in self.blocks:\n    for connection in one.sublayer:\n        connection.pre = False", "x = self.norm(x)": ""},
-            ),
-            "blocks_from_last_to_first": (
-                "You go through the blocks from the last to the first. The first in the list comes first.",
-                {"self.blocks": "reversed(self.blocks)"},
             ),
             "config_not_kept": (
                 "You do not keep the config. What generates text asks the model for `config.context`, to know how much it can read.",
                 {"self.config = config": "self._config = config", "_ > self.config.context": "_ > self._config.context"},
             ),
             # --- GPT: what comes out
-            "probabilities": (
-                "You return probabilities. Logits are asked for: the loss takes its own softmax, and sampling wants to divide by a temperature first.",
-                {"return _": "return _.softmax(dim=-1)"},
-            ),
             "log_probabilities": (
                 "You return log-probabilities, as the generator of day 14 does. Logits are asked for, as the product leaves them.",
                 {"return _": "return _.log_softmax(dim=-1)"},
@@ -444,10 +277,6 @@ MISCONCEPTIONS = [
             "last_position_only": (
                 "You return the scores at the last position alone. That is all that writing needs, but in training every position has something to predict.",
                 {"F.linear(x, _)": "F.linear(x[:, -1:], _)"},
-            ),
-            "logits_scaled_down": (
-                "You multiply the states by 1/√d_model before the head. T5 does so where it ties its tables; GPT-2 does not: its table starts small instead.",
-                {"F.linear(x, _)": "F.linear(x / math.sqrt(x.size(-1)), _)"},
             ),
             "logits_in_float32": (
                 "Your logits are float32 whatever the weights are. A loss may want them so, and can widen them; they have the weights' dtype here.",
@@ -458,26 +287,9 @@ MISCONCEPTIONS = [
                 "Nothing is dropped from the sum of embedding and position. The config's dropout applies there, too, as to weights and sublayer outputs.",
                 {"self.dropout(_)": "_"},
             ),
-            "tokens_dropped_positions_not": (
-                "You drop features of the embeddings before the positions are added. It is the sum that is dropped from.",
-                {"self.dropout(... + _)": "self.dropout(self.embed(tokens)) + _"},
-            ),
             "attention_without_dropout": (
                 "No attention weight is ever dropped in your model. The config's dropout has to reach `CausalSelfAttention`, whose own default is 0.",
                 {"CausalSelfAttention(_, config.n_heads, config.dropout)": "CausalSelfAttention(_, config.n_heads)"},
-            ),
-            "block_without_dropout": (
-                "What the sublayers of your blocks add is never dropped. The config's dropout is for them, too.",
-                {"Block(config.d_model, _, ..., config.dropout)": "Block(config.d_model, _, FeedForward(config.d_model, config.d_ff), 0.0)"},
-            ),
-            "states_dropped_before_the_head": (
-                "You drop once more, between the final norm and the head. GPT-2 drops at the embeddings, at the weights and at the sublayers' outputs, and nowhere "
-                "else.",
-                {"F.linear(x, _)": "F.linear(self.dropout(x), _)"},
-            ),
-            "a_tenth_whatever_the_config_says": (
-                "From the sum of embedding and position you drop a tenth, whatever the config says; with a dropout of 0, too. The probability is a field of it.",
-                {"1: config.dropout": "0.1"},
             ),
             "embeddings_dropped_in_evaluation": (
                 "You drop from the embeddings in evaluation mode as well. `F.dropout` does not know the module's mode: pass the mode on.",
@@ -489,11 +301,6 @@ MISCONCEPTIONS = [
                 "a tied head gives the first guesses a confidence that takes long to unlearn.",
                 {"self.named_parameters()": "()"},
             ),
-            "tables_start_at_1": (
-                "Your embedding matrices start far too wide, as torch's N(0, 1) is: their standard deviation should be 0.02. Tied to the head, the embedding "
-                "of tokens then gives logits as wide as √d_model: a model that knows nothing and is sure of it.",
-                {"parameter.dim() == 2": "parameter.dim() == 2 and 'blocks' in name"},
-            ),
             "residuals_not_made_smaller": (
                 "The matrices that write to the residual stream, `w_o` and `w_2`, start far too wide, such as with the 0.02 of all other matrices. There are "
                 "2 N such outputs, and their sum would grow with the depth: GPT-2 makes them smaller by √(2 N).",
@@ -503,25 +310,6 @@ MISCONCEPTIONS = [
                 "The matrices that write to the residual stream, `w_o` and `w_2`, start somewhat too wide, as they do where one output is counted for each "
                 "block. There are two, attention's and the feed-forward network's: the root is of 2 N.",
                 {"2 * config.n_layers": "config.n_layers"},
-            ),
-            "divided_without_the_root": (
-                "The matrices that write to the residual stream, `w_o` and `w_2`, start too narrow, as they do where 0.02 is divided by 2 N. Independent "
-                "outputs add up by their variances, not their standard deviations: √(2 N).",
-                {"math.sqrt(_)": "_"},
-            ),
-            "network_not_made_smaller": (
-                "Of the two matrices of a block that write to the residual stream only attention's starts with the right width. The feed-forward network's "
-                "`w_2` is far too wide.",
-                {"('w_o.weight', 'w_2.weight')": "'w_o.weight'"},
-            ),
-            "attention_not_made_smaller": (
-                "Of the two matrices of a block that write to the residual stream only the feed-forward network's starts with the right width. Attention's "
-                "`w_o` is far too wide.",
-                {"('w_o.weight', 'w_2.weight')": "'w_2.weight'"},
-            ),
-            "variance_for_deviation": (
-                "Your matrices start far too narrow, as they do where the variance, 0.02², is given to what takes the standard deviation.",
-                {"0.02 / math.sqrt(_)": "0.02**2 / _", "std=0.02": "std=0.02**2"},
             ),
             "biases_not_zero": (
                 "Your matrices start as they should, but your biases do not start at 0; torch's own do not.",

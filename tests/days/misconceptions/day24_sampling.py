@@ -13,10 +13,6 @@ MISCONCEPTIONS = [
                 "You multiply by the temperature. The logits are divided by it: a low one makes the differences larger, and so the likely tokens likelier.",
                 {"_ / temperature": "_ * temperature"},
             ),
-            "temperature_ignored": (
-                "Your probabilities are the same at every temperature above 0. It has to reach the logits before the softmax.",
-                {"_ / temperature": "_ / 1.0"},
-            ),
             "temperature_after_the_softmax": (
                 "You divide the probabilities by the temperature, so they no longer sum to 1, and their proportions are what they were. It is the logits that are "
                 "divided: the softmax turns their differences into ratios.",
@@ -42,44 +38,15 @@ MISCONCEPTIONS = [
                     "    _"
                 },
             ),
-            "temperature_0_is_whole_numbers": (
-                "At temperature 0 you return whole numbers: `one_hot` makes int64. Probabilities have the dtype of the logits.",
-                {"1: _.to(logits.dtype)": "_"},
-            ),
             # --- top-k
-            "top_k_ignored": (
-                "You cut nothing, whatever `top_k` is.",
-                {"3: top_k is not None and ...": "False"},
-            ),
-            "top_k_ignored_beside_top_p": (
-                "Where both `top_k` and `top_p` are given, you cut by `top_p` alone. Both apply, one after the other.",
-                {"3: top_k is not None and _": "top_k is not None and _ and (top_p is None)"},
-            ),
-            "top_k_one_too_many": (
-                "You keep k + 1 tokens. Counted from 0, the k-th largest is at index k − 1.",
-                {"kth = ...": "kth = scores.sort(dim=-1, descending=True).values[..., top_k : top_k + 1]"},
-            ),
             "top_k_cuts_the_kth": (
                 "You cut the k-th largest logit as well, and with k = 1 everything. Only what is *below* it goes.",
                 {"scores < kth": "scores <= kth"},
-            ),
-            "top_k_keeps_the_unlikely": (
-                "You keep the k *least* likely tokens.",
-                {"scores.topk(top_k, dim=-1)": "scores.topk(top_k, dim=-1, largest=False)", "scores < kth": "scores > kth"},
             ),
             "top_k_fills_with_0": (
                 "You set the logits that are cut to 0. A logit of 0 is a score like any other, and the softmax gives it a share. What can never come has the logit "
                 "−∞.",
                 {"-math.inf": "0.0"},
-            ),
-            "top_k_not_renormalised": (
-                "What top-k leaves does not sum to 1: you cut after the softmax and do not renormalize. Cut before it, or divide by the remaining sum.",
-                {
-                    "3: scores = ...": "cut = scores < kth",
-                    "3: probabilities = _": "probabilities = _\n"
-                    "if top_k is not None and top_k < logits.size(-1):\n"
-                    "    probabilities = probabilities.masked_fill(cut, 0.0)",
-                },
             ),
             "top_k_of_the_whole_batch": (
                 "Your k-th largest logit is that of all rows together. Each row keeps its own k most likely tokens.",
@@ -98,10 +65,6 @@ MISCONCEPTIONS = [
                 {"_ and top_k < logits.size(-1)": "_"},
             ),
             # --- top-p
-            "top_p_ignored": (
-                "You cut nothing, whatever `top_p` is.",
-                {"top_p is not None and top_p < 1": "False"},
-            ),
             "top_p_drops_the_token_that_crosses": (
                 "Your nucleus stops short of p: the token with which the sum crosses p is missing. The set is to *reach* p, so that token is in it.",
                 {"F.pad(_[..., :-1], (1, 0))": "_"},
@@ -110,18 +73,6 @@ MISCONCEPTIONS = [
                 "You drop the token that crosses p. Where the most likely token alone is above p, nothing is left, and 0 divided by 0 is NaN. The token that crosses p "
                 "belongs to the nucleus.",
                 {"F.pad(_[..., :-1], (1, 0))": "_", "out[..., :1] = False": ""},
-            ),
-            "top_p_one_too_many": (
-                "You keep one token more than it takes to reach p. It is the sum of the tokens *before* one that decides whether it is needed.",
-                {"before = _": "before = _.roll(1, dims=-1)"},
-            ),
-            "top_p_of_the_unlikely": (
-                "You add up from the *least* likely token on, so the tail stays and the likely tokens go. The nucleus begins with the most likely token.",
-                {"descending=True": ""},
-            ),
-            "top_p_is_the_share_that_goes": (
-                "You take p for the share that is cut. It is the share that stays: 0.9 keeps nine tenths.",
-                {"before >= top_p": "before >= 1 - top_p"},
             ),
             "top_p_is_a_threshold": (
                 "You keep the tokens whose own probability is p or more. Top-p adds them up from the most likely on, until their *sum* reaches p.",
@@ -136,10 +87,6 @@ MISCONCEPTIONS = [
                 "You undo the sorting with the same permutation that made it. `order` holds the id at each place; to go back you *write* to these ids, you "
                 "do not read from them.",
                 ALL_LEFT | {"_.scatter(-1, left[order], out)": "out.gather(-1, order)"},
-            ),
-            "top_p_returned_sorted": (
-                "Your probabilities come in order of size. They belong to ids: entry i is the probability of token i.",
-                ALL_LEFT | {"out = ....scatter(-1, ..., out)": "probabilities = ordered"},
             ),
             "top_p_not_renormalised": (
                 "The probabilities in the nucleus do not sum to 1. Divide by their sum.",
@@ -163,10 +110,6 @@ MISCONCEPTIONS = [
                     "ordered, order = ...": "whole = all_scores.softmax(dim=-1) if top_k is not None and top_k < logits.size(-1) else probabilities\n"
                     "ordered, order = whole.sort(dim=-1, descending=True, stable=True)",
                 },
-            ),
-            "top_p_of_the_first_row": (
-                "All your rows keep as many tokens as the first one. Each row has its own nucleus: one where the model is sure, many where it is not.",
-                {"before >= top_p": "(before.reshape(-1, len(left))[:1] >= top_p).expand(before.reshape(-1, len(left)).shape).reshape(before.shape).clone()"},
             ),
             "top_p_ties_from_the_end": (
                 "Of equally likely tokens you let those of higher ids into the nucleus first. They enter in the order of their ids: sort so that equals stay in "
@@ -226,14 +169,6 @@ MISCONCEPTIONS = [
                 "You draw once, and every row gets the same token. Each row has a draw of its own.",
                 {"torch.multinomial(rows, 1, generator=generator)": "torch.multinomial(rows[:1], 1, generator=generator).expand(len(rows), 1)"},
             ),
-            "one_draw_for_each_first_row": (
-                "Rows that lie along the last axis of the batch share a draw in your answer. Each row has one of its own, wherever it lies.",
-                {"return _": "return _[..., :1].expand(logits.shape[:-1]).clone() if logits.dim() > 2 else _"},
-            ),
-            "all_that_stay_are_equal": (
-                "All tokens that can come are drawn equally often. The probabilities are not only a list of what is allowed.",
-                {"rows = _": "rows = (_ > 0).to(wide)"},
-            ),
             "softmax_twice": (
                 "You apply a softmax to what are probabilities already. All tokens then come about equally often, those of probability 0 too.",
                 {"probabilities.reshape": "probabilities.softmax(dim=-1).reshape"},
@@ -241,18 +176,6 @@ MISCONCEPTIONS = [
             "sample_without_temperature": (
                 "The temperature changes nothing in your `sample`: it has to be passed on to `distribution`.",
                 {"temperature": "1.0"},
-            ),
-            "sample_without_top_k": (
-                "`top_k` changes nothing in your `sample`: it has to be passed on to `distribution`.",
-                {"top_k": "None"},
-            ),
-            "sample_without_top_p": (
-                "`top_p` changes nothing in your `sample`: it has to be passed on to `distribution`.",
-                {"top_p": "None"},
-            ),
-            "generator_ignored": (
-                "You draw from torch's own state, whatever generator you are given. It has to be handed on to what draws.",
-                {"generator=generator": ""},
             ),
             "seeded_inside": (
                 "You seed the randomness inside, so every call draws the same. Where it comes from is the caller's affair; a draw only moves it on.",
@@ -277,10 +200,6 @@ MISCONCEPTIONS = [
                 "You squeeze every axis of length 1. A batch of one row gives a batch of one id: only the last axis goes.",
                 {"return _": "return _.squeeze()"},
             ),
-            "flat_ids": (
-                "Your ids are in one line. They have the shape of the logits without the vocabulary's axis.",
-                {"_.reshape(...)": "_.flatten()"},
-            ),
             "ids_in_the_dtype_of_the_logits": (
                 "Your ids are no integers. An id is int64, the dtype that an embedding looks up by.",
                 {"return _": "return _.to(logits.dtype)"},
@@ -300,31 +219,14 @@ MISCONCEPTIONS = [
                 "You give the model the whole text, however long. It can read `model.config.context` tokens at once, no more: it has no positions for them.",
                 {"tokens[...]": "tokens"},
             ),
-            "context_one_too_short": (
-                "You leave out one token more than you have to: of a longer text the model reads the last `context` tokens, all of them.",
-                {"_.context": "max(_.context - 1, 1)"},
-            ),
-            "last_token_alone": (
-                "You give the model the last token only. It keeps nothing from earlier calls, so it must read the text each time. (How to spare it that is "
-                "tomorrow's day.)",
-                {"model.config.context": "1"},
-            ),
             "prompt_cut": (
                 "You cut the text itself down to the context. Only the model reads less: the result holds the whole prompt, and all that follows.",
                 {"logits = model(_)[:, -1]": "tokens = _\nlogits = model(tokens)[:, -1]"},
-            ),
-            "only_the_prompt_is_cut": (
-                "The model is given the prompt each time, without what has been added since. It writes the same token again and again. What was drawn goes back in.",
-                {"model.eval()": "prompt = tokens\nmodel.eval()", "tokens[_]": "prompt[_]"},
             ),
             # --- what is drawn from
             "asks_the_first_position": (
                 "You draw from the logits of position 0, which has seen the first token alone. The last position has seen all that the model reads.",
                 {"logits = _[:, -1]": "logits = _[:, 0]"},
-            ),
-            "asks_the_position_before_the_last": (
-                "You draw from the position before the last. What it predicts is there already; the last position is about the token that is missing.",
-                {"logits = _[:, -1]": "logits = _[:, -2:][:, 0]"},
             ),
             "one_continuation_for_all": (
                 "Every row gets the first row's token. Each row has its own prompt, and its own next token.",
@@ -339,37 +241,14 @@ MISCONCEPTIONS = [
                 "The temperature changes nothing in your `generate`: it has to be passed on to `sample`.",
                 {"temperature": "1.0"},
             ),
-            "generate_without_top_k": (
-                "`top_k` changes nothing in your `generate`: it has to be passed on to `sample`.",
-                {"top_k": "None"},
-            ),
-            "generate_without_top_p": (
-                "`top_p` changes nothing in your `generate`: it has to be passed on to `sample`.",
-                {"top_p": "None"},
-            ),
             "generate_without_generator": (
                 "The generator changes nothing in your `generate`: it has to be passed on to `sample`, or torch's own state decides.",
                 {"generator": ""},
-            ),
-            "always_greedy": (
-                "You take the most likely token at every step. That is temperature 0; here it is drawn.",
-                {"following = ...": "following = logits.argmax(dim=-1)"},
-            ),
-            "same_state_at_every_step": (
-                "Each of your steps draws from the generator as it was at the beginning. It has to move on, or a text repeats its own luck.",
-                {
-                    "model.eval()": "begin = None if generator is None else generator.get_state()\nmodel.eval()",
-                    "logits = _": "logits = _\nif generator is not None:\n    generator.set_state(begin)",
-                },
             ),
             # --- what is returned
             "without_the_prompt": (
                 "You return what follows the prompt, without the prompt.",
                 {"return tokens": "return tokens[:, tokens.size(1) - max_new_tokens :]"},
-            ),
-            "one_too_few": (
-                "You add one token less than `max_new_tokens`.",
-                {"range(_)": "range(_ - 1)"},
             ),
             "one_too_many": (
                 "You add one token more than `max_new_tokens`.",
@@ -378,10 +257,6 @@ MISCONCEPTIONS = [
             "counts_the_prompt": (
                 "You count the prompt among the new tokens. `max_new_tokens` says how many are *added*.",
                 {"range(_)": "range(_ - tokens.size(1))"},
-            ),
-            "as_long_as_the_context": (
-                "You stop when the text is as long as the model's context. It can grow on: the model reads its end.",
-                {"range(_)": "range(min(_, max(model.config.context - tokens.size(1), 0)))"},
             ),
             # --- the model
             "dropout_on": (
@@ -407,10 +282,6 @@ MISCONCEPTIONS = [
                     "        pass"
                 },
             ),
-            "put_into_training_mode": (
-                "You put the model into training mode at the end, whatever mode it was in. Remember the mode, and put that back.",
-                {"module.training = training": "module.training = True"},
-            ),
             "parts_lose_their_modes": (
                 "You put the model as a whole back into its mode, and its parts with it. A part may have been in a different mode, such as a frozen part in evaluation "
                 "mode: remember each module's.",
@@ -426,20 +297,6 @@ MISCONCEPTIONS = [
                     "else:\n"
                     "    for module, training in modes.items():\n"
                     "        module.training = training"
-                },
-            ),
-            "parts_lose_their_modes_and_an_error_all": (
-                "You put the model as a whole back into its mode, and its parts with it, though a part may have been in another; and where something raises on the "
-                "way, nothing is put back at all. Remember each module's mode, and put it back in a `finally`.",
-                {
-                    "try:\n    _\nfinally:\n    ...": "try:\n"
-                    "    _\n"
-                    "except ZeroDivisionError:\n"
-                    "    pass\n"
-                    "else:\n"
-                    "    model.train(modes[model])\n"
-                    "    for module, training in modes.items():\n"
-                    "        pass"
                 },
             ),
             "gradients_off_for_good": (

@@ -31,10 +31,6 @@ MISCONCEPTIONS = [
                     "4: return ...": "return self.keys[0, :, :, :end], self.values[0, :, :, :end]",
                 },
             ),
-            "keys_kept_as_values": (
-                "You keep the keys twice, once as values.",
-                {"value.detach": "key.detach"},
-            ),
             "dtype_of_its_own": (
                 "Your cache stays in the dtype that it was made in, whatever it is given. An empty one takes the dtype of the first chunk: a model in half "
                 "precision wants a cache in half precision.",
@@ -49,17 +45,9 @@ MISCONCEPTIONS = [
                 "`update` gives back the chunk that it was given. The queries need all keys and values up to now.",
                 {"4: return ...": "return key, value"},
             ),
-            "only_what_was_before": (
-                "`update` returns the cache as it was before the chunk. A token sees itself, too: the chunk belongs to the result.",
-                {"4: return ...": "return self.keys[layer, :, :, :start], self.values[layer, :, :, :start]"},
-            ),
             "the_whole_room": (
                 "`update` gives back the whole room, with places that nothing was written to yet. Give back what the layer holds now, and no more.",
                 {"torch.empty": "torch.zeros", "1: torch.empty_like": "torch.zeros_like", "4: return ...": "return self.keys[layer], self.values[layer]"},
-            ),
-            "values_before_keys": (
-                "`update` gives back the values first. Keys come first, then values.",
-                {"return ..., _": "return _, self.keys[layer, :, :, :end]"},
             ),
             "room_for_one_more": (
                 "Your room has one place too many. `max_len` tokens are to fit, the first of them included.",
@@ -90,10 +78,6 @@ MISCONCEPTIONS = [
                 "Your `length` counts chunks. It counts tokens, of which a chunk may have many.",
                 {"self.length = min(_)": "self.length += layer == len(_) - 1"},
             ),
-            "length_of_the_room": (
-                "Your `length` is the size of the room. It is how much of it is filled: 0 at first.",
-                {"self.length = 0": "self.length = max_len", "min(self.lengths)": "self.keys.size(3)"},
-            ),
             # --- the cache: rows that change places
             "rows_moved_one_by_one": (
                 "You move the rows one by one within the same tensor, so a row that was overwritten is copied further as if it were the old one. Pick all rows "
@@ -107,13 +91,6 @@ MISCONCEPTIONS = [
                 "`reorder` moves the keys and leaves the values where they were: a beam would look with one text's keys at another's values.",
                 {"self.values[:, :, :, :held] = ...": "pass"},
             ),
-            "rows_moved_in_the_first_layer": (
-                "`reorder` moves the rows of the first layer alone. A beam has a past in every layer.",
-                {
-                    "self.keys[:, :, :, :held] = ...": "self.keys[0, :, :, :held] = self.keys[0, rows, :, :held]",
-                    "self.values[:, :, :, :held] = ...": "self.values[0, :, :, :held] = self.values[0, rows, :, :held]",
-                },
-            ),
             "rows_moved_as_far_as_all_layers_hold": (
                 "`reorder` moves as many places as *every* layer holds. In the middle of a step some layers hold more: their newest chunk stays with the old rows.",
                 {"max(self.lengths)": "self.length"},
@@ -124,10 +101,6 @@ MISCONCEPTIONS = [
                     "1: self.keys[...]": "self.keys[:, rows.argsort(stable=True), :, :held]",
                     "1: self.values[...]": "self.values[:, rows.argsort(stable=True), :, :held]",
                 },
-            ),
-            "rows_not_moved": (
-                "`reorder` changes nothing.",
-                {"self.keys[:, :, :, :held] = ...": "", "self.values[:, :, :, :held] = ...": "pass"},
             ),
         },
     ),
@@ -149,18 +122,6 @@ MISCONCEPTIONS = [
                 "must not see the next ones.",
                 {"t_k - t_q": "t_k - t_q if t_q == t_k else t_k"},
             ),
-            "nothing_hidden": (
-                "Nothing is hidden in your attention: every token sees later ones.",
-                {"_.tril(t_k - t_q)": "_"},
-            ),
-            "next_token_seen": (
-                "Each token sees one token too many: the next one.",
-                {"t_k - t_q": "t_k - t_q + 1"},
-            ),
-            "itself_hidden": (
-                "No token sees itself in your attention. The last key that it may see is its own.",
-                MASKED | {"t_k - t_q": "t_k - t_q - 1"},
-            ),
             "mask_of_an_earlier_chunk": (
                 "You keep a mask for each size of chunk. How far a chunk's tokens see depends on what came before it as well: with a new cache the mask of an earlier "
                 "text lets them see their future.",
@@ -175,28 +136,6 @@ MISCONCEPTIONS = [
             "mask_inverted": (
                 "Your mask is True where a key must be hidden. `attention` takes True for *may be attended to*: each token sees only later tokens.",
                 MASKED | {"attention(query, key, value, mask, _)": "attention(query, key, value, ~mask, _)"},
-            ),
-            "mask_inverted_minus_infinity": (
-                "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. A chunk's last token then sees nothing, and "
-                "its output is NaN. Fill where the mask is False.",
-                MASKED
-                | {
-                    "heads, _ = ...": "wide = torch.promote_types(x.dtype, torch.float32)\n"
-                    "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
-                    "weights = scores.masked_fill(mask, float('-inf')).softmax(dim=-1).to(x.dtype)\n"
-                    "heads = self.dropout(weights) @ value"
-                },
-            ),
-            "mask_inverted_lowest": (
-                "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. A chunk's last token, for which nothing is "
-                "left, then sees all alike. Fill where the mask is False.",
-                MASKED
-                | {
-                    "heads, _ = ...": "wide = torch.promote_types(x.dtype, torch.float32)\n"
-                    "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
-                    "weights = scores.masked_fill(mask, torch.finfo(wide).min).softmax(dim=-1).to(x.dtype)\n"
-                    "heads = self.dropout(weights) @ value"
-                },
             ),
             "square_mask": (
                 "Your mask is square, made for as many keys as queries. With a cache there are more keys: it is (T_q, T_k).",
@@ -232,10 +171,6 @@ MISCONCEPTIONS = [
                 },
             ),
             # --- attention: the rest of it
-            "keys_before_queries": (
-                "You take the first third of the projection for the key. Its order is query, key, value.",
-                {"query, key, value = _": "key, query, value = _"},
-            ),
             "not_dropped": (
                 "In training you drop no weights.",
                 {"self.dropout": ""},

@@ -12,52 +12,18 @@ MISCONCEPTIONS = [
                 "then covers. A tenth of *all* chosen is half of the fifth that is left.",
                 {"fate >= 0.8": "~hidden", "fate < 0.9": "torch.rand(tokens.shape, generator=generator, device=tokens.device) < 0.1"},
             ),
-            "random_over_the_mask": (
-                "You draw twice among all the chosen, and put the random tokens over the masks that the first draw has set: 72% stay hidden, and 18% as they were. "
-                "The three fates exclude each other.",
-                {"replaced = ...": "replaced = chosen & (torch.rand(tokens.shape, generator=generator, device=tokens.device) < 0.1)"},
-            ),
             "one_draw_used_twice": (
                 "You cut the draw that chose a token once more at 0.8 and 0.9. But of a chosen token you know already that its draw lies below p: with p = 0.15 "
                 "all of them lie below 0.8, and all are hidden. Draw again, or cut between 0 and p.",
                 {"fate = ...": "fate = draw"},
             ),
-            "a_hundredth_off": (
-                "Your shares are near 80, 10 and 10 percent of the chosen tokens, and not equal to them: one of your bounds is off by a hundredth or more. Cut one "
-                "draw from 0 to 1 at 0.8 and at 0.9.",
-                {"fate < 0.8": "fate < 0.81", "fate >= 0.8": "fate >= 0.81", "fate < 0.9": "fate < 0.91"},
-            ),
             "one_fate_for_all": (
                 "You draw once, and all chosen tokens share that fate: all hidden, all random, or all as they were. Each has a draw of its own.",
                 {"fate = ...": "fate = torch.rand((), generator=generator, device=tokens.device).expand(tokens.shape)"},
             ),
-            "one_fate_for_a_row": (
-                "All chosen tokens of a row have the same fate in your answer. Each has a draw of its own.",
-                {"3: tokens.shape": "(*tokens.shape[:-1], 1) if tokens.dim() else ()"},
-            ),
-            "one_fate_for_a_column": (
-                "Your draws have an axis for time and none for the batch: whatever happens at a position happens in every row. Each token has a draw of its own.",
-                {"fate = ...": "fate = torch.rand(tokens.shape[-1:], generator=generator, device=tokens.device).expand(tokens.shape)"},
-            ),
             "random_token_drawn_once": (
                 "You draw one random token and put it everywhere. It would be a second mask. Each place gets one of its own.",
                 {"4: tokens.shape": "()"},
-            ),
-            "random_token_for_a_row": (
-                "You draw one random token for each row. Each place gets one of its own.",
-                {"4: tokens.shape": "(*tokens.shape[:-1], 1) if tokens.dim() else ()"},
-            ),
-            "random_token_for_a_column": (
-                "You draw one random token for each position, the same in every row. Each place gets one of its own.",
-                {"4: tokens.shape": "tokens.shape[-1:]"},
-            ),
-            "random_token_from_the_text": (
-                "Your random tokens are tokens of the same text. They come from the whole vocabulary, each of the V as likely.",
-                {
-                    "return _": "order = torch.rand(tokens.numel(), generator=generator, device=tokens.device).argsort()\n"
-                    "instead = tokens.flatten()[order].view(tokens.shape)\n"
-                    "return _"
-                },
             ),
             "always_another_token": (
                 "Your random token is never the original one. Then a token that is not the mask and was chosen is wrong nine times in ten, plus once; the "
@@ -67,10 +33,6 @@ MISCONCEPTIONS = [
             "never_the_mask": (
                 "Your random token is never the mask. It is one of the V, each as likely, and the mask is one of them.",
                 {"return _": "instead = torch.where(instead == mask_id, tokens, instead)\nreturn _"},
-            ),
-            "never_a_special_one": (
-                "Your random tokens are never special ones. Special tokens are not *chosen*; to come in by chance is another thing. All V are as likely.",
-                {"return _": "instead = torch.where(torch.isin(instead, never), tokens, instead)\nreturn _"},
             ),
             "last_token_never_comes": (
                 "One token of the vocabulary never comes in: the last. `torch.randint` leaves out its upper end by itself.",
@@ -90,18 +52,10 @@ MISCONCEPTIONS = [
                 "trusted.",
                 {"replaced = ...": "replaced = torch.zeros_like(chosen)"},
             ),
-            "shares_of_all_tokens": (
-                "You hide and replace tokens that were never chosen: the 80% and the 10% are shares of the *chosen* tokens, not of all.",
-                {"chosen & (fate < 0.8)": "fate < 0.8", "chosen & (fate >= 0.8)": "fate >= 0.8"},
-            ),
             # --- who is chosen
             "special_tokens_chosen": (
                 "You choose special tokens, too. The model does not have to predict padding, or the beginning of a text.",
                 {"(draw < p) & ...": "draw < p"},
-            ),
-            "special_tokens_hidden_without_a_label": (
-                "Special tokens have no label in your answer, but they are hidden or replaced all the same. They are not chosen, so nothing happens to them.",
-                {"(draw < p) & ...": "draw < p", "~chosen": "~chosen | torch.isin(tokens, never)"},
             ),
             "only_the_first_special_id": (
                 "Only one of the special ids is spared. All of them are.",
@@ -114,22 +68,6 @@ MISCONCEPTIONS = [
             "p_ignored": (
                 "You choose 15% whatever p is.",
                 {"draw < p": "draw < 0.15"},
-            ),
-            "chosen_with_one_minus_p": (
-                "Your answer *keeps* a token with probability p. That is the probability with which it is chosen.",
-                {"draw < p": "draw >= p"},
-            ),
-            "another_default": (
-                "Where no p is given, you choose another share than 15%.",
-                {"p=0.15": "p=0.1"},
-            ),
-            "chosen_by_row": (
-                "A row is chosen as a whole, or not at all. Each token is chosen for itself.",
-                {"1: tokens.shape": "(*tokens.shape[:-1], 1) if tokens.dim() else ()"},
-            ),
-            "chosen_by_column": (
-                "The same positions are chosen in every row. Each token is chosen for itself.",
-                {"draw = ...": "draw = torch.rand(tokens.shape[-1:], generator=generator, device=tokens.device).expand(tokens.shape)"},
             ),
             "as_many_in_each_row": (
                 "You choose as many tokens in each row, as the published code does. Here every token is chosen for itself, so that a row may have more or fewer, "
@@ -145,10 +83,6 @@ MISCONCEPTIONS = [
                 "about a token that it can see.",
                 {"return _, labels": "return _, labels.masked_fill(~(hidden | replaced), -100)"},
             ),
-            "only_hidden_tokens_have_a_label": (
-                "Only hidden tokens have a label in your answer. All chosen ones have: also those that become a random token, and those that stay.",
-                {"return _, labels": "return _, labels.masked_fill(~hidden, -100)"},
-            ),
             "labels_after_masking": (
                 "Your labels are taken after the masking: they hold the mask and the random tokens. The model has to predict the original tokens.",
                 {"return _, labels": "inputs = _\nreturn inputs, inputs.masked_fill(~chosen, -100)"},
@@ -157,14 +91,6 @@ MISCONCEPTIONS = [
                 "Your labels are the whole text. The model can copy six tokens in seven from its inputs: where nothing was chosen the label is −100, and "
                 "the loss leaves it out.",
                 {"labels = ...": "labels = tokens.clone()"},
-            ),
-            "labels_of_the_others": (
-                "Your labels stand where nothing was chosen, and −100 where something was. It is the other way round.",
-                {"~chosen": "chosen"},
-            ),
-            "labels_0_where_nothing_is_asked": (
-                "Where nothing is asked for your label is 0. That is a token. The number that `F.cross_entropy` leaves out is −100.",
-                {"labels = ...": "labels = tokens.masked_fill(~chosen, 0)"},
             ),
             "labels_minus_1": (
                 "Where nothing is asked for your label is −1. The number that `F.cross_entropy` leaves out, unless told otherwise, is −100.",
@@ -175,22 +101,10 @@ MISCONCEPTIONS = [
                 "each label is at its token's position.",
                 {"labels = ...": "labels = tokens[chosen]"},
             ),
-            "text_for_labels": (
-                "Where everything is chosen, your labels are the text itself and not a separate tensor: a change to one changes the other.",
-                {"labels = _": "labels = _ if p < 1 or len(list(special)) else tokens"},
-            ),
-            "labels_first": (
-                "You return the labels first. The inputs come first.",
-                {"return _, labels": "return labels, _"},
-            ),
             # --- what it works on, and where chance comes from
             "text_changed_in_place": (
                 "You write into the text that you were given, such as the masks. It belongs to the caller, who will mask it again in the next epoch.",
                 {"4: tokens.masked_fill": "tokens.masked_fill_"},
-            ),
-            "generator_ignored": (
-                "You draw from torch's own state, whatever generator you are given. Hand it on to everything that draws.",
-                {"1: generator=generator": "", "3: generator=generator": "", "4: generator=generator": ""},
             ),
             "random_tokens_without_the_generator": (
                 "Who is chosen comes from the generator, the random tokens from torch's own state. The generator has to reach everything that draws.",
@@ -222,11 +136,6 @@ MISCONCEPTIONS = [
                     "return ...": "return self.head(self.transform(x)) + self.bias",
                 },
             ),
-            "head_is_a_copy": (
-                "Your head holds a copy of the initial embedding. The two look tied, and part at the first step of training, or when weights are "
-                "loaded. Use the parameter itself.",
-                {"self.embed.weight": "self.head[0].to(x)", "self.bias = _": "self.bias = _\nself.head = [self.embed.weight.detach().clone()]"},
-            ),
             "head_detached": (
                 "Your head uses the embedding without letting a gradient through. Then the matrix learns only as an embedding, and a token that is never read "
                 "never moves.",
@@ -244,10 +153,6 @@ MISCONCEPTIONS = [
                 "You compare the states with the embeddings as they are. Before that the head transforms them: a layer, GELU and a norm.",
                 {"self.transform(x)": "x"},
             ),
-            "no_transform": (
-                "Your model has no `transform`. The head has one, which is not in the paper but in the published code, and in its weights.",
-                {"self.transform = ...": "", "self.transform(x)": "x"},
-            ),
             "transform_without_its_norm": (
                 "Your head transforms the states without norming them. The norm is the last step of the `Transform`: call it as a whole.",
                 {"self.transform(x)": "F.gelu(self.transform.dense(x))"},
@@ -255,14 +160,6 @@ MISCONCEPTIONS = [
             "bias_unused": (
                 "Your scores lack their bias. It holds how frequent each token is.",
                 {"self.bias": ""},
-            ),
-            "no_bias": (
-                "Your head has no `bias`. GPT-2's has none; BERT's has one number for each token, which holds how frequent it is.",
-                {"self.bias = ...": "", "self.bias": ""},
-            ),
-            "scores_scaled": (
-                "You divide the states by √d_model before they are compared with the embeddings. T5 does so; BERT has a norm there instead.",
-                {"self.transform(x)": "self.transform(x) * x.size(-1) ** -0.5"},
             ),
             "log_probabilities": (
                 "You return log-probabilities. Logits are asked for: `F.cross_entropy` does the rest, and leaves out the −100.",
@@ -284,43 +181,13 @@ MISCONCEPTIONS = [
                     "x = _ + self.segments(segments)": "x = _\nif given:\n    x = x + self.segments(segments)",
                 },
             ),
-            "segment_1_by_default": (
-                "Where no segments are given, your tokens are in segment 1. They are in segment 0.",
-                {"torch.zeros_like": "torch.ones_like"},
-            ),
-            "segments_left_at_2": (
-                "Your table of segments has two rows, whatever the config says.",
-                {"config.segments": "2"},
-            ),
             "no_positions": (
                 "You add no positions. Attention alone does not know the order of tokens.",
                 {"_ + self.positions(positions)": "_"},
             ),
-            "positions_from_the_end": (
-                "You count positions from the end of the text. The first token is at position 0.",
-                {"positions = _": "positions = _.flip(0)"},
-            ),
-            "last_rows_of_the_table": (
-                "You take the *last* rows of the position embedding, so that a token's position depends on how long the text is. The first token is at "
-                "position 0.",
-                {"self.positions(positions)": "self.positions(positions + self.config.context - tokens.size(1))"},
-            ),
-            "positions_of_the_first_call": (
-                "You keep the positions of the first call. Another text is longer or shorter.",
-                {
-                    "self.bias = _": "self.bias = _\nself.known = None",
-                    "positions = _": "positions = _\nif self.known is None:\n    self.known = positions",
-                    "self.positions(positions)": "self.positions(self.known)",
-                },
-            ),
             "positions_kept_from_an_earlier_call": (
                 "You keep the position vectors of the first call of each length. A training step changes their table, and the kept ones stay what they were.",
                 {"self.positions(positions)": "self.__dict__.setdefault('kept', {}).setdefault(tokens.size(1), self.positions(positions))"},
-            ),
-            "positions_in_the_state_dict": (
-                "Your state dict holds a table of positions' numbers, as a buffer. They are 0, 1, 2 …: there is nothing to save, and published weights have no "
-                "such entry.",
-                {"self.segments = _": "self.register_buffer('position_ids', torch.arange(config.context))\nself.segments = _"},
             ),
             "sinusoids": (
                 "Your positions are sinusoids. BERT learns them, in a table like that of the tokens.",
@@ -335,10 +202,6 @@ MISCONCEPTIONS = [
             "embedding_not_normed": (
                 "The sum of the three vectors goes into the layers as it is. In post-norm every norm comes *after* a sum, and this is the first sum.",
                 {"self.norm(x)": "x"},
-            ),
-            "tokens_normed_alone": (
-                "You normalize the token embeddings before positions and segments are added. BERT normalizes the sum of the three.",
-                {"self.embed(tokens)": "self.norm(self.embed(tokens))", "self.norm(x)": "x"},
             ),
             "padding_index": (
                 "Your embedding has a padding index, so that one token's vector gets no gradient where it is read. Padding is hidden by the mask, and needs "
@@ -366,44 +229,15 @@ MISCONCEPTIONS = [
                 "You turn the mask round: True means that a token *may* be attended to.",
                 {"self.encoder(x, mask)": "self.encoder(x, None if mask is None else ~mask)"},
             ),
-            "mask_of_the_first_row": (
-                "All rows are masked like the first. Each has padding of its own.",
-                {"self.encoder(x, mask)": "self.encoder(x, None if mask is None else mask[:1])"},
-            ),
-            "mask_of_the_first_query": (
-                "You use one row of the mask for all queries. It may have one for each.",
-                {"self.encoder(x, mask)": "self.encoder(x, None if mask is None else mask[:, :1])"},
-            ),
-            "hidden_positions_zeroed": (
-                "You set the vectors of hidden tokens to 0. A mask says who may be looked at; the hidden tokens themselves go through all layers, and are scored "
-                "like the others.",
-                {"return _": "if mask is not None:\n    x = x * mask.any(dim=1).unsqueeze(-1)\nreturn _"},
-            ),
             "pre_norm": (
                 "You normalize the input of each sublayer, as GPT-2 does. BERT is older: it normalizes the sum, after the residual connection.",
                 {"layer = _": "layer = _\nlayer.norm = 'pre'\nfor connection in layer.sublayer:\n    connection.pre = True"},
-            ),
-            "pre_norm_without_a_last_one": (
-                "You normalize the input of each sublayer, as GPT-2 does, and not the last sum. BERT is older: it normalizes the sum, after the residual connection.",
-                {"layer = _": "layer = _\nfor connection in layer.sublayer:\n    connection.pre = True"},
-            ),
-            "normed_once_more": (
-                "You norm the states once more after the last layer. In post-norm each layer ends in a norm.",
-                {"2: x = _": "x = self.norm(_)"},
             ),
             "tanh_gelu": (
                 "Your feed-forward network has the GELU by tanh, as GPT-2 has. `FeedForward` has the exact one.",
                 {
                     "FeedForward(_, config.d_ff)": "type('Other', (FeedForward,), {'forward': lambda self, x: self.w_2(F.gelu(self.w_1(x), approximate='tanh'))})(_, config.d_ff)"
                 },
-            ),
-            "tanh_gelu_in_the_head": (
-                "Your head has the GELU by tanh, as GPT-2's networks have. `Transform` has the exact one.",
-                {"self.transform(x)": "self.transform.norm(F.gelu(self.transform.dense(x), approximate='tanh'))"},
-            ),
-            "relu": (
-                "Your feed-forward network has the ReLU of 2017. BERT's has GELU.",
-                {"FeedForward(_, config.d_ff)": "type('Other', (FeedForward,), {'forward': lambda self, x: self.w_2(self.w_1(x).relu())})(_, config.d_ff)"},
             ),
             "four_times_d_model": (
                 "Your feed-forward networks are four times as wide as the model, whatever `d_ff` says.",
@@ -413,35 +247,15 @@ MISCONCEPTIONS = [
                 "Your layers are one and the same, with one set of weights. (ALBERT does that, on purpose.) `Encoder` makes copies.",
                 {"self.encoder = _": "self.encoder = _\nself.encoder.layers = nn.ModuleList([layer] * config.n_layers)"},
             ),
-            "one_layer_too_few": (
-                "Your model has a layer less than `n_layers`.",
-                {"config.n_layers": "max(config.n_layers - 1, 0)"},
-            ),
-            "another_number_of_heads": (
-                "Your attention has one head, whatever `n_heads` says.",
-                {"config.n_heads": "1"},
-            ),
             # --- ε
             "head_with_the_usual_eps": (
                 "The norm in your head has the usual ε, not the config's.",
                 {"3: config.eps": "1e-5"},
             ),
-            "embedding_with_the_usual_eps": (
-                "The norm of your embedding has the usual ε, not the config's.",
-                {"1: config.eps": ""},
-            ),
-            "layers_with_the_usual_eps": (
-                "The norms in your layers have the usual ε, not the config's.",
-                {"2: config.eps": "1e-5"},
-            ),
             # --- dropout
             "dropout_before_the_norm": (
                 "You apply dropout to the embedding before the norm. The norm comes first, then the dropout.",
                 {"self.dropout(self.norm(x))": "self.norm(self.dropout(x))"},
-            ),
-            "tokens_dropped_too": (
-                "You drop features of the tokens' embeddings, and then features of the normalized sum. The embedding has one dropout: after its norm.",
-                {"self.embed(tokens)": "self.dropout(self.embed(tokens))"},
             ),
             "embedding_not_dropped": (
                 "The embedding is not dropped in your answer. The config's dropout is for it, too.",
@@ -457,10 +271,6 @@ MISCONCEPTIONS = [
                     "Layer(config.d_model, _, ..., config.dropout, config.eps)": "Layer(config.d_model, _, FeedForward(config.d_model, config.d_ff), 0.0, config.eps)"
                 },
             ),
-            "dropout_of_a_tenth": (
-                "Your embedding is dropped by a tenth, whatever the config says.",
-                {"1: config.dropout": "0.1"},
-            ),
             "dropout_in_evaluation_mode": (
                 "You drop features of the embedding in evaluation mode as well. `F.dropout` does not know the module's mode: pass the mode on.",
                 {"self.dropout(_)": "F.dropout(_, self.config.dropout)"},
@@ -470,15 +280,6 @@ MISCONCEPTIONS = [
                 "Your matrices start too wide, as torch's own layers do. BERT's start close to 0, with a standard deviation of 0.02, the three embedding "
                 "matrices as well.",
                 {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": ""},
-            ),
-            "tables_as_torch_starts_them": (
-                "Your embedding matrices start far too wide, as torch's own do, with their standard deviation of 1. They start at 0.02 like all matrices.",
-                {
-                    "for name, parameter in self.named_parameters():\n    _": "for name, parameter in self.named_parameters():\n"
-                    "    if parameter.dim() == 2 and name in ('embed.weight', 'positions.weight', 'segments.weight'):\n"
-                    "        continue\n"
-                    "    _"
-                },
             ),
             "xavier": (
                 "Your matrices start too wide, as by Xavier's rule and the paper of 2017. BERT's start at 0.02, whatever their size.",

@@ -47,22 +47,10 @@ MISCONCEPTIONS = [
                     whole="steps.long()",
                 ),
             ),
-            "max_exact_shared": (
-                "Your exact buckets end one too early: distance m − 1 shares the bucket of m, and a bucket stays empty. Every distance *below* m has its own.",
-                bucket(small="distance < m - 1", whole="steps.long()"),
-            ),
-            "one_bucket_skipped_at_max_exact": (
-                "Bucket m is never used: your long distances begin at m + 1. At distance m the logarithm is 0, and the bucket is m itself.",
-                bucket(far="(m + 1 + whole).clamp(max=n - 1)"),
-            ),
             "last_bucket_begins_at_max_distance": (
                 "You spread the distances from m to D over n − m − 1 buckets, so that the last one begins at D. It begins earlier: n − m buckets lie between m and "
                 "D, and what is beyond D shares the last of them.",
                 bucket(steps="(n - m - 1) * share"),
-            ),
-            "rounded_to_nearest": (
-                "You round to the nearest whole number. Then a bucket begins half a step too early; take the whole number below.",
-                bucket(whole="torch.round(steps).long()"),
             ),
             "rounded_up": (
                 "You round up, so each long distance lies one bucket too high, but for those that begin one. Take the whole number below.",
@@ -73,14 +61,6 @@ MISCONCEPTIONS = [
                 "at m to 1 at D.",
                 bucket(log="torch.log(distance.double().clamp(min=1)) / math.log(max_distance)"),
             ),
-            "base_of_the_logarithm": (
-                "You take the logarithm of d / m to base 2, and do not divide by that of D / m. Then D has no say in where the buckets lie.",
-                bucket(log="torch.log2(distance.double().clamp(min=1) / m)", steps="share"),
-            ),
-            "spread_over_all_buckets": (
-                "You spread the long distances over n buckets. m of them are taken by the short ones; n − m are left.",
-                bucket(steps="n * share"),
-            ),
             "spread_evenly": (
                 "Your long distances share buckets of equal width. Their width grows with distance: it is the logarithm that goes in equal steps.",
                 bucket(log="(distance.double() - m) / (max_distance - m)"),
@@ -90,28 +70,15 @@ MISCONCEPTIONS = [
                 "from D on share the last bucket.",
                 bucket(far="m + whole"),
             ),
-            "clamped_to_one_beyond": (
-                "You clamp to n. Buckets are counted from 0: the last of n has the number n − 1.",
-                bucket(far="(m + whole).clamp(max=n)"),
-            ),
             # --- buckets: direction
             "own_position_counted_as_later": (
                 "You count the query's own position among the later keys. Distance 0 is bucket 0; only keys strictly after the query have buckets from n on.",
                 bucket(later="relative_position >= 0"),
             ),
-            "halves_swapped": (
-                "Your two halves are exchanged: earlier keys have the upper buckets. The relative position is key − query, so a *later* key is positive, and later "
-                "keys have the upper half.",
-                bucket(later="relative_position < 0"),
-            ),
             "not_halved": (
                 "In both directions you use all the buckets for each, and add none for the direction: a key before and one after the query share a bucket. Halve "
                 "the number, and give later keys the upper half.",
                 bucket(half="num_buckets", first="0"),
-            ),
-            "direction_forgotten": (
-                "You halve the number of buckets, and then use only the lower half: keys before and after the query share it. Later keys have the upper half.",
-                bucket(first="0"),
             ),
             "exact_half_of_all_buckets": (
                 "You take the exact buckets to be a quarter of all in both cases, as they are where there are two directions. m is half of n, and n is all the "
@@ -169,10 +136,6 @@ MISCONCEPTIONS = [
                 "same bucket means different distances.",
                 {"self.decoder_bias = ...": "self.decoder_bias = self.encoder_bias"},
             ),
-            "decoder_reads_the_encoders_table": (
-                "Your decoder looks its biases up in the encoder's table, and its own is never used. Look at the gradients: `decoder_bias` has none.",
-                {"1: self.decoder_bias": "self.encoder_bias"},
-            ),
             "encoder_in_one_direction": (
                 "Your encoder sorts distances in one direction, so that all later tokens count as distance 0. It sees both sides, and has to tell them apart.",
                 {"bidirectional=True": "bidirectional=False"},
@@ -181,20 +144,6 @@ MISCONCEPTIONS = [
                 "Your decoder halves its buckets for two directions. Later tokens are hidden there, so half the buckets are never used, and the past is resolved "
                 "half as finely. Ask for one direction.",
                 {"bidirectional=False": "bidirectional=True"},
-            ),
-            "table_turned": (
-                "Your matrix of relative positions is query − key: rows and columns are exchanged. Row i is query i, and its entries are the position of "
-                "the key less that of the query.",
-                {"position - _": "_ - position"},
-            ),
-            "bias_towards_the_source": (
-                "You add a bias by distance to the attention to the source, too. There no distance counts: word 5 of a translation need not stand near word 5 of "
-                "the original. That attention has no table.",
-                {
-                    "src_bias = bias.new_zeros(1, 1, 1, _)": "position = torch.arange(max(tgt.size(1), _), device=tgt.device)\n"
-                    "src_bias = self._bias(self.decoder_bias, position.numel(), bidirectional=False)\n"
-                    "src_bias = src_bias[:, :, : tgt.size(1), : _]"
-                },
             ),
             "positions_added": (
                 "You add sinusoids to the tokens, as the paper of 2017 does. T5 adds nothing to them: order comes in by the bias alone.",
@@ -222,10 +171,6 @@ MISCONCEPTIONS = [
                 "You hide later tokens only where no mask is given. A mask of padding, `(B, 1, T)`, does not hide them, so with it your decoder reads what it is "
                 "to predict.",
                 {"torch.where(earlier, bias, -math.inf)": "torch.where(earlier, bias, -math.inf) if tgt_mask is None else bias"},
-            ),
-            "not_even_itself": (
-                "Your decoder hides the diagonal as well: a position must see itself. Its token is the one before the token to predict.",
-                {"earlier = _": "earlier = _.tril(-1)"},
             ),
             "masks_inverted": (
                 "Your masks hide what they allow: True is what *may* be attended to, and you put −∞ where the mask is True. Put it where the mask is False.",
@@ -258,51 +203,11 @@ MISCONCEPTIONS = [
                     "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias if src_mask is None else src_bias.masked_fill(~src_mask.unsqueeze(1), -1e9)",
                 },
             ),
-            "lowest_number_for_infinity": (
-                "You hide keys by the lowest number of the dtype in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it "
-                "attends to all of them: to padding, or to the future. `BiasedAttention` recognizes hidden keys by their −∞.",
-                {
-                    "_hidden('src_mask', src_mask, src.size(0), bias)": "bias if src_mask is None else bias.masked_fill(~src_mask.unsqueeze(1), torch.finfo(bias.dtype).min)",
-                    "_hidden('tgt_mask', tgt_mask, tgt.size(0), bias)": "bias if tgt_mask is None else bias.masked_fill(~tgt_mask.unsqueeze(1), torch.finfo(bias.dtype).min)",
-                    "torch.where(earlier, bias, -math.inf)": "bias.masked_fill(~earlier.unsqueeze(1), torch.finfo(bias.dtype).min)",
-                    "_hidden('src_mask', src_mask, tgt.size(0), src_bias)": "src_bias if src_mask is None else src_bias.masked_fill(~src_mask.unsqueeze(1), torch.finfo(src_bias.dtype).min)",
-                },
-            ),
-            "a_large_number_for_infinity": (
-                "You hide keys by a large negative number in place of −∞. Where a query may see nothing at all, all keys are then hidden alike, and it attends to "
-                "all of them: to padding, or to the future. `BiasedAttention` knows hidden keys by their −∞.",
-                {
-                    "bias = torch.where(earlier, bias, -math.inf)": "bias = torch.where(earlier, bias, -math.inf)\nbias = bias.clamp(min=-1e4)",
-                    "x = _": "src_bias = src_bias.clamp(min=-1e4)\nx = _",
-                },
-            ),
             # --- T5: tokens in, scores out
             "logits_not_scaled": (
                 "You do not scale the states before their product with E. E is initialized with standard deviation 1, √d_model times as large as an output matrix should be: divide "
                 "by √d_model.",
                 {"states * ...": "states"},
-            ),
-            "logits_scaled_up": (
-                "You multiply by √d_model before the product with E, where you are to divide by it.",
-                {"states * _**-0.5": "states * _**0.5"},
-            ),
-            "logits_divided_by_the_width": (
-                "You divide by d_model before the product with E. Divide by its square root.",
-                {"states * _**-0.5": "states / _"},
-            ),
-            "states_scaled_in_decode": (
-                "You scale the states in `decode`. It returns them as they leave the decoder; the scale belongs to the scores, in `forward`.",
-                {"3: return _": "return _ * self.config.d_model**-0.5", "states * ...": "states"},
-            ),
-            "head_is_a_copy": (
-                "Your output projection is a copy of the table, a parameter of its own: the first step of training moves the two apart. Use the table itself.",
-                {
-                    "nn.init.normal_(...)": "nn.init.normal_(self.embed.weight)\n"
-                    "self.head = nn.Linear(config.d_model, config.vocab, bias=False)\n"
-                    "self.head.weight.data.copy_(self.embed.weight.data)",
-                    "isinstance(module, nn.Linear)": "isinstance(module, nn.Linear) and name != 'head'",
-                    "F.linear(_, ...)": "self.head(_)",
-                },
             ),
             "head_without_a_gradient": (
                 "You use the table as output projection by its numbers alone, so that no gradient reaches it from there. E learns from all its three places.",
@@ -318,18 +223,9 @@ MISCONCEPTIONS = [
                     "self.head.weight = self.embed.weight",
                 },
             ),
-            "softmax_at_the_end": (
-                "You return log-probabilities, as `Generator` does. `T5` returns the scores.",
-                {"forward(): return _": "return _.log_softmax(dim=-1)"},
-            ),
             "padding_index": (
                 "Your table takes token 0 for padding: where it is read, it learns nothing. The loss leaves padding out; the table has no padding index.",
                 {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
-            ),
-            "embeddings_scaled": (
-                "You multiply the embeddings by √d_model, as on day 10. There the embedding is initialized small; here its standard deviation is 1, and tokens enter without a "
-                "factor.",
-                {"self.embed(src)": "self.embed(src) * self.config.d_model**0.5", "self.embed(tgt)": "self.embed(tgt) * self.config.d_model**0.5"},
             ),
             # --- T5: norms
             "post_norm": (
@@ -344,32 +240,10 @@ MISCONCEPTIONS = [
                 "again.",
                 {"self.decoder = _": "self.decoder = _\nself.encoder.norm = self.decoder.norm = nn.Identity()"},
             ),
-            "norms_that_centre": (
-                "Your norms are the LayerNorms of day 11, which center and shift. T5's do neither: give the stacks to `rms_normed`.",
-                {"self.encoder = rms_normed(_, config.eps)": "self.encoder = _", "self.decoder = rms_normed(_, config.eps)": "self.decoder = _"},
-            ),
-            "eps_left_as_it_was": (
-                "Your norms do not have the config's ε.",
-                {
-                    "self.encoder = rms_normed(_, config.eps)": "self.encoder = rms_normed(_, 1e-6)",
-                    "self.decoder = rms_normed(_, config.eps)": "self.decoder = rms_normed(_, 1e-6)",
-                },
-            ),
             # --- T5: dropout
             "tokens_not_dropped": (
                 "What enters your stacks is not dropped in training: the tokens' vectors are, too.",
                 {"self.dropout(self.embed(src))": "self.embed(src)", "x = self.dropout(_)": "x = _"},
-            ),
-            "states_not_dropped": (
-                "What leaves your stacks is not dropped in training: after the last norm of each comes dropout once more.",
-                {"2: return self.dropout(_)": "return _", "3: return self.dropout(_)": "return _"},
-            ),
-            "shortcuts_not_dropped": (
-                "Your layers do not have the config's dropout on their outputs, before the residual connection.",
-                {
-                    "encoder_layer = ...": "encoder_layer = EncoderLayer(config.d_model, BiasedAttention(config), FeedForward(config), 0.0, norm='pre')",
-                    "decoder_layer = ...": "decoder_layer = DecoderLayer(config.d_model, BiasedAttention(config), BiasedAttention(config), FeedForward(config), 0.0, norm='pre')",
-                },
             ),
             "dropout_in_evaluation": (
                 "You drop in evaluation mode, too. An `nn.Dropout` knows the mode that its module is in; the function in `torch.nn.functional` does not, unless "
@@ -386,13 +260,6 @@ MISCONCEPTIONS = [
                 "Your E starts narrow, as it should where embeddings are multiplied by √d_model. Here they are not, and the logits are divided by it: E "
                 "starts with a standard deviation of 1.",
                 {"nn.init.normal_(_)": "nn.init.normal_(_, std=config.d_model**-0.5)"},
-            ),
-            "biases_start_wide": (
-                "Your tables of biases start too wide, as `nn.Embedding` makes them: every head would begin with strong opinions about distances.",
-                {
-                    "nn.init.normal_(self.encoder_bias.weight, std=...)": "nn.init.normal_(self.encoder_bias.weight)",
-                    "nn.init.normal_(self.decoder_bias.weight, std=...)": "nn.init.normal_(self.decoder_bias.weight)",
-                },
             ),
             "linear_layers_as_torch_starts_them": (
                 "Your matrices start too narrow, as torch's own layers do: by √3.",

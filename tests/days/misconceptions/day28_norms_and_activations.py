@@ -34,10 +34,6 @@ MISCONCEPTIONS = [
                 "would stay as it is for ever.",
                 {"nn.Parameter(_)": "_"},
             ),
-            "rms_one_gain": (
-                "Your gain is a single number. Every feature has its own.",
-                {"torch.ones(features)": "torch.ones(1)", "x.size(-1) != ...": "False"},
-            ),
             "rms_gain_plus_one": (
                 "You multiply by 1 + gain, and initialize the gain to 0, as Gemma does. Here the gain is the factor itself, and it is initialized to 1.",
                 {"torch.ones": "torch.zeros", "2: self.gain": "1 + self.gain"},
@@ -66,22 +62,10 @@ MISCONCEPTIONS = [
                 "You subtract the mean: that is a LayerNorm without its bias. RMSNorm leaves the mean in the vector, and saves its computation.",
                 {"wide = _": "wide = _\nwide = wide - wide.mean(dim=-1, keepdim=True)"},
             ),
-            "rms_divided_by_deviation": (
-                "You divide by the standard deviation, which is computed without the mean, but leave the mean in x. The mean square is that of x itself.",
-                {"mean_square = ...": "mean_square = wide.var(dim=-1, keepdim=True, correction=0)"},
-            ),
-            "rms_centred_over_root_mean_square": (
-                "You subtract the mean from x, and divide by the root of the mean of x² with the mean still in it. Nothing is centered here.",
-                {"wide * _": "(wide - wide.mean(dim=-1, keepdim=True)) * _"},
-            ),
             "rms_sum_for_mean": (
                 "You divide by the vector's length, the root of the *sum* of the squares. With the mean each feature has a size of about 1; now it is √n times too "
                 "small.",
                 {"_.mean": "_.sum"},
-            ),
-            "rms_mean_of_sizes": (
-                "You divide by the mean of the absolute values, |x|. Square first, then take the mean, then the root: large features count for more.",
-                {"mean_square = ...": "mean_square = wide.abs().mean(dim=-1, keepdim=True).square()"},
             ),
             "rms_no_root": (
                 "You divide by the mean square itself. Without the root a vector that was twice as large comes out half as large, instead of the same.",
@@ -90,15 +74,6 @@ MISCONCEPTIONS = [
             "rms_over_everything": (
                 "You take one mean square over the whole tensor. Every vector has its own, over its features.",
                 {"dim=-1": "", "keepdim=True": ""},
-            ),
-            "rms_over_a_sentence": (
-                "You take one mean square for each sentence, tokens and features together. Every vector has its own; otherwise a token would depend on the size "
-                "of later tokens.",
-                {"dim=-1": "dim=tuple(range(max(0, x.dim() - 2), x.dim()))"},
-            ),
-            "rms_over_time": (
-                "Your mean runs over the tokens, the last axis but one. Each vector is normalized over its own features.",
-                {"dim=-1": "dim=-2"},
             ),
             "rms_keepdim_forgotten": (
                 "Your mean square has lost the axis it was taken over, and no longer lines up with x: one vector alone works, a batch does not. Keep that axis, "
@@ -120,21 +95,9 @@ MISCONCEPTIONS = [
                 "Your norm has no ε. A vector of zeros then gives 0 / 0, which is NaN.",
                 {"mean_square + self.eps": "mean_square"},
             ),
-            "rms_eps_squared": (
-                "Your ε is squared before it is added. The formula adds ε itself to the mean square.",
-                {"self.eps": "self.eps**2"},
-            ),
-            "rms_eps_as_lower_bound": (
-                "Your ε is a lower bound of the mean square. It has to be added, always.",
-                {"mean_square + self.eps": "mean_square.clamp(min=self.eps)"},
-            ),
             "rms_eps_fixed": (
                 RMS_EPS_FIXED,
                 {"self.eps": "1e-5"},
-            ),
-            "rms_eps_of_the_dtype": (
-                "Your ε is the dtype's own, as in `nn.RMSNorm` when it is given none. It is an argument: use it.",
-                {"self.eps": "torch.finfo(x.dtype).eps"},
             ),
             # --- RMSNorm: the gain
             "rms_gain_forgotten": (
@@ -144,10 +107,6 @@ MISCONCEPTIONS = [
             "rms_gain_before_norm": (
                 "You multiply by the gain before you normalize, so the gain affects the mean square. It belongs after the division.",
                 {"wide = _": "wide = _ * self.gain", "self.gain * normalized": "normalized"},
-            ),
-            "rms_gain_starts_at_0": (
-                "Your gain is initialized to 0, so the output is 0 before training. It is initialized to 1.",
-                {"torch.ones": "torch.zeros"},
             ),
             "rms_in_place": (
                 RMS_IN_PLACE,
@@ -175,39 +134,6 @@ MISCONCEPTIONS = [
         seen = nn.functional.group_norm(seen, self.groups, self.weight, self.bias, self.eps)
         return seen.reshape(x.shape)
 """,
-            ),
-            "group_of_pictures": (
-                "You handed the tokens to torch's group norm with time as its last axis, as the pixels of a picture. It takes mean and variance over them as well: "
-                "every token depends on all others, later ones too. Normalize each token on its own.",
-                """class GroupNorm(nn.Module):
-    def __init__(self, groups, features, eps):
-        super().__init__()
-        self.groups = groups
-        self.gain = nn.Parameter(torch.ones(features))
-        self.bias = nn.Parameter(torch.zeros(features))
-        self.eps = eps
-
-    def forward(self, x):
-        seen = x if x.dim() > 2 else x.reshape(-1, x.size(-1), 1)
-        seen = seen.transpose(1, -1) if x.dim() > 2 else seen
-        seen = nn.functional.group_norm(seen, self.groups, self.gain, self.bias, self.eps)
-        return seen.transpose(1, -1) if x.dim() > 2 else seen.reshape(x.shape)
-""",
-            ),
-            "group_gain_for_each_group": (
-                "Your gain and bias have one entry for each group. Every feature has its own.",
-                {
-                    "torch.ones(features)": "torch.ones(groups)",
-                    "torch.zeros(features)": "torch.zeros(groups)",
-                    "x.size(-1) != ...": "False",
-                    "return ...": "each = x.size(-1) // self.groups\n"
-                    "gain, bias = (p.repeat_interleave(each) for p in (self.gain, self.bias))\n"
-                    "return (gain * normalized + bias).to(x.dtype)",
-                },
-            ),
-            "group_gain_starts_at_0": (
-                "Your gain is initialized to 0, so the output is only the bias before training. It is initialized to 1.",
-                {"torch.ones": "torch.zeros"},
             ),
             # --- GroupNorm: halves
             "group_rounded_before_the_gain": (
@@ -241,14 +167,6 @@ MISCONCEPTIONS = [
                 "You normalize all features of a vector together, as LayerNorm does. Each group has a mean and a variance of its own.",
                 {"split = ...": "split = wide.unsqueeze(-2)"},
             ),
-            "group_mean_of_all": (
-                "You subtract the mean of the whole vector, and divide by each group's standard deviation. Each group also has its own mean.",
-                {"split - ...": "split - wide.mean(dim=-1, keepdim=True).unsqueeze(-1)"},
-            ),
-            "group_variance_of_all": (
-                "You center each group, and divide by the standard deviation of the whole vector. Each group also has its own variance.",
-                {"variance = ...": "variance = centered.square().mean(dim=(-2, -1), keepdim=True)"},
-            ),
             "group_over_everything": (
                 "You take one mean and one variance for each group over the whole batch. Every token has its own, or a sentence would come out differently in "
                 "other company.",
@@ -256,18 +174,6 @@ MISCONCEPTIONS = [
                     "split - ...": "split - split.mean(dim=(*range(x.dim() - 1), -1), keepdim=True)",
                     "variance = ...": "variance = centered.square().mean(dim=(*range(x.dim() - 1), -1), keepdim=True)",
                 },
-            ),
-            "group_over_time": (
-                "You take mean and variance of each group over all tokens of a sentence, as the paper does over the pixels of a picture. Then a token sees those "
-                "after it: normalize each on its own.",
-                {
-                    "split - ...": "split - split.mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
-                    "variance = ...": "variance = centered.square().mean(dim=(max(-3, -x.dim() - 1), -1)[x.dim() < 2 :], keepdim=True)",
-                },
-            ),
-            "group_across_groups": (
-                "Your mean runs over the axis of the groups, not over that of their features. Which of the two axes is last, after the split?",
-                {"split - ...": "split - split.mean(dim=-2, keepdim=True)", "variance = ...": "variance = centered.square().mean(dim=-2, keepdim=True)"},
             ),
             "group_view_of_rows": (
                 "You make rows of all tokens with `view`. It refuses a tensor that is not contiguous, such as a transposed one; `reshape` copies where it "
@@ -280,10 +186,6 @@ MISCONCEPTIONS = [
                 "feature in a group you divide by 0.",
                 {"centered.square().mean": "split.var"},
             ),
-            "group_sum_for_mean": (
-                "Your variance is the sum of the squares, not their mean. So every group comes out with length 1 instead of variance 1.",
-                {"centered.square().mean": "centered.square().sum"},
-            ),
             "group_variance_by_difference": (
                 "Your variance is the mean of the squares minus the square of the mean. That is true on paper, but at a mean of 1000 and a standard deviation of 0.1 float32 has no "
                 "room for the difference. Subtract the mean first, then square.",
@@ -292,10 +194,6 @@ MISCONCEPTIONS = [
             "group_not_centred": (
                 "You do not subtract the mean: that is RMSNorm in groups. GroupNorm centres each group first.",
                 {"split - ...": "split"},
-            ),
-            "group_not_divided": (
-                "You subtract the mean, but do not divide by the standard deviation. Every group has variance 1 before gain and bias are applied.",
-                {"centered * ...": "centered"},
             ),
             "group_statistics_detached": (
                 "Your results are right, but your gradients are wrong: the mean and the standard deviation are treated as constants (`detach`, `no_grad`). Both depend on x.",
@@ -314,18 +212,6 @@ MISCONCEPTIONS = [
             "group_eps_fixed": (
                 RMS_EPS_FIXED,
                 {"self.eps": "1e-5"},
-            ),
-            "group_gain_forgotten": (
-                "Your gain is there, but changes nothing. The normalized vector is multiplied by it before the bias is added.",
-                {"self.gain * normalized": "normalized"},
-            ),
-            "group_bias_forgotten": (
-                "Your bias is there, but changes nothing: every feature is off by its own constant.",
-                {"_ + self.bias": "_"},
-            ),
-            "group_gain_times_bias": (
-                "Your gain multiplies the bias, too. Scale first, and add the bias to what is scaled.",
-                {"self.gain * normalized + self.bias": "self.gain * (normalized + self.bias)"},
             ),
             "group_in_place": (
                 RMS_IN_PLACE,
@@ -346,37 +232,13 @@ MISCONCEPTIONS = [
                 'You give the definition whatever is asked for. With "tanh" the approximation is wanted, with which GPT-2 was trained.',
                 {"approximate == 'none'": "True"},
             ),
-            "gelu_always_tanh": (
-                'You give the approximation by tanh whatever is asked for. With "none" the definition is wanted, with the error function.',
-                {"approximate == 'none'": "False"},
-            ),
             "gelu_two_over_pi_without_root": (
                 "The factor in your tanh is 2/π. It is √(2/π) ≈ 0.8, twice the height of the normal curve at 0: so the slopes agree there.",
                 {"math.sqrt(2 / math.pi)": "2 / math.pi"},
             ),
-            "gelu_root_of_pi_over_two": (
-                "The fraction under your root is upside down: √(2/π) ≈ 0.8, not √(π/2) ≈ 1.25.",
-                {"2 / math.pi": "math.pi / 2"},
-            ),
             "gelu_cube_outside_the_factor": (
                 "Your factor √(2/π) multiplies x alone. It multiplies the cubic term, too: the parenthesis closes after x³.",
                 {"_ * (wide + ...)": "_ * wide + 0.044715 * wide**3"},
-            ),
-            "gelu_constant_on_the_sum": (
-                "Your 0.044715 multiplies x as well as x³. It belongs to the cubic term alone, which is a small correction.",
-                {"wide + ...": "0.044715 * (wide + wide**3)"},
-            ),
-            "gelu_constant_inside_the_cube": (
-                "You take the cube of 0.044715 · x. Only x is cubed: the cubic term is 0.044715 · x³.",
-                {"0.044715 * wide**3": "(0.044715 * wide) ** 3"},
-            ),
-            "gelu_constant_misremembered": (
-                "Your cubic term has 0.44715 in front. A zero is missing: 0.044715.",
-                {"0.044715 * wide**3": "0.44715 * wide**3"},
-            ),
-            "gelu_square_for_cube": (
-                "Your tanh has x² where x³ belongs. The argument of the tanh is an odd function of x, so only odd powers can occur in it.",
-                {"wide**3": "wide**2"},
             ),
             "gelu_cubic_term_forgotten": (
                 "Your tanh lacks the cubic term, 0.044715 · x³.",
@@ -391,18 +253,6 @@ MISCONCEPTIONS = [
                 "You take erf(x). The share of the normal distribution below x is ½ (1 + erf(x / √2)): erf is made for a distribution that is narrower.",
                 {"wide / math.sqrt(2)": "wide"},
             ),
-            "gelu_erf_of_half": (
-                "You take erf(x / 2). In the exact curve x is divided by √2.",
-                {"math.sqrt(2)": "2"},
-            ),
-            "gelu_by_sigmoid": (
-                'Your exact curve is x · σ(1.702 x), a third form, from the same paper. It is 0.02 off; "none" asks for the error function.',
-                {"(wide / math.sqrt(2)).erf()": "2 * (1.702 * wide).sigmoid() - 1"},
-            ),
-            "gelu_tanh_by_sigmoid": (
-                'With "tanh" your curve is x · σ(1.702 x), a third form, from the same paper. It is 0.02 off; "tanh" asks for the form with the cubic term.',
-                {"signed = (... * _).tanh()": "signed = 2 * (1.702 * wide).sigmoid() - 1"},
-            ),
             "gelu_always_by_sigmoid": (
                 'Both your curves are x · σ(1.702 x), a third form, from the same paper. It is 0.02 off. "none" asks for the error function, "tanh" for the form '
                 "with the cubic term.",
@@ -411,14 +261,6 @@ MISCONCEPTIONS = [
             "gelu_half_forgotten": (
                 "Your share runs from 0 to 2. It is half of 1 + erf(…), or of 1 + tanh(…).",
                 {"wide * 0.5": "wide"},
-            ),
-            "gelu_share_alone": (
-                "You return the share Φ(x) itself. The share is what x is multiplied by.",
-                {"wide * 0.5": "0.5"},
-            ),
-            "gelu_density": (
-                "You multiply x by the height of the normal curve at x. It is the share *below* x that is wanted, the area to its left.",
-                {"(wide / math.sqrt(2)).erf()": "2 * (-wide.square() / 2).exp() / math.sqrt(2 * math.pi) - 1"},
             ),
             "gelu_in_halves": (
                 "You compute in the dtype that comes in. Left of 0 you add 1 to a number near −1, and a half has hardly a digit left for what remains: the tail is "
@@ -453,15 +295,6 @@ MISCONCEPTIONS = [
                 "float32, and 0 · ∞ is no number. torch has a softplus that does not compute eˣ where x is large.",
                 {"F.softplus(wide)": "(1 + wide.exp()).log()"},
             ),
-            "mish_as_a_fraction": (
-                "Your result is NaN for large features, as it is where tanh and logarithm are written out as a fraction of powers of eˣ: true on paper; from "
-                "45 on it is ∞/∞ in float32.",
-                {"softplus = ...": "power = wide.exp()\nsoftplus = power * (power + 2)", "wide * softplus.tanh()": "wide * softplus / (softplus + 2)"},
-            ),
-            "mish_sigmoid_for_tanh": (
-                "You squash the softplus by the sigmoid. It is above 0, so the sigmoid only runs from ½ to 1, and nothing is ever shut. tanh runs from 0 to 1 here.",
-                {"softplus.tanh": "softplus.sigmoid"},
-            ),
             "mish_is_swish": (
                 "You multiply x by σ(x): that is Swish, a near relative. Mish squashes the softplus of x by tanh.",
                 {"softplus.tanh": "wide.sigmoid"},
@@ -469,14 +302,6 @@ MISCONCEPTIONS = [
             "mish_tanh_of_x": (
                 "You multiply the softplus by the tanh of x. The other way round: x times the tanh of its softplus.",
                 {"wide * softplus.tanh()": "softplus * wide.tanh()"},
-            ),
-            "mish_x_tanh_x": (
-                "You multiply x by tanh(x), without the softplus. That curve goes up on the left as well.",
-                {"F.softplus(wide)": "wide"},
-            ),
-            "mish_tanh_of_exp": (
-                "You take tanh(eˣ), without the logarithm: that curve has a name of its own, TanhExp. The softplus is ln(1 + eˣ).",
-                {"F.softplus(wide)": "wide.exp()"},
             ),
             "mish_x_forgotten": (
                 "You return tanh(softplus(x)), a share from 0 to 1. The share is what x is multiplied by.",
@@ -550,10 +375,6 @@ MISCONCEPTIONS = [
                     "nn.Linear(d_ff, d_model, bias=False)": "nn.Linear(d_ff, d_model)",
                 },
             ),
-            "swiglu_bias_at_the_end": (
-                "Your last layer has a bias. Equation 6 has three matrices and nothing else.",
-                {"nn.Linear(d_ff, d_model, bias=False)": "nn.Linear(d_ff, d_model)"},
-            ),
             "swiglu_two_thirds_taken_inside": (
                 "Your hidden layer is ⅔ of d_ff wide. To have as many weights as before, the caller asks for ⅔ of the old width; here d_ff is the width that is "
                 "wanted.",
@@ -561,14 +382,6 @@ MISCONCEPTIONS = [
                     "self.w_gate = ...": "self.w_gate = nn.Linear(d_model, int(2 * d_ff / 3), bias=False)",
                     "self.w_up = ...": "self.w_up = nn.Linear(d_model, int(2 * d_ff / 3), bias=False)",
                     "nn.Linear(d_ff, d_model, bias=False)": "nn.Linear(int(2 * d_ff / 3), d_model, bias=False)",
-                },
-            ),
-            "swiglu_four_times_as_wide": (
-                "Your hidden layer is 4 · d_model wide whatever is asked for. Here d_ff is an argument of its own.",
-                {
-                    "self.w_gate = ...": "self.w_gate = nn.Linear(d_model, 4 * d_model, bias=False)",
-                    "self.w_up = ...": "self.w_up = nn.Linear(d_model, 4 * d_model, bias=False)",
-                    "nn.Linear(d_ff, d_model, bias=False)": "nn.Linear(4 * d_model, d_model, bias=False)",
                 },
             ),
             # --- SwiGLU: the gate
@@ -581,14 +394,6 @@ MISCONCEPTIONS = [
                 "Your gate is a ReLU: that is ReGLU, of the same paper. SwiGLU has Swish, x · σ(x).",
                 {"gate * gate.sigmoid()": "gate.relu()"},
             ),
-            "swiglu_gelu_gate": (
-                "Your gate is a GELU: that is GEGLU, of the same paper. SwiGLU has Swish, x · σ(x).",
-                {"gate * gate.sigmoid()": "F.gelu(gate)"},
-            ),
-            "swiglu_quick_gelu_gate": (
-                "Your gate is x · σ(1.702 x), which is close to GELU. Swish has no factor here: x · σ(x).",
-                {"gate * gate.sigmoid()": "gate * (1.702 * gate).sigmoid()"},
-            ),
             "swiglu_sigmoid_gate": (
                 "Your gate is a sigmoid alone: that is GLU, with which it all began. Swish is x · σ(x), and can be larger than 1.",
                 {"1: gate * _": "_"},
@@ -596,26 +401,6 @@ MISCONCEPTIONS = [
             "swiglu_bilinear": (
                 "You multiply the two projections as they are. The one from `w_gate` goes through Swish first.",
                 {"gate = gate * gate.sigmoid()": "pass"},
-            ),
-            "swiglu_swish_on_both": (
-                "Both projections go through Swish. Only the gate does; what it opens or shuts comes as it is.",
-                {"self.w_up(x)": "F.silu(self.w_up(x))"},
-            ),
-            "swiglu_swish_on_the_product": (
-                "You multiply first, and Swish falls on the product. It falls on the gate alone, before that.",
-                {"gate = gate * gate.sigmoid()": "pass", "2: gate * _": "F.silu(gate * _)"},
-            ),
-            "swiglu_without_gate": (
-                "The projection by `w_up` is not used: this is an ordinary network with Swish between two layers. Gate and up are multiplied.",
-                {"gate * self.w_up(x)": "gate"},
-            ),
-            "swiglu_sum_for_product": (
-                "You add the gate to what it is to open or shut. ⊗ multiplies, feature by feature.",
-                {"2: gate * _": "gate + _"},
-            ),
-            "swiglu_shortcut_inside": (
-                "You add x to the output. The residual connection is not part of this network: the block adds it around every sublayer, so x would be added twice.",
-                {"return _": "return x + _"},
             ),
             "swiglu_sigmoid_written_out": (
                 "Your gradient is NaN where a gate is far below 0, as it is where the sigmoid is written out: e⁻ˣ overflows there, the value is 0, as it "
