@@ -84,6 +84,7 @@ def test_one_cell_that_went_wrong_moves_the_law_little(monkeypatch: pytest.Monke
     assert laws.fit(sizes, losses).law.exponents == pytest.approx(BOTH.exponents, abs=0.03)
 
 
+@pytest.mark.by_turn
 def test_the_truth_lies_in_about_95_of_100_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laws, "RESAMPLED", 60)
     draw = np.random.default_rng(0)
@@ -163,6 +164,7 @@ def test_losses_are_read_off_between_two_budgets() -> None:
         assert one.losses == pytest.approx(truth, rel=0.01)
 
 
+@pytest.mark.by_turn
 def test_the_exponent_lies_in_about_95_of_100_intervals() -> None:
     truth = spend(grid(by_both)).exponent  # of the parabolas, which are no law
     assert truth is not None

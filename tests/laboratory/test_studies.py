@@ -81,6 +81,7 @@ def small(name: str, text: Path) -> Study:
     return description.of(found, name, Path("study.yaml"))
 
 
+@pytest.mark.by_turn
 @each_study
 def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path) -> None:
     one = small(name, text)
@@ -96,6 +97,7 @@ def test_a_small_form_of_it_gives_a_report(name: str, text: Path, tmp_path: Path
     assert all(variant in told for variant in one.variants)
 
 
+@pytest.mark.by_turn
 @each_study
 def test_a_cell_repeats_bit_for_bit(name: str, text: Path, tmp_path: Path) -> None:
     which = small(name, text).cells[-1]

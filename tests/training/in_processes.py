@@ -1,13 +1,14 @@
 """A training loop for `torchrun`, in float64, where processes differ by nothing but rounding.
 
-python in_processes.py FOLDER [key=value …]: writes the losses of 50 steps to FOLDER/losses.json, and the
-weights to FOLDER/weights.
+python -m tests.training.in_processes CASES, where CASES is JSON of folders and the settings changed in each:
+{"FOLDER": ["key=value", …], …}. Trains one case after another, for the processes cost more than the training.
 """
 
 import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -22,19 +23,24 @@ from training.loop.run_folder import Run
 from training.loop.trainer import Trainer, Window
 from training.settings import Settings, parse_changes
 
-torch.set_default_dtype(torch.float64)
+
+def main(cases: dict[str, list[str]]) -> None:
+    torch.set_default_dtype(torch.float64)
+    with devices.process_context("cpu") as context:
+        for folder, changes in cases.items():
+            trained(Path(folder), changes, context)
 
 
-def main(folder: Path, *changes: str) -> None:
+def trained(folder: Path, changes: Sequence[str], context: ProcessContext) -> None:
+    """Train a case; write the losses of its steps to FOLDER/losses.json, its weights to FOLDER/weights."""
     changed = parse_changes(changes)
     task = "text" if "model" in changed else "copy"
     settings = small(task, dropout=0.0, steps=50, batch=7).but(changed)
-    with devices.process_context("cpu") as context:
-        run = Run(folder)
-        if context.is_main and not run.config.exists():
-            Run.begin(folder, settings)
-        context.barrier()
-        train(settings, run, context)
+    run = Run(folder)
+    if context.is_main and not run.config.exists():
+        Run.begin(folder, settings)
+    context.barrier()
+    train(settings, run, context)
 
 
 def train(settings: Settings, run: Run, context: ProcessContext) -> None:
@@ -65,4 +71,4 @@ def die_once(mark: Path, context: ProcessContext) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main(json.loads(sys.argv[1]))

@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 
 import pytest
 from rich.console import Console
@@ -68,10 +67,8 @@ def test_a_template_that_does_what_it_may_not_is_refused(template, words):
 def test_a_template_that_does_not_end_is_stopped(monkeypatch):
     monkeypatch.setattr(chat_templates, "SECONDS", 1.0)
     endless = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
-    began = time.monotonic()
     with pytest.raises(Refused, match="too much time or memory"):
         rendered(endless, HI, {})
-    assert time.monotonic() - began < 60
     with pytest.raises(Refused, match="at most 262144 characters, got 300000"):
         rendered("x" * 300_000, HI, {})
 

@@ -32,9 +32,9 @@ TINY = [
 SMALL = [word for change in TINY for word in ("--set", change)]
 
 
-def test_a_model_is_trained_measured_and_used(course, course_here, tmp_path):
-    done = course("train", "copy", "--steps", 30, "--seed", 3, *SMALL, "--out", "mine")
-    assert done.returncode == 0, done.stderr
+def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
+    done = course_here("train", "copy", "--steps", 30, "--seed", 3, *SMALL, "--out", "mine")
+    assert done.exit_code == 0, done.output
     assert "run  mine" in done.stdout and "step 30/30" in done.stdout
     assert "test split    1,000 sequences" in done.stdout and "exact match" in done.stdout
     assert "\x1b" not in done.stdout  # no terminal, no colours
@@ -208,6 +208,7 @@ def _wait_for(file, running):
         time.sleep(0.05)
 
 
+@pytest.mark.by_turn
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     arguments = ["train", "copy", "--steps", "100000", *SMALL, "--out", "mine"]
     running = subprocess.Popen(
@@ -227,6 +228,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert read_state(tmp_path / "mine" / "last.state").facts["progress"]["step"] == step
 
 
+@pytest.mark.by_turn
 def test_ctrl_c_while_it_is_measured_says_how_to_measure(tmp_path):
     arguments = ["train", "copy", "--steps", "2", *SMALL, "--out", "my run", "--device", "cpu"]
     running = subprocess.Popen(
@@ -246,6 +248,7 @@ def test_ctrl_c_while_it_is_measured_says_how_to_measure(tmp_path):
     assert "course evaluate 'my run' --device cpu" in said
 
 
+@pytest.mark.by_turn
 def test_ctrl_c_ends_two_processes_in_a_sentence(tmp_path):
     how = [*SMALL, "--out", "my run", "--devices", "2", "--device", "cpu"]
     running = subprocess.Popen(
@@ -266,11 +269,12 @@ def test_ctrl_c_ends_two_processes_in_a_sentence(tmp_path):
     assert "Traceback" not in said and "torch" not in said
 
 
-def test_two_processes_train_as_one(course, tmp_path):
+@pytest.mark.by_turn
+def test_two_processes_are_started_by_the_command(course, course_here, tmp_path):
     how = ["--steps", 20, "--set", "dropout=0.0", *SMALL]
-    one = course("train", "copy", *how, "--out", "one")
+    course_here("train", "copy", *how, "--out", "one")
     two = course("train", "copy", *how, "--out", "two", "--devices", 2)
-    assert one.returncode == two.returncode == 0, two.stderr
+    assert two.returncode == 0, two.stderr
     assert "cpu × 2 (DDP)" in two.stdout
     losses = [
         [
@@ -282,6 +286,7 @@ def test_two_processes_train_as_one(course, tmp_path):
     assert len(losses[0]) == 2 and losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
+@pytest.mark.by_turn
 def test_in_a_terminal_it_is_shown_live(tmp_path):
     main, other = pty.openpty()
     running = subprocess.Popen(
@@ -316,7 +321,7 @@ def test_in_a_terminal_it_is_shown_live(tmp_path):
     assert "step 10/30" not in text  # plain lines are for those without a terminal
 
 
-def test_one_s_own_parts_are_trained(course, tmp_path):
+def test_one_s_own_parts_are_trained(course_here, tmp_path):
     folder = tmp_path / "answers"
     folder.mkdir()
     (folder / "day10_feed_forward_and_embeddings.py").write_text(
@@ -331,17 +336,21 @@ def test_one_s_own_parts_are_trained(course, tmp_path):
         "        return self.w_2(self.w_1(x).relu())\n",
         encoding="utf-8",
     )
-    done = course("train", "copy", "--steps", 5, *SMALL, "--answers", "answers", "--out", "mine")
-    assert done.returncode == 0, done.stderr
+    done = course_here(
+        "train", "copy", "--steps", 5, *SMALL, "--answers", "answers", "--out", "mine"
+    )
+    assert done.exit_code == 0, done.output
     assert "mine is used" in done.stdout
     assert "Yours (1): PositionwiseFeedForward" in done.stdout
     assert Run(tmp_path / "mine").settings().fused is False
-    assert "mine is used" in course("evaluate", "mine").stdout
+    assert "mine is used" in course_here("evaluate", "mine").stdout
     (folder / "day14_make_model.py").write_text(
         "def make_model(*sizes, **more):\n    raise KeyError('sizes')\n", encoding="utf-8"
     )
-    wrong = course("train", "copy", "--steps", 5, *SMALL, "--answers", "answers", "--out", "other")
-    assert wrong.returncode == 2 and "do not make a model: KeyError: 'sizes'" in wrong.stderr
+    wrong = course_here(
+        "train", "copy", "--steps", 5, *SMALL, "--answers", "answers", "--out", "other"
+    )
+    assert wrong.exit_code == 2 and "do not make a model: KeyError: 'sizes'" in wrong.stderr
     assert "line 2, in make_model: raise KeyError('sizes')" in wrong.stderr
     assert "course check 14 --answers" in wrong.stderr and "Traceback" not in wrong.stderr
     assert not (tmp_path / "other").exists()

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -325,11 +326,71 @@ def test_what_has_come_before_a_fault_is_gone_on_with(
     assert ("timed out" in said(console)) == (fault is stalls)
 
 
-def test_a_server_that_is_busy_is_asked_again(site: Site, target: Path, console: Console) -> None:
-    site.script = [says(503), says(429)]
-    find(site.file(), None, console)
+def gives_less(answer: Answer) -> None:
+    """Some servers give at most so much at a time."""
+    answer.begin(206, Content_Length=9, Content_Range=f"bytes {HALF}-{HALF + 8}/{len(CONTENT)}")
+    answer.wfile.write(CONTENT[HALF : HALF + 9])
+
+
+def gives_another(answer: Answer) -> None:
+    """Another range than was asked for."""
+    answer.begin(206, Content_Length=HALF, Content_Range=f"bytes 0-{HALF - 1}/{len(CONTENT)}")
+    answer.wfile.write(CONTENT[:HALF])
+
+
+def moves(answer: Answer) -> None:
+    answer.begin(302, Content_Length=0, Location=answer.site.url)
+
+
+FROM_HALF = f"bytes={HALF}-"
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a run finds, what the server answers before it answers properly, and which ranges it is asked."""
+
+    script: tuple[Callable[[Answer], None], ...]
+    ranges: tuple[str | None, ...]
+    left: bytes | None = None  # of an earlier run
+    version: bytes = b'"one"'
+    etag: str | None = '"one"'
+    sha256: str | None = digest(CONTENT)
+    damaged: bool = False  # it is told
+
+
+STORIES = {
+    "busy": Story((says(503), says(429)), (None,) * 3),
+    "damaged once": Story((wrong,), (None, None), damaged=True),
+    "ignores Range": Story((ignores_range,), (FROM_HALF,), CONTENT[:HALF]),
+    "gives less": Story((gives_less,), (FROM_HALF, f"bytes={HALF + 9}-"), CONTENT[:HALF]),
+    "gives another": Story((gives_another,), (FROM_HALF, None), CONTENT[:HALF], sha256=None),
+    "has moved": Story((moves,), (FROM_HALF,) * 2, CONTENT[:HALF]),
+    # an unknown version is gone on with only where a digest guards it
+    "no version": Story((truncates,), (None, FROM_HALF), etag=None),
+    "no version, no digest": Story((truncates,), (None, None), etag=None, sha256=None),
+    "a part that is whole": Story((), (f"bytes={len(CONTENT)}-",), CONTENT),
+    "a part too long": Story((), (f"bytes={len(CONTENT) + 4}-", None), CONTENT + b"more"),
+    "another part": Story((), (f"bytes={len(OTHER)}-", None), OTHER, damaged=True),
+    "half of another": Story((), (FROM_HALF, None), OTHER[:HALF], damaged=True),
+    # what a crash has made of a version does no harm
+    **{
+        f"a spoilt version {rubbish!r}": Story((), (FROM_HALF,), CONTENT[:HALF], rubbish)
+        for rubbish in (b"", b"\0\0\0\0", b"\xff\xfe\n\x07")
+    },
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_the_file_arrives_whole(
+    story: Story, site: Site, part: Path, target: Path, console: Console
+) -> None:
+    if story.left is not None:
+        begun(part, story.left, story.version)
+    site.etag, site.script = story.etag, list(story.script)
+    find(site.file(story.sha256), None, console)
     assert target.read_bytes() == CONTENT
-    assert len(site.requests) == 3
+    assert tuple(site.ranges) == story.ranges
+    assert ("came damaged" in said(console)) == story.damaged
 
 
 def test_a_server_that_stays_busy_is_left_alone_in_the_end(site: Site, console: Console) -> None:
@@ -380,16 +441,6 @@ def test_a_server_that_never_gets_further_is_left_alone(
     assert part.stat().st_size == HALF
 
 
-def test_a_server_that_ignores_range_begins_again(
-    site: Site, part: Path, target: Path, console: Console
-) -> None:
-    begun(part, CONTENT[:HALF])
-    site.script = [ignores_range]
-    find(site.file(), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == [f"bytes={HALF}-"]
-
-
 @pytest.mark.parametrize("server", [proper, ignores_if_range])
 @pytest.mark.parametrize("sha256", [digest(OTHER), None], ids=["digest", "no-digest"])
 def test_two_versions_are_never_spliced(
@@ -419,104 +470,6 @@ def test_a_weak_etag_is_no_version_but_a_date_is(
     assert target.read_bytes() == CONTENT
     assert site.requests[1]["If-Range"] == site.date
     assert len(site.requests) == 2
-
-
-@pytest.mark.parametrize(
-    ("sha256", "ranges"),
-    [(digest(CONTENT), [None, f"bytes={HALF}-"]), (None, [None, None])],
-    ids=["digest", "no-digest"],
-)
-def test_an_unknown_version_is_gone_on_with_only_where_a_digest_guards_it(
-    sha256: str | None, ranges: list[str | None], site: Site, target: Path, console: Console
-) -> None:
-    site.etag = None
-    site.script = [truncates]
-    find(site.file(sha256), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == ranges
-
-
-@pytest.mark.parametrize("rubbish", [b"", b"\0\0\0\0", b"\xff\xfe\n\x07"])
-def test_a_version_that_a_crash_has_spoilt_does_no_harm(
-    rubbish: bytes, site: Site, part: Path, target: Path, console: Console
-) -> None:
-    begun(part, CONTENT[:HALF], rubbish)
-    find(site.file(), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == [f"bytes={HALF}-"]
-
-
-def test_a_part_that_is_whole_already_is_taken(
-    site: Site, part: Path, target: Path, console: Console
-) -> None:
-    begun(part, CONTENT)
-    find(site.file(), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == [f"bytes={len(CONTENT)}-"]
-
-
-@pytest.mark.parametrize(
-    "left", [CONTENT + b"more", OTHER, OTHER[:HALF]], ids=["long", "other", "half"]
-)
-def test_a_part_that_is_of_something_else_is_thrown_away(
-    left: bytes, site: Site, part: Path, target: Path, console: Console
-) -> None:
-    begun(part, left)
-    find(site.file(), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == [f"bytes={len(left)}-", None]
-    assert ("came damaged" in said(console)) == (left[:HALF] == OTHER[:HALF])
-
-
-def test_an_answer_that_ends_before_the_file_does_is_gone_on_with(
-    site: Site, part: Path, target: Path, console: Console
-) -> None:
-    """Some servers give at most so much at a time."""
-
-    def gives_less(answer: Answer) -> None:
-        answer.begin(206, Content_Length=9, Content_Range=f"bytes {HALF}-{HALF + 8}/{len(CONTENT)}")
-        answer.wfile.write(CONTENT[HALF : HALF + 9])
-
-    begun(part, CONTENT[:HALF])
-    site.script = [gives_less]
-    find(site.file(), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == [f"bytes={HALF}-", f"bytes={HALF + 9}-"]
-
-
-def test_another_range_than_was_asked_for_is_not_appended(
-    site: Site, part: Path, target: Path, console: Console
-) -> None:
-    def gives_another(answer: Answer) -> None:
-        span = f"bytes 0-{HALF - 1}/{len(CONTENT)}"
-        answer.begin(206, Content_Length=HALF, Content_Range=span)
-        answer.wfile.write(CONTENT[:HALF])
-
-    begun(part, CONTENT[:HALF])
-    site.script = [gives_another]
-    find(site.file(None), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == [f"bytes={HALF}-", None]
-
-
-def test_a_file_that_has_moved_is_followed(
-    site: Site, part: Path, target: Path, console: Console
-) -> None:
-    begun(part, CONTENT[:HALF])
-    site.script = [lambda answer: answer.begin(302, Content_Length=0, Location=site.url)]
-    find(site.file(), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == [f"bytes={HALF}-"] * 2
-
-
-def test_a_file_that_comes_damaged_once_is_fetched_once_more(
-    site: Site, target: Path, console: Console
-) -> None:
-    site.script = [wrong]
-    find(site.file(), None, console)
-    assert target.read_bytes() == CONTENT
-    assert site.ranges == [None, None]
-    assert "came damaged" in said(console)
 
 
 def test_a_file_that_is_always_wrong_is_refused(site: Site, target: Path, console: Console) -> None:

@@ -1,5 +1,6 @@
 """`course quantize` and `course export`: what comes of a trained model, in bytes and elsewhere."""
 
+import functools
 import re
 import shutil
 from pathlib import Path
@@ -159,8 +160,12 @@ def test_a_learner_s_parts_go_along(trained, quantized):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_done_is_refused_in_words(trained, quantized, monkeypatch, arguments, words):
+def test_what_cannot_be_done_is_refused_in_words(
+    trained, quantized, exported, monkeypatch, arguments, words
+):
     monkeypatch.chdir(trained)
+    made = exported("paper")[0]
+    monkeypatch.setattr(onnx_models, "export", lambda model, path, **_: shutil.copy(made, path))
     (trained / "torn.onnx").write_bytes(b"\x08\x09torn")
     value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
     same = onnx.helper.make_node("Identity", ["x"], ["y"])
@@ -179,21 +184,28 @@ def test_what_cannot_be_done_is_refused_in_words(trained, quantized, monkeypatch
 
 
 @pytest.fixture(scope="module")
-def files(trained, quantized):
-    """Each language model as a file, and what was said of it."""
+def exported(trained, quantized):
+    """Write a language model as a file, once: the file, and what was said of it."""
     found = {}
-    for kind in (*LANGUAGES, "own", "llama-int8"):
-        file = trained / f"{kind}.onnx"
-        done = course("export", trained / kind, "--onnx", file)
-        assert done.exit_code == 0, done.output
-        found[kind] = file, done.output
-    return found
+
+    def write(kind):
+        if kind not in found:
+            file = trained / f"{kind}.onnx"
+            done = course("export", trained / kind, "--onnx", file)
+            assert done.exit_code == 0, done.output
+            found[kind] = file, done.output
+        return found[kind]
+
+    return write
 
 
-@pytest.mark.parametrize("kind", [*LANGUAGES, "own", "llama-int8"])
-def test_onnx_runtime_says_the_same(trained, files, kind):
+by_turn = functools.partial(pytest.param, marks=pytest.mark.by_turn)
+
+
+@pytest.mark.parametrize("kind", ["paper", "llama-int8", *map(by_turn, ("gpt", "llama", "own"))])
+def test_onnx_runtime_says_the_same(trained, exported, kind):
     """The same text, and the same loss, from the file alone; past the context too."""
-    file, said = files[kind]
+    file, said = exported(kind)
     here, there = loaded(trained / kind), loaded(file)
     for prompt in ("7", "9 green bottles hanging on the wall, said Zoë 81."):
         texts = ["".join(model.generate(prompt, 40, COLD)) for model in (here, there)]
@@ -206,12 +218,15 @@ def test_onnx_runtime_says_the_same(trained, files, kind):
     ]
     assert measured[0] == pytest.approx(measured[1], abs=1e-4)
     assert f"{measured[0]:.4f}" in said and f"{file.stat().st_size:,}" in said
+    assert b".py" not in file.read_bytes() and str(Path.home()).encode() not in file.read_bytes()
+    if kind != "own":
+        assert_only_what_is_new_is_read(there.model)
+    if kind == "llama":
+        assert_weights_stay_bytes(trained, exported)
 
 
-@pytest.mark.parametrize("kind", [*LANGUAGES, "llama-int8"])
-def test_a_file_reads_what_is_new_alone(files, kind):
+def assert_only_what_is_new_is_read(model):
     """The reference's parts keep keys and values; a chunk of one token is scored as in the whole."""
-    model = loaded(files[kind][0]).model
     text = torch.randint(3, 20, (1, 9))
     whole = model(text)
     model(text[:, :5])
@@ -219,49 +234,44 @@ def test_a_file_reads_what_is_new_alone(files, kind):
     torch.testing.assert_close(model(text)[:, -1], whole[:, -1], rtol=1e-4, atol=1e-4)
 
 
-def test_weights_stay_bytes_in_a_file(files, trained):
+def assert_weights_stay_bytes(trained, exported):
     """The file of the quantised LLaMA is smaller by three bytes for each weight of a matrix."""
     matrices = [one for one in read_weights(Run(trained / "llama").best).values() if one.dim() == 2]
-    large, small = (files[kind][0].stat().st_size for kind in ("llama", "llama-int8"))
+    large, small = (exported(kind)[0].stat().st_size for kind in ("llama", "llama-int8"))
     scales = sum(len(one) for one in matrices)
     saved = 3 * sum(one.numel() for one in matrices) - 4 * scales
     assert large - small > 0.5 * saved
 
 
-def test_a_file_knows_nothing_of_the_machine_that_wrote_it(files):
-    content = files["llama"][0].read_bytes()
-    assert b".py" not in content and str(Path.home()).encode() not in content
-
-
-def test_a_file_is_replaced_whole(trained, files, monkeypatch):
+def test_a_file_is_replaced_whole(trained, exported, monkeypatch):
     """Where writing fails, the file that was there is still that one."""
-    file = trained / "kept.onnx"
-    shutil.copy(files["gpt"][0], file)
-    before = file.read_bytes()
+    file, graph = trained / "kept.onnx", exported("paper")[0]
+    file.write_text("what was there")
     monkeypatch.setattr(onnx_models, "write_whole", _no_room)
+    monkeypatch.setattr(onnx_models, "export", lambda model, path, **_: shutil.copy(graph, path))
     done = course("export", trained / "llama", "--onnx", file)
     assert done.exit_code == 2 and "No space left" in done.output
-    assert file.read_bytes() == before
+    assert file.read_text() == "what was there"
 
 
 def _no_room(path, body):
     raise OSError(28, "No space left on device")
 
 
-def test_without_the_packages_it_says_what_to_install(trained, files, monkeypatch):
+def test_without_the_packages_it_says_what_to_install(trained, exported, monkeypatch):
     monkeypatch.setattr(onnx_models, "installed", lambda: False)
     for arguments in (
         ["export", trained / "gpt", "--onnx", "a.onnx"],
-        ["generate", files["gpt"][0]],
+        ["generate", exported("paper")[0]],
     ):
         done = course(*arguments)
         assert done.exit_code == 2
         assert "pip install onnx onnxscript onnxruntime" in done.output.replace("\n", " ")
 
 
-def test_a_file_keeps_no_attention(files):
+def test_a_file_keeps_no_attention(exported):
     with pytest.raises(Refused, match="keeps no attention weights"):
-        loaded(files["gpt"][0]).attention("7 green")
+        loaded(exported("paper")[0]).attention("7 green")
 
 
 # --- As transformers has it -----------------------------------------------------------------------
