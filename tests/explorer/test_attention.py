@@ -166,6 +166,7 @@ def test_an_address_is_a_view(opened: Open) -> None:
     for key in (2, 3, 4):
         cell(page, 4, key).click()
     page.wait_for_url("**mask=causal**")
+    page.get_by_role("button", name="padding", exact=True).click()
     for sentence in ("", *SENTENCES, "one more"):
         page.get_by_role("textbox").fill(sentence)
         page.get_by_role("textbox").press("Enter")
@@ -174,7 +175,7 @@ def test_an_address_is_a_view(opened: Open) -> None:
             continue
         words = words_of(sentence)
         # The query stays where it was, as long as there is such a word.
-        sees(page, masks_of(words)["causal"], 4 if len(words) > 3 else 1, words)
+        sees(page, masks_of(words)["padding"], 4 if len(words) > 3 else 1, words)
         said = page.get_by_text("Of 2,000 words the first 10 are shown")
         assert said.count() == (len(sentence.split()) > MOST), sentence
 
