@@ -14,7 +14,6 @@ from explorer.attention import MOST, SENTENCE, masks_of, scores_of, vectors_of, 
 from explorer.grid import MaskGrid
 from explorer.page import OWN, REFERENCE
 from tests.browser import PHONE, sync_api
-from tests.explorer.conftest import View
 
 Open = Callable[..., sync_api.Page]
 WORDS = words_of(SENTENCE)
@@ -178,16 +177,6 @@ def test_an_address_is_a_view(opened: Open) -> None:
         sees(page, masks_of(words)["padding"], 4 if len(words) > 3 else 1, words)
         said = page.get_by_text("Of 2,000 words the first 10 are shown")
         assert said.count() == (len(sentence.split()) > MOST), sentence
-
-
-@pytest.mark.parametrize(
-    "address", ["mask=101-111-111", "mask=upside-down&query=99", "query=cat&mask=7", "query=true"]
-)
-def test_an_address_that_says_nothing_is_passed_over(
-    viewed: Callable[[str], View], address: str
-) -> None:
-    grid = viewed(f"attention/?{address}").names["grid"].widget
-    assert (grid.mask, grid.query) == ("padding", 4)
 
 
 def test_equal_words_have_equal_vectors_until_places_count() -> None:

@@ -86,7 +86,7 @@ def test_every_slider_moves_the_distribution_or_the_search(opened: Open) -> None
 
     def shows() -> list[list[str]]:
         temperature, top_k, top_p, *search = now.values()
-        if slider < 3:
+        if place < 3:
             rows, cells = expected("the", temperature, top_k, top_p), CHOICES
         else:
             rows, cells = found(*search), ".ended tbody :is(th, td)"
@@ -95,11 +95,13 @@ def test_every_slider_moves_the_distribution_or_the_search(opened: Open) -> None
         sync_api.expect(page.locator(cells)).to_have_text(flat)
         return rows
 
-    for slider, name in enumerate(SETTINGS):
-        if slider == 3:
+    # Of two cuts the second has something to do only where the first has left it something.
+    for name in ("top_p", "top_k", "temperature", "beam", "alpha", "most"):
+        place = list(SETTINGS).index(name)
+        if name == "beam":
             page.get_by_role("radio", name="beam search").click()
         before = shows()
-        page.get_by_role("slider").nth(slider % 3).press("ArrowLeft")
+        page.get_by_role("slider").nth(place % 3).press("ArrowLeft")
         page.wait_for_url(f"**{name}={MOVED[name]}**")
         now[name] = MOVED[name]
         assert shows() != before, name
@@ -193,9 +195,6 @@ def test_unlikely_words_are_marked(viewed: View_) -> None:
         ("said=a+mouse&temperature=0.5", ["a", "mouse"], (0.5, 9, 1.0)),
         ("said=the+elephant+sleeps", ["the"], UNCUT),
         ("said=the+cat+sleeps+</s>+the+cat", ["the", "cat", "sleeps", END], UNCUT),
-        ("said=<s>", [], UNCUT),
-        ("said=12", [], UNCUT),
-        ("temperature=-1&top_k=0&top_p=2&way=guessing", [], UNCUT),
     ],
 )
 def test_an_address_is_a_view_as_far_as_it_says_something(

@@ -157,16 +157,6 @@ def test_whose_lines_are_drawn_is_in_the_address(
     assert [float(line["opacity"]) for line in lines] == about(weights_of(model, CHOSEN, heads))
 
 
-@pytest.mark.parametrize("address", ["on=1111", "on=nothing&place=99", "place=first&head=5"])
-def test_an_address_that_says_nothing_is_passed_over(
-    viewed: View_, model: Trained, address: str
-) -> None:
-    view = viewed(f"heads/?{address}")
-    assert view.texts(ANSWERS) == answers_of(model, SENTENCE, MISSING)
-    assert view.texts(COSTS) == costs_of(model, SENTENCE, MISSING)
-    assert len(view.html.select(".looks path")) == len(weights_of(model, CHOSEN, [3]))
-
-
 @pytest.mark.parametrize(
     ("sentence", "said"),
     [

@@ -15,7 +15,7 @@ from course.curriculum import DAYS, Day
 from explorer import page_server
 from explorer.topics import TOPICS, NoSuchTopic, Topic, topic_of
 from tests.browser import LAPTOP, PHONE, barriers, sticks_out, sync_api
-from tests.explorer.conftest import View
+from tests.explorer.conftest import DRAWN, View
 
 Open = Callable[..., sync_api.Page]
 
@@ -60,6 +60,18 @@ WAYS = (
 )
 CSS = re.sub(r"/[*].*?[*]/", "", page_server.STYLE.read_text(encoding="utf-8"), flags=re.DOTALL)
 RULES = [rule.prelude for rule in tinycss2.parse_stylesheet(CSS) if rule.type == "qualified-rule"]
+# Addresses of which no control can take anything.
+NOTHING = {
+    "softmax": ("temperature=warm", "temperature=-1&cat=1e9", "answers=his"),
+    "attention": ("mask=101-111-111", "mask=down&query=99", "query=cat&mask=7", "query=true"),
+    "heads": ("on=1111", "on=nothing&place=99", "place=first&head=5"),
+    "positions": ("way=somewhere", "place=-1&width=15", "place=first", "way=[]"),
+    "decoding": ("said=<s>", "said=12", "temperature=-1&top_k=0&top_p=2&way=guessing"),
+    "learning": ("smoothing=no", "factor=3&warmup=0&d_model=wide"),
+    "memory": ("model=his&texts=3", "kv_heads=5&length=no"),
+    "experts": ("experts=99&k=none&step=-1", "capacity=[]&skew=9"),
+    "flash": ("tile=99", "tile=0&block=9&length=2000", "causal=later"),
+}
 # What is pointed at, has the focus, or stands before something, is styled where that something is.
 STATES = re.compile(
     r":is[(]:hover, :focus[)]|:not[(]:hover, :focus[)]|::?(hover|focus(-visible)?|before|after)"
@@ -91,6 +103,16 @@ def test_a_page_leads_to_its_days(
     assert f"Try: {topic.suggestion}" in view.text(".head")
     links = [link["href"] for link in view.html.select(".head span a")]
     assert links == [f"../day/{number}" for number in topic.days]
+
+
+@each_page
+def test_an_address_that_says_nothing_is_passed_over(
+    viewed: Callable[[str], View], topic: Topic
+) -> None:
+    drawn = viewed(f"{topic.name}/").html.select(DRAWN)
+    assert drawn
+    for address in NOTHING[topic.name]:
+        assert viewed(f"{topic.name}/?{address}").html.select(DRAWN) == drawn, address
 
 
 @pytest.mark.by_turn

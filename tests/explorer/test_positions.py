@@ -119,10 +119,5 @@ def test_the_score_stays_where_both_words_move(viewed: View_) -> None:
     assert viewed(f"{at(TURNED)}&query=49&key=43").texts(TOLD) != near
 
 
-@pytest.mark.parametrize("address", ["way=somewhere", "place=-1&width=15", "place=first", "way=[]"])
-def test_an_address_that_says_nothing_is_passed_over(viewed: View_, address: str) -> None:
-    assert numbers(viewed(f"positions/?{address}").text(TOLD)) == about(sinusoids(5, 16))
-
-
 def test_every_day_of_the_page_has_its_way() -> None:
     assert tuple(DAY.values()) == (5, 29, 30)
