@@ -14,6 +14,7 @@ from explorer.attention import MOST, SENTENCE, masks_of, scores_of, vectors_of, 
 from explorer.grid import MaskGrid
 from explorer.page import OWN, REFERENCE
 from tests.browser import PHONE, sync_api
+from tests.explorer.conftest import View
 
 Open = Callable[..., sync_api.Page]
 WORDS = words_of(SENTENCE)
@@ -177,6 +178,11 @@ def test_an_address_is_a_view(opened: Open) -> None:
         sees(page, masks_of(words)["padding"], 4 if len(words) > 3 else 1, words)
         said = page.get_by_text("Of 2,000 words the first 10 are shown")
         assert said.count() == (len(sentence.split()) > MOST), sentence
+
+
+def test_a_mask_and_a_query_are_in_the_address(viewed: Callable[[str], View]) -> None:
+    grid = viewed("attention/?mask=causal&query=3").names["grid"].widget
+    assert (grid.mask, grid.query) == ("causal", 3)
 
 
 def test_equal_words_have_equal_vectors_until_places_count() -> None:

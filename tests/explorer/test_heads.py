@@ -149,6 +149,13 @@ def test_the_page_begins_with_what_is_lost_without_a_head(viewed: View_) -> None
     assert [one.get_text() for one in without.select("mark")] == ["il"]
 
 
+def test_what_is_off_is_in_the_address(viewed: View_, model: Trained) -> None:
+    view = viewed("heads/?place=5&on=1111-1101-1111-1111-1111-0000")
+    off = [head for index, head in enumerate(model.heads) if index == 6 or index >= 20]
+    assert view.texts(ANSWERS) == answers_of(model, SENTENCE, off)
+    assert view.names["board"].widget.place == 5
+
+
 @pytest.mark.parametrize(("address", "heads"), [("head=2", [2]), ("head=all", HEADS)])
 def test_whose_lines_are_drawn_is_in_the_address(
     viewed: View_, model: Trained, address: str, heads: Collection[int]
