@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
@@ -95,9 +95,7 @@ def test_every_class_of_a_drawing_is_styled(viewed: Callable[[str], View], path:
 
 
 @each_page
-def test_a_page_leads_to_its_days(
-    viewed: Callable[[str], View], no_site: TestClient, topic: Topic
-) -> None:
+def test_a_page_leads_to_its_days(viewed: Callable[[str], View], topic: Topic) -> None:
     view = viewed(f"{topic.name}/")
     assert view.texts("h1") == [topic.title]
     assert f"Try: {topic.suggestion}" in view.text(".head")
@@ -142,11 +140,18 @@ def test_the_icon_is_the_course_s(no_site: TestClient) -> None:
     assert '<link rel="icon" href="../favicon.svg">' in no_site.get("/day/2").text
 
 
-@pytest.fixture
-def no_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TestClient:
-    """The server where `make site` has not been run."""
-    monkeypatch.setattr(page_server, "SITE", tmp_path)
-    return TestClient(page_server.application(), follow_redirects=False)
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the site would be, had `make site` been run."""
+    return tmp_path_factory.mktemp("site")
+
+
+@pytest.fixture(scope="module")
+def no_site(empty: Path) -> Iterator[TestClient]:
+    """The server without the site."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_server, "SITE", empty)
+        yield TestClient(page_server.application(), follow_redirects=False)
 
 
 @pytest.mark.parametrize("day", [DAYS[0], DAYS[9], DAYS[37]], ids=lambda day: day.stem)
@@ -157,6 +162,7 @@ def test_a_lesson_needs_no_network(no_site: TestClient, day: Day) -> None:
     formulas = [c for c in written.cells if c.cell_type == "markdown" and "$" in c.source]
     assert bool(formulas) <= ("<math" in page)
     assert not re.search(r"<(script|link rel=\"(?!icon))|src=\"(?!data:)", page)
+    assert day.title in page
     assert '<a href="../">All pages</a>' in page
     [font] = re.findall(r'url\("\.\.(/font/[^"]+)"\)', page)
     assert no_site.get(font).content.startswith(b"wOF2")
@@ -180,11 +186,11 @@ def test_a_lesson_fits_and_follows_the_dark(
     page.close()
 
 
-def test_a_lesson_is_the_site_s_where_it_is_built(no_site: TestClient, tmp_path: Path) -> None:
-    target = tmp_path / "lessons" / f"{DAYS[1].stem}.html"
+def test_a_lesson_is_the_site_s_where_it_is_built(no_site: TestClient, empty: Path) -> None:
+    target = empty / "lessons" / f"{DAYS[6].stem}.html"
     target.parent.mkdir()
     target.write_text("of the site", encoding="utf-8")
-    redirected = no_site.get("/day/2")
+    redirected = no_site.get("/day/7")
     assert redirected.is_redirect
     assert no_site.get(redirected.headers["location"].removeprefix("..")).text == "of the site"
     assert no_site.get("/day/41").status_code == no_site.get("/paper_notes/x.md").status_code == 404
