@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import shutil
 from pathlib import Path
 
@@ -25,7 +26,12 @@ def build(folder: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
     assemble(source)
     settings = ["-c", HERE, "-d", kept, "-j", "2", "-q", "--fail-on-warning"]
-    if failed := build_main([str(word) for word in (*settings, source, pages)]):
+    gc.disable()  # millions of nodes are made, and hardly any are freed: to look for them takes longer
+    try:
+        failed = build_main([str(word) for word in (*settings, source, pages)])
+    finally:
+        gc.enable()
+    if failed:
         raise SystemExit(failed)
 
 

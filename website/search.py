@@ -6,6 +6,7 @@ fetch no files.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,15 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.search.en import SearchEnglish
 
 TEXTS = "search_texts.js"
+
+
+class English(SearchEnglish):
+    """Sphinx's own, which takes the stem of each word once, and not once for each page that has it."""
+
+    stem = functools.cache(SearchEnglish.stem)
 
 
 def sections(tree: nodes.document) -> Iterator[tuple[str, str]]:
@@ -49,5 +57,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
         if exception is None:
             write(Path(app.outdir), app.env)
 
+    app.add_search_language(English)
     app.connect("build-finished", finished)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

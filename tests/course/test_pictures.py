@@ -10,6 +10,7 @@ from course.curriculum import DAYS, ROOT
 from course.drawing import BLOCKS, FRAMES, HEIGHT, WIDTH, transformer
 
 
+@pytest.mark.by_turn
 def test_no_picture_is_out_of_date():
     """`make pictures` would change nothing."""
     spec = importlib.util.spec_from_file_location("export", ROOT / "pictures" / "export.py")

@@ -1,16 +1,21 @@
-"""The explorer as its user starts it, and its pages open in a browser."""
+"""The explorer as its user starts it, its pages open in a browser, and what they draw without one."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
+import marimo
 import pytest
+from bs4 import BeautifulSoup
 
 from course.curriculum import ROOT
 from tests.browser import LAPTOP, chromium, sync_api, visit
@@ -20,10 +25,45 @@ __all__ = ["chromium"]
 DRAWN = ".drawn, .failed"
 
 
+class View(NamedTuple):
+    """What a page makes of an address."""
+
+    html: BeautifulSoup
+    """What all of its cells show; of widgets only the tag."""
+    names: Mapping[str, Any]
+    """What its cells define, its controls among them."""
+
+    def texts(self, selector: str) -> list[str]:
+        return [" ".join(one.get_text().split()) for one in self.html.select(selector)]
+
+    def text(self, selector: str = DRAWN) -> str:
+        return " ".join(self.texts(selector))
+
+
 def pytest_itemcollected(item: pytest.Function) -> None:
-    """To open a page takes four seconds of computing: `make test` does it for every third test."""
+    """To open a page takes five seconds of computing: what does so runs by turn, a page's tests together."""
     if "opened" in item.fixturenames:
-        item.add_marker(pytest.mark.by_turn)
+        item.add_marker(pytest.mark.by_turn("file"))
+
+
+@pytest.fixture
+def viewed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], View]:
+    """Runs a page's cells in this process, which takes a hundredth of what a browser does.
+
+    The folder of the learner's files is the test's own.
+    """
+    monkeypatch.setenv("COURSE_ANSWERS", str(tmp_path))
+
+    def view(path: str) -> View:
+        name, _, query = path.partition("/?")
+        kept = dict(parse_qsl(query, keep_blank_values=True))
+        monkeypatch.setattr(marimo, "query_params", lambda: kept)
+        page = importlib.import_module(f"explorer.{name.strip('/')}")
+        outputs, names = page.app.run()
+        shown = "".join(one.text for one in outputs if isinstance(one, marimo.Html))
+        return View(BeautifulSoup(shown, "html.parser"), names)
+
+    return view
 
 
 @pytest.fixture(scope="session")

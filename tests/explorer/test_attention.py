@@ -14,6 +14,7 @@ from explorer.attention import MOST, SENTENCE, masks_of, scores_of, vectors_of, 
 from explorer.grid import MaskGrid
 from explorer.page import OWN, REFERENCE
 from tests.browser import PHONE, sync_api
+from tests.explorer.conftest import View
 
 Open = Callable[..., sync_api.Page]
 WORDS = words_of(SENTENCE)
@@ -57,10 +58,35 @@ def sees(
     )
 
 
-def test_every_control_changes_what_is_drawn(opened: Open) -> None:
+SENTENCES = (
+    "one",
+    "🦜 says 👩\u200d👩\u200d👧 🦜",
+    "שלום עולם שלום",
+    "<b>&amp; \"'</b> <i>",
+    "W" * 3000,
+    "<pad> 12 null",
+    "x " * 2000,
+)
+START = "import numpy as np\ndef attention(query, key, value, mask=None):\n"
+START += "    s = query @ key.swapaxes(-2, -1) / query.shape[-1] ** 0.5\n"
+FORGETS_THE_MASK = f"""{START}
+    w = np.exp(s) / np.exp(s).sum(-1, keepdims=True)
+    return w @ value, w
+"""
+# It is right where every query has a key.
+DIVIDES = f"""{START}
+    e = np.exp(s) * mask
+    w = e / e.sum(-1, keepdims=True)
+    return w @ value, w
+"""
+
+
+def test_every_control_changes_what_is_drawn(opened: Open, answers: Path) -> None:
     page = opened("attention/")
     masks = masks_of(WORDS)
     sees(page, masks["padding"], 5)
+    causal = page.get_by_role("button", name="causal", exact=True)
+    nothing = page.get_by_role("button", name="nothing for")
     for name in ("none", "causal", "both", "padding"):
         page.get_by_role("button", name=name, exact=True).click()
         sees(page, masks[name], 5)
@@ -76,7 +102,7 @@ def test_every_control_changes_what_is_drawn(opened: Open) -> None:
     clicked[5, 10] = True
     sees(page, clicked, 6)
 
-    page.get_by_role("button", name="nothing for").click()
+    nothing.click()
     clicked[5] = False
     sees(page, clicked, 6)
     sync_api.expect(page.locator(".drawn")).to_contain_text("exactly 0")
@@ -84,29 +110,38 @@ def test_every_control_changes_what_is_drawn(opened: Open) -> None:
     page.get_by_role("switch").click()
     sees(page, clicked, 6, positions=True)
 
-    page.get_by_role("textbox").fill("a rose is a rose")
-    page.get_by_role("textbox").press("Enter")
-    words = words_of("a rose is a rose")
-    sees(page, masks_of(words)["padding"], 6, words, positions=True)
-
-
-def test_a_query_without_keys_leaves_the_mask_of_the_others(opened: Open) -> None:
-    page = opened("attention/")
-    causal = page.get_by_role("button", name="causal", exact=True)
-    nothing = page.get_by_role("button", name="nothing for")
     causal.click()
-    mask = masks_of(WORDS)["causal"].copy()
-    sees(page, mask, 5)
-    nothing.click()
+    nothing.click()  # which leaves the mask of the other queries
     sync_api.expect(causal).to_have_attribute("aria-pressed", "true")
     sync_api.expect(nothing).to_have_attribute("aria-pressed", "true")
     nothing.click()  # and back
-    sees(page, mask, 5)
+    sees(page, masks["causal"], 6, positions=True)
     sync_api.expect(nothing).to_have_attribute("aria-pressed", "false")
 
+    file = answers / "day02_attention.py"
+    file.write_text(FORGETS_THE_MASK, encoding="utf-8")
+    page.get_by_role("combobox").select_option(OWN)
+    sync_api.expect(page.locator(".compared")).to_contain_text("differs from the reference by up")
+    sync_api.expect(cell(page, 1, 11)).not_to_be_empty()  # a forbidden key with a weight
+    file.write_text(DIVIDES, encoding="utf-8")
+    nothing.click()
+    sync_api.expect(page.locator(".failed")).to_contain_text("its output have to be 0")
+    sync_api.expect(cell(page, 1, 1)).to_be_empty()
+    causal.click()
+    page.get_by_role("combobox").select_option(REFERENCE)
+    sees(page, masks["causal"], 6, positions=True)
 
-def test_the_grid_by_keyboard(opened: Open) -> None:
-    page = opened("attention/")
+    page.get_by_role("textbox").fill("a rose is a rose")
+    page.get_by_role("textbox").press("Enter")
+    words = words_of("a rose is a rose")
+    sees(page, masks_of(words)["causal"], 6, words, positions=True)
+
+
+def test_the_grid_by_keyboard_and_on_a_phone(opened: Open) -> None:
+    page = opened("attention/", PHONE)
+    last = page.locator("thead th", has_text="<pad>").last.bounding_box()
+    assert last is not None
+    assert last["x"] + last["width"] <= PHONE
     mask = masks_of(WORDS)["padding"].copy()
     page.get_by_role("button", name="query cat (5)").focus()
     for key in ("ArrowRight", "ArrowDown", "Space"):
@@ -131,99 +166,23 @@ def test_an_address_is_a_view(opened: Open) -> None:
     for key in (2, 3, 4):
         cell(page, 4, key).click()
     page.wait_for_url("**mask=causal**")
+    page.get_by_role("button", name="padding", exact=True).click()
+    for sentence in ("", *SENTENCES, "one more"):
+        page.get_by_role("textbox").fill(sentence)
+        page.get_by_role("textbox").press("Enter")
+        if not sentence:
+            sync_api.expect(page.locator(".drawn")).to_contain_text("There is no word")
+            continue
+        words = words_of(sentence)
+        # The query stays where it was, as long as there is such a word.
+        sees(page, masks_of(words)["padding"], 4 if len(words) > 3 else 1, words)
+        said = page.get_by_text("Of 2,000 words the first 10 are shown")
+        assert said.count() == (len(sentence.split()) > MOST), sentence
 
 
-@pytest.mark.parametrize(
-    "address", ["mask=101-111-111", "mask=upside-down&query=99", "query=cat&mask=7", "query=true"]
-)
-def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
-    sees(opened(f"attention/?{address}"), masks_of(WORDS)["padding"], 5)
-
-
-SENTENCES = {
-    "one": "one",
-    "emoji": "🦜 says 👩\u200d👩\u200d👧 🦜",
-    "right to left": "שלום עולם שלום",
-    "markup": "<b>&amp; \"'</b> <i>",
-    "long word": "W" * 3000,
-    "padding": "<pad> 12 null",
-    "many words": "x " * 2000,
-}
-
-
-@pytest.mark.parametrize("sentence", SENTENCES.values(), ids=SENTENCES)
-def test_a_sentence_of_any_kind(opened: Open, sentence: str) -> None:
-    page = opened("attention/")
-    page.get_by_role("textbox").fill(sentence)
-    page.get_by_role("textbox").press("Enter")
-    words = words_of(sentence)
-    sees(page, masks_of(words)["padding"], (len(words) - 2) // 2 + 1, words)
-    said = page.get_by_text("Of 2,000 words the first 10 are shown")
-    assert said.count() == (len(sentence.split()) > MOST)
-
-
-def test_no_word_and_a_word_again(opened: Open) -> None:
-    page = opened("attention/?sentence=+")
-    sync_api.expect(page.locator(".drawn")).to_contain_text("There is no word")
-    page.get_by_role("textbox").fill("one more")
-    page.get_by_role("textbox").press("Enter")
-    words = words_of("one more")
-    sees(page, masks_of(words)["padding"], 2, words)
-
-
-def written(*body: str) -> str:
-    lines = "\n    ".join(["def attention(query, key, value, mask=None):", *body])
-    return f"import numpy as np\n{lines}\n"
-
-
-SCORES = "s = query @ key.swapaxes(-2, -1) / query.shape[-1] ** 0.5"
-WEIGHTS = "w = np.exp(s) / np.exp(s).sum(-1, keepdims=True)"
-RIGHT = written(
-    SCORES,
-    "e = np.exp(s) * mask",
-    "w = e / np.maximum(e.sum(-1, keepdims=True), 1e-300)",
-    "return w @ value, w",
-)
-FORGETS_THE_MASK = written(SCORES, WEIGHTS, "return w @ value, w")
-ONE_RESULT = written(SCORES, WEIGHTS, "return w @ value")
-NAN = written(SCORES, "w = s * np.nan", "return w @ value, w")
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        (RIGHT, "attention is right here"),
-        (FORGETS_THE_MASK, "differs from the reference by up to"),
-        (ONE_RESULT, "not a tuple of 2"),
-        (NAN, "infinite or NaN"),
-        (written("while True: pass"), "endless loop"),
-        (written("raise NotImplementedError"), "yours to write"),
-    ],
-    ids=["right", "wrong", "one result", "nan", "loops", "not begun"],
-)
-def test_the_learners_own_answer(opened: Open, answers: Path, source: str, said: str) -> None:
-    (answers / "day02_attention.py").write_text(source, encoding="utf-8")
-    page = opened("attention/")
-    page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
-    if source == FORGETS_THE_MASK:  # a forbidden key with a weight is seen to have one
-        sync_api.expect(cell(page, 1, 11)).not_to_be_empty()
-    page.get_by_role("combobox").select_option(REFERENCE)
-    sees(page, masks_of(WORDS)["padding"], 5)
-
-
-def test_an_answer_without_numbers_for_a_query_without_keys(opened: Open, answers: Path) -> None:
-    divides = written(
-        SCORES, "e = np.exp(s) * mask", "w = e / e.sum(-1, keepdims=True)", "return w @ value, w"
-    )
-    (answers / "day02_attention.py").write_text(divides, encoding="utf-8")
-    page = opened("attention/?answers=my+exercises")
-    sync_api.expect(page.locator(".compared")).to_contain_text("is right here")
-    page.get_by_role("button", name="nothing for").click()
-    sync_api.expect(page.locator(".failed")).to_contain_text("its output have to be 0")
-    sync_api.expect(cell(page, 1, 1)).to_be_empty()
-    page.get_by_role("button", name="causal", exact=True).click()
-    sees(page, masks_of(WORDS)["causal"], 5)
+def test_a_mask_and_a_query_are_in_the_address(viewed: Callable[[str], View]) -> None:
+    grid = viewed("attention/?mask=causal&query=3").names["grid"].widget
+    assert (grid.mask, grid.query) == ("causal", 3)
 
 
 def test_equal_words_have_equal_vectors_until_places_count() -> None:
@@ -253,10 +212,3 @@ def test_a_grid_takes_masks_of_its_own_size_only() -> None:
             grid.mask = nonsense
     with pytest.raises(traitlets.TraitError, match="there is no word 4"):
         grid.query = 4
-
-
-def test_the_padding_is_in_sight_on_a_phone(opened: Open) -> None:
-    page = opened("attention/", PHONE)
-    last = page.locator("thead th", has_text="<pad>").last.bounding_box()
-    assert last is not None
-    assert last["x"] + last["width"] <= PHONE

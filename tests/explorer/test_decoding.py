@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 
 from explorer.bigrams import END, NUMBER, SAID, START, Bigrams, searched
-from explorer.decoding import UNLIKELY
+from explorer.decoding import LONGEST, UNLIKELY
 from explorer.page import OWN
 from explorer.topics import topic_of
-from implementation import beam_search, greedy_decode
+from implementation import greedy_decode
 from tests.browser import sync_api
+from tests.explorer.conftest import View
 from tests.explorer.test_bigrams import ASKED, spoken
 from variants.sampling import distribution
 
 Open = Callable[..., sync_api.Page]
 MODEL = Bigrams()
-BEAM = "decoding/?way=beam+search"
+View_ = Callable[[str], View]
+CHOICES = ".choices tbody :is(th, .number)"
+UNCUT = (1.0, 9, 1.0)  # temperature, top-k, top-p
 
 
 def expected(last: str, temperature: float, top_k: int, top_p: float) -> list[list[str]]:
@@ -35,11 +38,6 @@ def expected(last: str, temperature: float, top_k: int, top_p: float) -> list[li
             left = "cut by top-p" if few[number] else "cut by top-k"
         rows.append([SAID[number], f"{before[number]:.3f}", left])
     return rows
-
-
-def shows(page: sync_api.Page, rows: list[list[str]]) -> None:
-    flat = [text for row in rows for text in row]
-    sync_api.expect(page.locator(".choices tbody :is(th, .number)")).to_have_text(flat)
 
 
 def found(beam: int, alpha: float, most: int) -> list[list[str]]:
@@ -63,44 +61,54 @@ def said(page: sync_api.Page, *words: str) -> None:
     sync_api.expect(page.locator(".said li")).to_contain_text(listed)
 
 
+def drawn_words(page: sync_api.Page) -> list[str]:
+    words = [item.split()[0] for item in page.locator(".said li").all_inner_texts()]
+    return [word for word in words if word not in ("…", str(LONGEST))]
+
+
 def press(page: sync_api.Page, name: str) -> None:
     page.get_by_role("button", name=name).press("Enter")
 
 
-@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p"])
-def test_every_slider_moves_the_distribution(opened: Open, name: str) -> None:
-    # After "the" three words are likely, so that each cut has something to do.
-    start = {"temperature": 1.2, "top_k": 3, "top_p": 0.75}
-    moved = {"temperature": 1.1, "top_k": 2, "top_p": 0.7}
-    address = "&".join(f"{key}={value}" for key, value in start.items())
+def greedy(most: int = 9) -> tuple[str, ...]:
+    return spoken(greedy_decode(*ASKED, most + 1, NUMBER[START], NUMBER[END]))
+
+
+# After "the" three words are likely, so that each cut has something to do.
+SETTINGS = {"temperature": 1.2, "top_k": 3, "top_p": 0.75, "beam": 3, "alpha": 1.0, "most": 4}
+MOVED = {"temperature": 1.1, "top_k": 2, "top_p": 0.7, "beam": 2, "alpha": 0.9, "most": 3}
+
+
+def test_every_slider_moves_the_distribution_or_the_search(opened: Open) -> None:
+    address = "&".join(f"{name}={value}" for name, value in SETTINGS.items())
     page = opened(f"decoding/?said=the&{address}")
-    shows(page, expected("the", **start))
-    page.get_by_role("slider").nth(list(start).index(name)).press("ArrowLeft")
-    page.wait_for_url(f"**{name}={moved[name]}**")
-    assert expected("the", **start | {name: moved[name]}) != expected("the", **start)
-    shows(page, expected("the", **start | {name: moved[name]}))
+    now = dict(SETTINGS)
+
+    def shows() -> list[list[str]]:
+        temperature, top_k, top_p, *search = now.values()
+        if place < 3:
+            rows, cells = expected("the", temperature, top_k, top_p), CHOICES
+        else:
+            rows, cells = found(*search), ".ended tbody :is(th, td)"
+            assert rows[0][0] == " ".join(searched(MODEL, *search)[1])
+        flat = [text for row in rows for text in row]
+        sync_api.expect(page.locator(cells)).to_have_text(flat)
+        return rows
+
+    # Of two cuts the second has something to do only where the first has left it something.
+    for name in ("top_p", "top_k", "temperature", "beam", "alpha", "most"):
+        place = list(SETTINGS).index(name)
+        if name == "beam":
+            page.get_by_role("radio", name="beam search").click()
+        before = shows()
+        page.get_by_role("slider").nth(place % 3).press("ArrowLeft")
+        page.wait_for_url(f"**{name}={MOVED[name]}**")
+        now[name] = MOVED[name]
+        assert shows() != before, name
 
 
-@pytest.mark.parametrize("name", ["beam", "alpha", "most"])
-def test_every_slider_moves_the_search(opened: Open, name: str) -> None:
-    start = {"beam": 3, "alpha": 1.0, "most": 4}
-    moved = {"beam": 2, "alpha": 0.9, "most": 3}
-    address = "&".join(f"{key}={value}" for key, value in start.items())
-    page = opened(f"{BEAM}&{address}")
-    rows = page.locator(".ended tbody :is(th, td)")
-    for settings in (start, start | {name: moved[name]}):
-        beam, alpha, most = settings.values()
-        flat = [text for row in found(beam, alpha, most) for text in row]
-        best = beam_search(*ASKED, most + 1, NUMBER[START], NUMBER[END], beam, alpha)
-        assert flat[0] == " ".join(spoken(best))
-        sync_api.expect(rows).to_have_text(flat)
-        if settings is start:
-            page.get_by_role("slider").nth(list(start).index(name)).press("ArrowLeft")
-            page.wait_for_url(f"**{name}={moved[name]}**")
-
-
-def test_the_tree_shows_what_became_of_each_beginning(opened: Open) -> None:
-    page = opened(f"{BEAM}&beam=2&alpha=0.6&most=7")
+def test_the_tree_shows_what_became_of_each_beginning(viewed: View_) -> None:
+    view = viewed("decoding/?way=beam+search&beam=2&alpha=0.6&most=7")
     rounds, best = searched(MODEL, 2, 0.6, 7)
     for fate in ("kept", "ended", "cut"):
         expected = [
@@ -109,40 +117,63 @@ def test_the_tree_shows_what_became_of_each_beginning(opened: Open) -> None:
             for branch in noted[: 2 + 3]
             if branch.fate == fate
         ]
-        nodes = page.locator(f".tree g.{fate}").all_text_contents()
+        nodes = view.texts(f".tree g.{fate}")
         assert sorted(nodes) == sorted(expected + [START] * (fate == "kept")), fate
-    assert page.locator(".tree g.best text:first-of-type").all_text_contents() == list(best)
-    greedy = spoken(greedy_decode(*ASKED, 8, NUMBER[START], NUMBER[END]))
-    sync_api.expect(page.locator(".legend")).to_contain_text(" ".join(greedy))
-    assert page.locator(".tree path.greedy").count() == len(greedy)
+    assert view.texts(".tree g.best text:first-of-type") == list(best)
+    assert " ".join(greedy(7)) in view.text(".legend")
+    assert len(view.html.select(".tree path.greedy")) == len(greedy(7))
 
 
 def test_without_heat_the_words_drawn_are_those_of_greedy_decoding(opened: Open) -> None:
-    page = opened("decoding/?temperature=0")
-    greedy = spoken(greedy_decode(*ASKED, 10, NUMBER[START], NUMBER[END]))
-    said(page)
-    press(page, "Sample a word")
-    said(page, *greedy[:1])
-    page.wait_for_url(f"**said={greedy[0]}")
-    press(page, "Sample to the end")
-    said(page, *greedy)
+    page = opened("decoding/?temperature=0&said=the+</s>")
+    press(page, "Sample to the end")  # after the end a new text begins
+    said(page, *greedy())
     sync_api.expect(page.locator(".drawn")).to_contain_text("The text is complete")
     press(page, "Undo")
-    said(page, *greedy[:-1])
+    said(page, *greedy()[:-1])
     press(page, "Start over")
     said(page)
-
-
-def test_a_top_k_of_1_is_greedy_decoding(opened: Open) -> None:
-    page = opened("decoding/?temperature=2&top_k=1")
+    press(page, "Sample a word")
+    said(page, *greedy()[:1])
+    page.wait_for_url(f"**said={greedy()[0]}")
     press(page, "Sample to the end")
-    said(page, *spoken(greedy_decode(*ASKED, 10, NUMBER[START], NUMBER[END])))
+    said(page, *greedy())
 
 
-def test_after_the_end_a_new_text_begins(opened: Open) -> None:
-    page = opened("decoding/?said=the+</s>&top_k=1")
+def test_only_what_is_not_cut_is_drawn(opened: Open, answers: Path) -> None:
+    page = opened(f"decoding/?temperature=5&top_k=2&said={'+'.join(['a mouse'] * 1000)}")
+    sync_api.expect(page.locator(".said")).to_contain_text(f"{LONGEST} words")
+    before = page.locator(".said").text_content()
+    press(page, "Sample to the end")  # a text without an end stops somewhere, and another begins
+    sync_api.expect(page.locator(".said")).not_to_have_text(before)
+    words = drawn_words(page)
+    for last, word in itertools.pairwise(words):
+        following = MODEL.log_probs[NUMBER[last], 1:]
+        second = following.topk(2).values[-1]  # which may have equals
+        assert following[SAID.index(word)] >= second
+    page.get_by_role("slider").nth(1).press("ArrowLeft")
+    page.wait_for_url("**top_k=1**")
+    press(page, "Start over")
+    said(page)
     press(page, "Sample to the end")
-    said(page, *spoken(greedy_decode(*ASKED, 10, NUMBER[START], NUMBER[END])))
+    said(page, *greedy())
+    # A learner's own is drawn from, if it gives probabilities.
+    press(page, "Start over")
+    said(page)
+    start = "def distribution(logits, temperature=1.0, top_k=None, top_p=None):\n    return "
+    file = answers / "day24_sampling.py"
+    file.write_text(f"{start}(logits / temperature).softmax(-1)\n", encoding="utf-8")
+    page.get_by_role("combobox").select_option(OWN)
+    sync_api.expect(page.locator(".compared")).to_contain_text("differs from the reference")
+    press(page, "Sample a word")
+    page.wait_for_function("new URLSearchParams(location.search).get('said')")
+    assert len(drawn_words(page)) == 2
+    file.write_text(f"{start}logits / temperature\n", encoding="utf-8")
+    press(page, "Start over")
+    sync_api.expect(page.locator(".failed")).to_contain_text("returned no probabilities")
+    press(page, "Sample a word")
+    page.wait_for_timeout(1000)
+    assert not page.evaluate("new URLSearchParams(location.search).get('said')")
 
 
 @pytest.mark.parametrize(("top_p", "slips_in"), [(1.0, True), (0.5, False)])
@@ -155,81 +186,29 @@ def test_what_the_suggestion_promises(top_p: float, slips_in: bool) -> None:
         assert bool((row[left].exp() < UNLIKELY).any()) == slips_in
 
 
-def test_unlikely_words_are_marked(opened: Open) -> None:
-    page = opened("decoding/?said=the+cat+mouse")
-    sync_api.expect(page.locator(".said .rare")).to_have_text("mouse 0.01")
-
-
-def test_only_what_is_not_cut_is_drawn(opened: Open) -> None:
-    page = opened("decoding/?temperature=5&top_k=2&top_p=1")
-    press(page, "Sample to the end")
-    page.wait_for_url("**said=**")
-    words = page.locator(".said li").all_inner_texts()
-    words = [word.split()[0] for word in words if word != "…" and "enough" not in word]
-    for last, word in itertools.pairwise(words):
-        following = MODEL.log_probs[NUMBER[last], 1:]
-        second = following.topk(2).values[-1]  # which may have equals
-        assert following[SAID.index(word)] >= second
-
-
-def test_an_address_is_a_view(opened: Open) -> None:
-    page = opened("decoding/?said=a+mouse&temperature=0.5")
-    said(page, "a", "mouse")
-    shows(page, expected("mouse", 0.5, 9, 1.0))
-    sync_api.expect(page.locator(".cells .marked th")).to_have_text("mouse")
+def test_unlikely_words_are_marked(viewed: View_) -> None:
+    assert viewed("decoding/?said=the+cat+mouse").texts(".said .rare") == ["mouse 0.01"]
 
 
 @pytest.mark.parametrize(
-    ("address", "left"),
+    ("address", "left", "settings"),
     [
-        ("said=the+elephant+sleeps", ["the"]),
-        ("said=the+cat+sleeps+</s>+the+cat", ["the", "cat", "sleeps", END]),
-        ("said=<s>", []),
-        ("said=12", []),
-        ("temperature=-1&top_k=0&top_p=2&way=guessing", []),
+        ("said=a+mouse&temperature=0.5", ["a", "mouse"], (0.5, 9, 1.0)),
+        ("said=the+elephant+sleeps", ["the"], UNCUT),
+        ("said=the+cat+sleeps+</s>+the+cat", ["the", "cat", "sleeps", END], UNCUT),
     ],
 )
-def test_an_address_that_says_nothing_is_passed_over(
-    opened: Open, address: str, left: list[str]
+def test_an_address_is_a_view_as_far_as_it_says_something(
+    viewed: View_, address: str, left: list[str], settings: tuple[float, int, float]
 ) -> None:
-    page = opened(f"decoding/?{address}")
-    said(page, *left)
+    view = viewed(f"decoding/?{address}")
+    assert [item.split()[0] for item in view.texts(".said li")] == [
+        START,
+        *left,
+        *["…"] * (left[-1:] != [END]),
+    ]
     if left[-1:] != [END]:
-        shows(page, expected(left[-1] if left else START, 1.0, 9, 1.0))
-
-
-def test_a_text_without_an_end_stops_somewhere(opened: Open) -> None:
-    page = opened(f"decoding/?said={'+'.join(['the'] * 2000)}")
-    sync_api.expect(page.locator(".said")).to_contain_text("16 words")
-    press(page, "Sample to the end")
-    page.wait_for_url("**said=the**")
-    sync_api.expect(page.locator(".said li")).to_have_count(18)
-
-
-def written(result: str) -> str:
-    start = "import torch\ndef distribution(logits, temperature=1.0, top_k=None, top_p=None):\n"
-    return f"{start}    {result}\n"
-
-
-@pytest.mark.parametrize(
-    ("source", "told"),
-    [
-        (written("return (logits / temperature).softmax(-1)"), "differs from the reference"),
-        (written("return logits / temperature"), "returned no probabilities"),
-        (written("return torch.zeros_like(logits)"), "returned no probabilities"),
-        (written("return logits.exp() / 0"), "infinite or NaN"),
-    ],
-    ids=["uncut", "logits", "zeros", "infinite"],
-)
-def test_the_learners_own_answer(opened: Open, answers: Path, source: str, told: str) -> None:
-    (answers / "day24_sampling.py").write_text(source, encoding="utf-8")
-    page = opened("decoding/?top_p=0.9")
-    page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(told)
-    press(page, "Sample a word")
-    page.wait_for_url("**said=**")
-    drawn = page.locator(".said li")
-    if "differs" in told:
-        sync_api.expect(drawn).to_have_count(3)
-    else:
-        sync_api.expect(drawn).to_have_count(0)
+        last = left[-1] if left else START
+        rows = expected(last, *settings)
+        assert view.texts(CHOICES) == [text for row in rows for text in row]
+        assert view.texts(".cells .marked th") == [last]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 import torch
 
 from explorer.experts import MOST, TEXT, Routes, descent, routed, vectors
-from explorer.page import OWN
 from tests.browser import sync_api
+from tests.explorer.conftest import View
 from variants.moe import load_balancing_loss
 
 Open = Callable[..., sync_api.Page]
@@ -68,26 +68,29 @@ def test_what_the_page_says_of_a_skew() -> None:
     assert routes.chosen.numel() == 26
 
 
-def shows(page: sync_api.Page, **changed: float | str) -> None:
-    """The table, the lines and the loss of the settings."""
+def expected(**changed: float | str) -> dict[str, list[str] | int]:
+    """What is seen of the settings, by selector: texts, or how many there are."""
     routes = routes_of(**(SETTINGS | changed))
-    chosen = [int((routes.chosen == expert).sum()) for expert in range(len(routes.taken))]
-    rows = [
-        f"{number}{len(taken)}{number / routes.chosen.numel():.2f}{p:.2f}"
-        for number, taken, p in zip(
-            chosen, routes.taken, routes.probs.mean(0).tolist(), strict=True
-        )
-    ]
-    table = page.locator(".shares tbody tr")
-    sync_api.expect(table).to_have_text(
-        [f"expert {number}{row}" for number, row in enumerate(rows)]
-    )
-    dropped = routes.chosen.numel() - sum(map(len, routes.taken))
-    sync_api.expect(page.locator(".route.dropped")).to_have_count(dropped)
-    sync_api.expect(page.locator(".route")).to_have_count(routes.chosen.numel())
-    sync_api.expect(page.locator(".routes .lost")).to_have_count(len(routes.lost))
+    wanted, rows = routes.chosen.numel(), []
+    for expert, (taken, p) in enumerate(
+        zip(routes.taken, routes.probs.mean(0).tolist(), strict=True)
+    ):
+        number = int((routes.chosen == expert).sum())
+        rows.append(f"expert {expert}{number}{len(taken)}{number / wanted:.2f}{p:.2f}")
     loss = load_balancing_loss(routes.probs, routes.chosen).item()
-    sync_api.expect(page.locator(".facts dd").first).to_have_text(f"{loss:.3f}")
+    return {
+        ".shares tbody tr": rows,
+        ".route.dropped": wanted - sum(map(len, routes.taken)),
+        ".route": wanted,
+        ".routes .lost": len(routes.lost),
+        ".facts div:first-child dd": [f"{loss:.3f}"],
+    }
+
+
+def shows(page: sync_api.Page, **changed: float | str) -> None:
+    for selector, seen in expected(**changed).items():
+        expect = sync_api.expect(page.locator(selector))
+        expect.to_have_count(seen) if isinstance(seen, int) else expect.to_have_text(seen)
 
 
 def test_every_control_changes_the_routes(opened: Open) -> None:
@@ -101,63 +104,43 @@ def test_every_control_changes_the_routes(opened: Open) -> None:
         slider.nth(index).press("ArrowRight")
         changed[name] = value
         shows(page, **changed)
+    page.get_by_role("textbox").fill("   ")
+    page.get_by_role("textbox").press("Enter")
+    told = page.locator(".happens")
+    sync_api.expect(told).to_have_text("There is no token to route: type a word.")
     page.get_by_role("textbox").fill("one two two three")
     page.get_by_role("textbox").press("Enter")
     shows(page, text="one two two three", **changed)
     page.wait_for_url("**step=1**")
 
 
-def test_an_address_is_a_view(opened: Open) -> None:
-    shows(
-        opened("experts/?text=to+be+or+not+to+be&experts=3&k=1&capacity=0.5&skew=2.5&step=12"),
-        **{"text": "to be or not to be", "experts": 3, "k": 1, "capacity": 0.5, "skew": 2.5},
-        step=12,
-    )
+TEXTS = ("😀 🙂 😀", "שלום עולם שלום", "<b>bold</b> &amp; 'quoted'", "x" * 3000)
 
 
 @pytest.mark.parametrize(
-    "text", ["😀 🙂 😀", "שלום עולם שלום", "<b>bold</b> &amp; 'quoted'", "x" * 3000]
-)
-def test_tokens_of_any_kind(opened: Open, text: str) -> None:
-    page = opened(f"experts/?text={quote(text)}")
-    shows(page, text=text)
-    words = [word if len(word) < 13 else f"{word[:12]}…" for word in text.split()]
-    sync_api.expect(page.locator(".routes text[text-anchor=end]")).to_have_text(words)
-
-
-def test_too_many_tokens_and_none(opened: Open) -> None:
-    page = opened("experts/")
-    field = page.get_by_role("textbox")
-    field.fill("word " * 2000)
-    field.press("Enter")
-    told = page.locator(".happens")
-    sync_api.expect(told).to_contain_text("The first 16 of 2,000 tokens")
-    field.fill("   ")
-    field.press("Enter")
-    sync_api.expect(told).to_have_text("There is no token to route: type a word.")
-    field.fill("back again")
-    field.press("Enter")
-    shows(page, text="back again")
-
-
-RIGHT = """def load_balancing_loss(probs, experts):
-    n = probs.size(-1)
-    f = (experts.flatten()[:, None] == __import__("torch").arange(n)).double().mean(0)
-    return (n * (f * probs.flatten(0, -2).double().mean(0)).sum()).to(probs.dtype)
-"""
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
+    ("address", "settings"),
     [
-        (RIGHT, "load_balancing_loss is right here"),
-        (RIGHT.replace("n * (f", "(f"), "differs from the reference by up to"),
-        (RIGHT.replace("return", "return probs.nothing or"), "has no attribute 'nothing'"),
+        (
+            "&experts=3&k=1&capacity=0.5&skew=2.5&step=12",
+            {"experts": 3, "k": 1, "capacity": 0.5, "skew": 2.5, "step": 12},
+        ),
+        *((f"&text={quote(text)}", {"text": text}) for text in TEXTS),
     ],
-    ids=["right", "wrong", "raises"],
+    ids=["all", "emoji", "right to left", "markup", "long"],
 )
-def test_the_learners_own_answer(opened: Open, answers: Path, source: str, said: str) -> None:
-    (answers / "day35_mixture_of_experts.py").write_text(source, encoding="utf-8")
-    page = opened("experts/")
-    page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
+def test_an_address_is_a_view(
+    viewed: Callable[[str], View], address: str, settings: dict[str, Any]
+) -> None:
+    view = viewed(f"experts/?{address}")
+    for selector, seen in expected(**settings).items():
+        found = [one.get_text() for one in view.html.select(selector)]
+        assert (len(found) if isinstance(seen, int) else found) == seen, selector
+    words = (SETTINGS | settings)["text"].split()
+    words = [word if len(word) < 13 else f"{word[:12]}…" for word in words]
+    assert view.texts(".routes text[text-anchor=end]") == words
+
+
+def test_of_too_many_tokens_the_first_are_routed(viewed: Callable[[str], View]) -> None:
+    view = viewed(f"experts/?text={'word+' * 2000}")
+    assert "The first 16 of 2,000 tokens" in view.text(".happens")
+    assert view.texts(".routes text[text-anchor=end]") == ["word"] * 16

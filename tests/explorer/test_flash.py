@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 
 from explorer.flash import Tile, tiles_of, vectors
-from explorer.page import OWN
 from implementation import attention
 from tests.browser import PHONE, sync_api
+from tests.explorer.conftest import View
 from variants.flash import flash_attention
 
 Open = Callable[..., sync_api.Page]
@@ -115,65 +114,36 @@ def test_every_control_changes_the_tile(opened: Open) -> None:
     slider.nth(2).press("ArrowRight")
     shows(page, tile=3, causal=True, length=13, block=2, draw=2)
     page.wait_for_url("**draw=2**")
-
-
-def test_the_steps_stay_in_sight_on_a_phone(opened: Open) -> None:
-    page = opened("flash/", PHONE)
+    page.goto(page.url.partition("?")[0] + "?tile=16")
+    shows(page, tile=16)
+    # The tile that a button left is where the slider goes on.
+    page.get_by_role("button", name="next tile").click()  # there is none
+    page.get_by_role("button", name="previous tile").click()
+    shows(page, tile=15)
+    slider.nth(3).press("ArrowLeft")
+    shows(page, tile=14)
+    assert page.get_by_role("button", name="previous tile").is_enabled()
+    # On a phone the steps stay in sight.
+    page.set_viewport_size({"width": PHONE, "height": 844})
     page.locator("table", has_text="6. O").scroll_into_view_if_needed()
     sync_api.expect(page.get_by_role("button", name="next tile")).to_be_in_viewport()
 
 
-def test_the_tile_that_a_button_left_is_where_the_slider_goes_on(opened: Open) -> None:
-    page = opened("flash/?tile=16")
-    page.get_by_role("button", name="next tile").click()  # there is none
-    page.get_by_role("button", name="previous tile").click()
-    shows(page, tile=15)
-    page.get_by_role("slider").nth(3).press("ArrowLeft")
-    shows(page, tile=14)
-    assert page.get_by_role("button", name="previous tile").is_enabled()
+def test_after_the_last_tile_it_is_day_8s_attention(viewed: Callable[[str], View]) -> None:
+    view = viewed("flash/?tile=10&causal=true")
+    [told] = [one for one in view.texts(".facts div") if "all outputs differ by at most" in one]
+    assert float(told.rpartition(" ")[2].removeprefix("most")) < 1e-5
 
 
-def test_after_the_last_tile_it_is_day_8s_attention(opened: Open) -> None:
-    page = opened("flash/?tile=10&causal=true")
-    shows(page, tile=10, causal=True)
-    told = page.locator(".facts div", has_text="all outputs differ by at most").locator("dd")
-    assert float(told.inner_text()) < 1e-5
-
-
-def test_the_words_tell_whose_maximum_rises(opened: Open) -> None:
-    page = opened("flash/?tile=6")
+def test_the_words_tell_whose_maximum_rises(viewed: Callable[[str], View]) -> None:
     tile = tiles_of(vectors(12, 1), 3, False)[5]
     assert tile.shrink[0] == 1
     rise = ", ".join(f"query {4 + row} by {tile.shrink[1 + row, 0]:.2f}" for row in range(2))
-    sync_api.expect(page.locator(".happens")).to_contain_text(rise)
+    assert rise in viewed("flash/?tile=6").text(".happens")
 
 
-@pytest.mark.parametrize("address", ["tile=99", "tile=0&block=9&length=2000", "causal=later"])
-def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
-    shows(opened(f"flash/?{address}"))
-
-
-WHOLE = """import torch
-def flash_attention(query, key, value, block=64, causal=False):
-    scores = query @ key.mT / query.size(-1) ** 0.5
-    if causal:
-        later = torch.ones(scores.shape, dtype=torch.bool).triu(key.size(-2) - query.size(-2) + 1)
-        scores = scores.masked_fill(later, float("-inf"))
-    return scores.softmax(-1) @ value
-"""
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        (WHOLE, "flash_attention is right here"),
-        (WHOLE.replace("** 0.5", "** 1.0"), "differs from the reference by up to"),
-        (WHOLE.replace("return", "return key.nothing or"), "has no attribute 'nothing'"),
-    ],
-    ids=["right", "wrong", "raises"],
-)
-def test_the_learners_own_answer(opened: Open, answers: Path, source: str, said: str) -> None:
-    (answers / "day33_flash_attention.py").write_text(source, encoding="utf-8")
-    page = opened("flash/?tile=16&causal=true")
-    page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
+def test_an_address_is_a_view(viewed: Callable[[str], View]) -> None:
+    tables = viewed("flash/?tile=10&causal=true").html.select("table")
+    for caption, numbers in expected(**(SETTINGS | {"tile": 10, "causal": True})).items():
+        [table] = [one for one in tables if caption in one.caption.get_text()]
+        assert [one.get_text() for one in table.select("td:not(thead td)")] == numbers

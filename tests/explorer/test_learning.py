@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 
 from explorer.copying import BATCH, EVERY, HELD_OUT, LENGTH, STEPS, VOCAB, CopyRun
 from explorer.learning import schedule
-from explorer.page import OWN, REFERENCE, parts
+from explorer.page import REFERENCE, parts
 from implementation import Batch, LabelSmoothing, greedy_decode, make_model, rate, run_epoch
 from tests.browser import sync_api
+from tests.explorer.conftest import View
 
 Open = Callable[..., sync_api.Page]
 
@@ -55,6 +55,7 @@ def written_out(
     return losses, norms, said[0].tolist(), weights
 
 
+@pytest.mark.by_turn("file")
 def test_the_run_is_the_references() -> None:
     losses, norms, said, weights = written_out(16, 0.5, 100, 0.1, 4 * EVERY)
     torch.manual_seed(99)  # what others draw meanwhile is nothing to it
@@ -77,6 +78,7 @@ def test_a_visitors_seed_is_left_alone() -> None:
     assert torch.rand(2).equal(expected)
 
 
+@pytest.mark.by_turn("file")
 def test_it_learns_and_a_rate_too_large_does_not() -> None:
     ends = {}
     for factor in (0.5, 8):
@@ -123,35 +125,27 @@ def button(page: sync_api.Page, name: str) -> sync_api.Locator:
     return page.get_by_role("button", name=name, exact=True)
 
 
-def planned(page: sync_api.Page) -> str | None:
-    return page.locator(".planned").first.get_attribute("points")
-
-
-def test_every_slider_moves_what_is_drawn(opened: Open) -> None:
+def test_every_slider_moves_what_is_drawn_and_the_run_is_theirs(opened: Open) -> None:
+    """A run is started, stopped, gone on with, and begun anew."""
     page = opened("learning/")
     settings = {"d_model": 32, "factor": 0.5, "warmup": 100}
     moved = {"factor": ("factor", 0.2), "warm-up": ("warmup", 60), "d_model": ("d_model", 16)}
+    planned = page.locator(".planned").first
     for name, (setting, value) in moved.items():
-        before = planned(page)
+        before = planned.get_attribute("points")
         page.get_by_role("slider", name=name).press("ArrowLeft")
-        page.wait_for_function(
-            "before => document.querySelector('.planned').getAttribute('points') !== before",
-            arg=before,
-        )
+        sync_api.expect(planned).not_to_have_attribute("points", before)
         settings[setting] = value
         first = rate(1, settings["d_model"], settings["factor"], settings["warmup"])
         sync_api.expect(told(page, "next learning rate")).to_have_text(f"{first:.2g}")
-
-
-def test_started_stopped_gone_on_with_and_begun_anew(opened: Open) -> None:
-    page = opened("learning/?smoothing=0.1&d_model=16")
     page.get_by_role("slider", name="smoothing").press("ArrowRight")
+    page.wait_for_url("**smoothing=0.2**")
     button(page, "Start").press("Enter")
     page.wait_for_function("() => parseInt(document.querySelector('.facts dd').innerText) >= 10")
     button(page, "Stop").press("Enter")
     button(page, "Go on").wait_for()
     step = stands_at(page)
-    losses, norms, said, _ = written_out(16, 0.5, 100, 0.2, step)
+    losses, norms, said, _ = written_out(16, 0.2, 60, 0.2, step)
     assert float(told(page, "loss").inner_text()) == pytest.approx(losses[-1], abs=2e-3)
     assert float(told(page, "norm").inner_text()) == pytest.approx(norms[-1], rel=1e-2)
     assert page.locator(".copied code").nth(1).inner_text().split() == [str(one) for one in said]
@@ -176,39 +170,7 @@ def test_two_visitors_have_a_run_each(opened: Open) -> None:
     sync_api.expect(told(other, "step")).not_to_have_text(f"0 of {STEPS}")
 
 
-def test_an_address_is_a_view(opened: Open) -> None:
-    page = opened("learning/?factor=2&warmup=30&d_model=64&smoothing=no")
-    first = rate(1, 64, 2, 30)
-    sync_api.expect(told(page, "next learning rate")).to_have_text(f"{first:.2g}")
-    assert page.get_by_role("slider", name="smoothing").get_attribute("aria-valuenow") is not None
-
-
-def written(*body: str) -> str:
-    return "\n    ".join(["def rate(step, model_size, factor, warmup):", *body]) + "\n"
-
-
-RIGHT = written("return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)")
-FLAT = written("return 0.5")
-RAISES = written("return step.nothing")
-LOOPS = written("while True: pass")
-INFINITE = written("return float('inf')")
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        (RIGHT, "rate is right here"),
-        (FLAT, "differs from the reference by up to"),
-        (RAISES, "has no attribute 'nothing'"),
-        (LOOPS, "endless loop"),
-        (INFINITE, "returned inf, which cannot be drawn"),
-    ],
-    ids=["right", "flat", "raises", "loops", "infinite"],
-)
-def test_the_learners_own_rate(opened: Open, answers: Path, source: str, said: str) -> None:
-    (answers / "day17_learning_rate.py").write_text(source, encoding="utf-8")
-    page = opened("learning/")
-    page.get_by_role("combobox").select_option(OWN)
-    sync_api.expect(page.locator(".compared, .failed")).to_contain_text(said)
-    page.get_by_role("combobox").select_option(REFERENCE)
-    is_at(page, 0)
+def test_an_address_is_a_view(viewed: Callable[[str], View]) -> None:
+    view = viewed("learning/?factor=2&warmup=30&d_model=64&smoothing=no")
+    assert f"{rate(1, 64, 2, 30):.2g}" in view.texts(".facts dd")
+    assert view.names["smoothing"].value == 0.1

@@ -11,6 +11,7 @@ import torch
 
 from explorer.memory import DTYPES, MODELS, cache_bytes, of_sizes, parameters, said
 from tests.browser import sync_api
+from tests.explorer.conftest import View
 from variants.gpt import GPT, GPTConfig
 from variants.kv_cache import CachedGPT, new_cache
 from variants.llama import LLaMA, LLaMAConfig
@@ -94,17 +95,14 @@ def test_sizes_in_words(size: int, words: str) -> None:
     assert said(size) == words
 
 
-def numbers(page: sync_api.Page) -> list[int]:
-    return [int(text.replace(",", "")) for text in page.locator(".product b").all_inner_texts()]
-
-
 def is_shown(
     page: sync_api.Page, config: LLaMAConfig, *sizes: int, dtype: str = "bfloat16"
 ) -> None:
     """The total is the cache's, and the product of the numbers beside it."""
     expected = cache_bytes(config, *sizes, DTYPES[dtype])
     sync_api.expect(page.locator(".total b")).to_have_text(f"{expected:,}")
-    assert math.prod(numbers(page)) == expected
+    factors = page.locator(".product b").all_inner_texts()
+    assert math.prod(int(text.replace(",", "")) for text in factors) == expected
     assert page.locator(".sizes").first.locator(".number").all_inner_texts()[1] == said(expected)
 
 
@@ -119,50 +117,40 @@ def test_every_control_moves_what_is_drawn(opened: Open) -> None:
     is_shown(page, LLAMA_3, 4, 2, 4_096)
     page.get_by_label("dtype").select_option("float8")
     is_shown(page, LLAMA_3, 4, 2, 4_096, dtype="float8")
-    page.get_by_label("model").select_option("LLaMA 2 70B")
-    is_shown(
-        page, MODELS["LLaMA 2 70B"], 8, 2, 4096, dtype="float8"
-    )  # its own heads, and its context
+    # Another model has its own heads, and its own context.
+    page.get_by_label("model").select_option("LLaMA 65B")
+    is_shown(page, MODELS["LLaMA 65B"], 64, 2, 2_048, dtype="float8")
+    page.wait_for_url(lambda address: "kv_heads" not in address and "LLaMA+65B" in address)
+    page.get_by_label("model").select_option("my own sizes")
+    sizes = {"layers": 32, "heads": 32, "d_k": 128}
+    for slider, name, value in (
+        ("layers", "layers", 24),
+        ("d_k", "d_k", 64),
+        ("query heads", "heads", 16),
+    ):
+        page.get_by_role("slider", name=slider).press("ArrowLeft")
+        sizes[name] = value
+        is_shown(page, of_sizes(**sizes), sizes["heads"], 2, 4_096, dtype="float8")
 
 
-def test_sizes_of_ones_own(opened: Open) -> None:
-    page = opened("memory/?model=my+own+sizes&length=1024")
-    is_shown(page, of_sizes(32, 32, 128), 32, 1, 1024)
-    page.get_by_role("slider", name="layers").press("ArrowLeft")
-    is_shown(page, of_sizes(24, 32, 128), 32, 1, 1024)
-    page.get_by_role("slider", name="d_k").press("ArrowLeft")
-    is_shown(page, of_sizes(24, 32, 64), 32, 1, 1024)
-    page.get_by_role("slider", name="query heads").press("ArrowLeft")
-    is_shown(page, of_sizes(24, 16, 64), 16, 1, 1024)
-
-
-def test_what_would_be_is_what_the_cache_would_hold(opened: Open) -> None:
-    page = opened("memory/?model=LLaMA+2+70B&length=512&texts=4")
-    config = MODELS["LLaMA 2 70B"]
-    for table in page.locator(".sizes").all()[1:]:
-        names = table.locator("th").all_inner_texts()
-        sizes = table.locator(".number").all_inner_texts()
+def test_what_would_be_is_what_the_cache_would_hold(viewed: Callable[[str], View]) -> None:
+    tables = viewed("memory/?model=LLaMA+2+70B&length=512&texts=4").html.select(".sizes")[1:]
+    assert len(tables) == 3
+    for table in tables:
+        names = [one.get_text() for one in table.select("th")]
+        sizes = [one.get_text() for one in table.select(".number")]
         assert len(names) >= 3
         for name, size in zip(names, sizes, strict=True):
             changed = {"kv": 8, "length": 512, "dtype": "bfloat16"}
-            caption = table.locator("caption").inner_text()
+            caption = table.caption.get_text()
             key = "dtype" if "dtype" in caption else "length" if "lengths" in caption else "kv"
             changed[key] = name if key == "dtype" else int(name.replace(",", ""))
-            expected = cache_bytes(
-                config, changed["kv"], 4, changed["length"], DTYPES[changed["dtype"]]
-            )
-            assert size == said(expected)
-        assert table.locator(".now").count() == 1
+            dtype = DTYPES[changed["dtype"]]
+            config = MODELS["LLaMA 2 70B"]
+            assert size == said(cache_bytes(config, changed["kv"], 4, changed["length"], dtype))
+        assert len(table.select(".now")) == 1
 
 
-@pytest.mark.parametrize("address", ["model=his&texts=3", "kv_heads=5&length=no"])
-def test_an_address_that_says_nothing_is_passed_over(opened: Open, address: str) -> None:
-    is_shown(opened(f"memory/?{address}"), LLAMA_3, 8, 1, 8_192)
-
-
-def test_another_models_heads_are_its_own(opened: Open) -> None:
-    page = opened("memory/?kv_heads=1")
-    is_shown(page, LLAMA_3, 1, 1, 8_192)
-    page.get_by_label("model").select_option("LLaMA 65B")
-    is_shown(page, MODELS["LLaMA 65B"], 64, 1, 2048)
-    page.wait_for_url(lambda address: "kv_heads" not in address and "LLaMA+65B" in address)
+def test_an_address_is_a_view(viewed: Callable[[str], View]) -> None:
+    total = cache_bytes(LLAMA_3, 1, 1, 8_192, torch.bfloat16)
+    assert viewed("memory/?kv_heads=1").texts(".total b") == [f"{total:,}"]

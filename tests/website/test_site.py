@@ -16,7 +16,7 @@ from course.cli import COMMANDS
 from course.curriculum import DAYS
 from course.references.stubs import stub_text
 from explorer.topics import TOPICS
-from tests.browser import LAPTOP, PATIENCE, PHONE, barriers, sticks_out, sync_api, visit
+from tests.browser import PATIENCE, PHONE, barriers, sticks_out, sync_api, visit
 from tests.browser import chromium as chromium
 
 pytest.importorskip("sphinx", reason="sphinx is in requirements-site.txt")
@@ -40,6 +40,7 @@ PAGES = (
     "reference/implementation.html",
     "_modules/implementation.html",
 )
+FIRST = {"attention": "02", "padding mask": "03", "kv cache": "25", "rope": "29"}
 REFERENCE = re.compile(r"""<(\w+)[^>]*?\s(?:href|src)="([^"]*)\"""")
 
 
@@ -60,6 +61,13 @@ def site(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def texts(site) -> dict[Path, str]:
+    """All pages; the theme leaves a template among its scripts, which is none."""
+    pages = (page for page in site.rglob("*.html") if site / "_static" not in page.parents)
+    return {page: page.read_text(encoding="utf-8") for page in pages}
+
+
+@pytest.fixture(scope="session")
 def address(site) -> Iterator[str]:
     """Where the site is served, on this machine."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
@@ -69,14 +77,7 @@ def address(site) -> Iterator[str]:
     server.server_close()
 
 
-def texts_of(site: Path) -> dict[Path, str]:
-    """All pages; the theme leaves a template among its scripts, which is none."""
-    pages = (page for page in site.rglob("*.html") if site / "_static" not in page.parents)
-    return {page: page.read_text(encoding="utf-8") for page in pages}
-
-
-def test_every_internal_link_leads_somewhere(site):
-    texts = texts_of(site)
+def test_every_internal_link_leads_somewhere(site, texts):
     names = {
         page: set(re.findall(r'\s(?:id|name)="([^"]+)"', text)) for page, text in texts.items()
     }
@@ -94,39 +95,35 @@ def test_every_internal_link_leads_somewhere(site):
     assert len(texts) > 100
 
 
-def test_no_page_needs_anything_from_elsewhere(site):
+def test_no_page_needs_anything_from_elsewhere(texts):
     asked = {
         link
-        for text in texts_of(site).values()
+        for text in texts.values()
         for element, link in REFERENCE.findall(text)
         if element != "a" and urlsplit(link).netloc
     }
     assert not asked
 
 
-@pytest.mark.parametrize(("width", "dark"), [(LAPTOP, False), (PHONE, True)])
+@pytest.mark.by_turn
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_works_for_everybody(chromium, address, name, width, dark):
+def test_a_page_works_for_everybody(chromium, address, name):
     """Nothing fails, nobody scrolls sideways, and axe-core finds nothing that keeps people out."""
-    with visit(chromium, f"{address}/{name}", width, dark) as (page, faults):
-        assert page.locator("html").get_attribute("data-theme") == ("dark" if dark else "light")
-        assert not sticks_out(page)
-        assert not barriers(page)
+    with visit(chromium, f"{address}/{name}") as (page, faults):
+        theme = page.locator("html")
+        assert theme.get_attribute("data-theme") == "light"
+        assert not sticks_out(page), "at a laptop's width"
+        assert not barriers(page), "light"
+        page.set_viewport_size({"width": PHONE, "height": 844})
+        page.emulate_media(color_scheme="dark")
+        sync_api.expect(theme).to_have_attribute("data-theme", "dark")
+        assert not sticks_out(page), "on a phone"
+        assert not barriers(page), "dark"
         assert not faults
 
 
-def test_unfolded_answers_and_hints_fit_as_well(chromium, address):
-    with visit(chromium, f"{address}/lessons/day13_decoder.html", PHONE) as (page, _):
-        page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
-        for _ in range(PATIENCE // 500):  # until the theme lets keyboards reach what scrolls
-            if not barriers(page):
-                break
-            page.wait_for_timeout(500)
-        assert not barriers(page)
-        assert not sticks_out(page)
-
-
-def test_the_worked_answer_is_seen_when_it_is_unfolded_and_not_before(chromium, address):
+@pytest.mark.by_turn
+def test_answers_and_hints_are_folded_and_fit_when_they_are_not(chromium, address):
     with visit(chromium, f"{address}/lessons/day13_decoder.html") as (page, _):
         answer = page.locator("details.answer")
         code = answer.locator(".cell_input", has_text="def subsequent_mask").first
@@ -137,6 +134,14 @@ def test_the_worked_answer_is_seen_when_it_is_unfolded_and_not_before(chromium, 
         assert last_hint < fold
         answer.locator("summary").first.click()
         assert code.is_visible()
+        page.set_viewport_size({"width": PHONE, "height": 844})
+        page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+        for _ in range(PATIENCE // 500):  # until the theme lets keyboards reach what scrolls
+            if not (found := barriers(page)):
+                break
+            page.wait_for_timeout(500)
+        assert not found
+        assert not sticks_out(page)
 
 
 @pytest.mark.parametrize("one", DAYS, ids=lambda one: one.stem)
@@ -153,6 +158,7 @@ def test_a_lesson_ends_with_its_answer_folded(site, one):
     assert "<details open" not in text
 
 
+@pytest.mark.by_turn
 def test_previous_and_next_go_through_the_lessons(chromium, address):
     with visit(chromium, f"{address}/lessons/day22_translation.html") as (page, faults):
         page.locator("a.right-next").click()
@@ -162,6 +168,7 @@ def test_previous_and_next_go_through_the_lessons(chromium, address):
         assert not faults
 
 
+@pytest.mark.by_turn
 def test_the_search_finds_a_word(chromium, address):
     with visit(chromium, f"{address}/search.html?q=temperature") as (page, faults):
         lesson = page.locator('#search-results a[href*="day24_sampling"]')
@@ -169,22 +176,15 @@ def test_the_search_finds_a_word(chromium, address):
         assert not faults
 
 
-@pytest.mark.parametrize(
-    ("asked", "day"),
-    [("attention", "02"), ("padding mask", "03"), ("kv cache", "25"), ("rope", "29")],
-)
-def test_the_search_begins_with_the_days_lesson(chromium, site, asked, day):
-    query = asked.replace(" ", "+")
-    with visit(chromium, f"{(site / 'search.html').as_uri()}?q={query}") as (page, _):
-        first = page.locator("#search-results li > a").first
-        sync_api.expect(first).to_have_attribute("href", re.compile(f"lessons/day{day}_"))
-
-
-def test_the_search_survives_a_typo_and_shows_the_place_without_a_server(chromium, site):
-    with visit(chromium, f"{(site / 'search.html').as_uri()}?q=temprature", PHONE) as (
-        page,
-        faults,
-    ):
+@pytest.mark.by_turn
+def test_the_search_without_a_server(chromium, site):
+    """It begins with the day's lesson, survives a typo, and shows the place."""
+    with visit(chromium, (site / "search.html").as_uri(), PHONE) as (page, faults):
+        for asked, day in FIRST.items():
+            page.goto(f"{(site / 'search.html').as_uri()}?q={asked.replace(' ', '+')}")
+            first = page.locator("#search-results li > a").first
+            sync_api.expect(first).to_have_attribute("href", re.compile(f"lessons/day{day}_"))
+        page.goto(f"{(site / 'search.html').as_uri()}?q=temprature")
         found = page.locator("#search-results li", has=page.locator('a[href*="day24_sampling"]'))
         assert "temperature" in found.locator(".context").first.inner_text()
         assert "Shown instead: temperature" in page.locator("#search-results").inner_text()
@@ -192,33 +192,20 @@ def test_the_search_survives_a_typo_and_shows_the_place_without_a_server(chromiu
         assert not faults
 
 
-def test_a_wide_formula_fades_where_it_goes_on(chromium, address):
+@pytest.mark.by_turn
+def test_formulas_have_their_font_and_fade_where_they_go_on(chromium, address):
     with visit(chromium, f"{address}/lessons/day29_rope.html", PHONE) as (page, _):
+        page.wait_for_function("document.fonts.check('16px \"Latin Modern Math\"')")
+        family = "formula => getComputedStyle(formula).fontFamily"
+        assert page.locator("math").first.evaluate(family).startswith('"Latin Modern Math"')
         formula = page.locator(".formula.more-right").first
         formula.evaluate("box => box.scrollTo(box.scrollWidth, 0)")
         page.wait_for_function("document.querySelector('.formula.more-left:not(.more-right)')")
 
 
-def test_a_formula_in_a_line_of_text_is_not_wider_than_the_page(chromium, address):
-    with visit(chromium, f"{address}/lessons/day02_attention.html", PHONE) as (page, _):
-        page.wait_for_function("document.querySelector('p > .formula.more-right')")
-        page.evaluate(
-            "[...document.querySelectorAll('math')].forEach(formula => {"
-            " if (!formula.closest('.formula, table')"
-            " && formula.getBoundingClientRect().right > innerWidth) throw formula.textContent })"
-        )
-
-
-def test_the_font_for_mathematics_comes_with_the_site(chromium, address):
-    with visit(chromium, f"{address}/lessons/day29_rope.html") as (page, _):
-        page.wait_for_function("document.fonts.check('16px \"Latin Modern Math\"')")
-        family = page.locator("math").first.evaluate(
-            "formula => getComputedStyle(formula).fontFamily"
-        )
-        assert family.startswith('"Latin Modern Math"')
-
-
+@pytest.mark.by_turn
 def test_a_lesson_leads_to_its_exercise_hints_and_pages_to_play_with(chromium, address):
+    """And on a phone a formula in a line of its text is not wider than the page."""
     with visit(chromium, f"{address}/lessons/day02_attention.html") as (page, _):
         links = page.locator(".open-lesson a[href^='#']")
         assert links.all_inner_texts() == ["The exercise", "Hints and answer", "Play with it"]
@@ -227,8 +214,16 @@ def test_a_lesson_leads_to_its_exercise_hints_and_pages_to_play_with(chromium, a
         assert page.locator("pre", has_text="course explore attention").is_visible()
         page.locator("summary", has_text="exercises/day02_attention.py").click()
         assert page.locator("details[open] pre", has_text="def attention").is_visible()
+        page.set_viewport_size({"width": PHONE, "height": 844})
+        page.wait_for_function("document.querySelector('p > .formula.more-right')")
+        page.evaluate(
+            "[...document.querySelectorAll('math')].forEach(formula => {"
+            " if (!formula.closest('.formula, table')"
+            " && formula.getBoundingClientRect().right > innerWidth) throw formula.textContent })"
+        )
 
 
+@pytest.mark.by_turn
 def test_the_drawing_leads_to_the_days(chromium, address):
     with visit(chromium, f"{address}/index.html") as (page, _):
         page.locator(".drawing a.sign", has_text="37").first.click()
