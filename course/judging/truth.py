@@ -18,7 +18,7 @@ from course.curriculum import Day
 from course.judging.comparison import identical, is_same, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
 from course.judging.kept import Frames, Kept
-from course.judging.misconceptions import Misconception, module_with
+from course.judging.misconceptions import Misconception, may_show, module_with
 
 CHECKS = "checks"  # the member with the outlines of the day's checks
 RIGHT = "right/{}"  # a member for each check: the reference's run
@@ -133,7 +133,8 @@ class Truth:
         """Return the run with a known mistake."""
         known = self._known(check)
         if one.id not in known:
-            known[one.id] = self._run_wrong(check, (one,))
+            shown = (one,) if may_show(one, check, self._day) else ()
+            known[one.id] = self._run_wrong(check, shown)
             self._grown[check.name] = check
         return known[one.id]
 
@@ -147,7 +148,10 @@ class Truth:
 
     def together(self, check: Outline, mistakes: Diagnosis) -> Expected:
         """Return the run with several mistakes that are possible together."""
-        return self._run_wrong(check, mistakes).expected
+        shown = tuple(one for one in mistakes if may_show(one, check, self._day))
+        if len(shown) == 1 and shown[0] in self.misconceptions:
+            return self.wrong(check, shown[0]).expected
+        return self._run_wrong(check, shown).expected
 
     def complete(self, checks: Sequence[Outline]) -> Iterator[None]:
         """Make the runs that are not cached yet, a piece at each step."""
@@ -240,6 +244,8 @@ class Truth:
 
     def _run_wrong(self, check: Outline, mistakes: Diagnosis) -> WrongAnswerRun:
         right = self.right(check)
+        if not mistakes:
+            return WrongAnswerRun(_with_tolerance(right, right.seen), False)
         seen = self._run(check, mistakes)
         return WrongAnswerRun(_with_tolerance(right, seen), not matches(seen, right))
 
