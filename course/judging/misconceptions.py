@@ -94,13 +94,13 @@ class Misconception:
 def may_show(one: Misconception, check: Outline, day: Day) -> bool:
     """Whether a check may see a mistake: what it uses of the answer is made of something that is changed.
 
-    Checks and definitions get at a definition by its name alone. So what none of them names, not even where
-    it is not called in the end, makes no difference: the check sees what it sees of the reference.
+    Checks and definitions get at a definition by its name alone, in whatever thread. So what none of them
+    names makes no difference: the check sees what it sees of the reference, to the last bit.
     """
     return not _changed_by(one, day).isdisjoint(used_for(day, check.uses))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _changed_by(one: Misconception, day: Day) -> frozenset[str]:
     """The names that a mistake gives another value."""
     return frozenset[str]().union(*map(bound_by, one.applied(day).tree.body))

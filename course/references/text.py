@@ -139,13 +139,15 @@ def bound_by(node: ast.stmt) -> set[str]:
     """The names that a statement of a module may give another value."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return {node.name}
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-    return {
-        one.id
-        for one in ast.walk(node)
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-    }
+    found = set()
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            found.add(one.id)
+        elif isinstance(one, ast.FunctionDef | ast.ClassDef):  # under an `if`
+            found.add(one.name)
+        elif isinstance(one, ast.alias):
+            found.add(one.asname or one.name.partition(".")[0])
+    return found
 
 
 def made_of(file: str, name: str) -> set[tuple[str, str]]:
