@@ -109,15 +109,19 @@ def load_checks(day: Day) -> list[Check]:
 
 
 def _definitions_used(function: Callable[..., Any], exercises: tuple[str, ...]) -> frozenset[str]:
+    """The definitions that a check has from its `answer`; all, where it hands this on to something else."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    names = {
+    taken = [
         node.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id == "answer"
-    }
-    return frozenset(name for name in exercises if name in names)
+    ]
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "answer"]
+    if len(named) > len(taken):
+        return frozenset(exercises)
+    return frozenset(name for name in exercises if name in taken)
 
 
 def _marks(function: Callable[..., Any], name: str) -> list[Any]:

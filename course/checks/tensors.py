@@ -104,6 +104,12 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._note = note
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch is to keep its compiler, which nobody uses here, out of what this class does: for
+        that it would import the compiler, for more than a second."""
+        return False
+
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import platform
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,16 +16,31 @@ from course.curriculum import DAYS, ROOT, Day
 from course.judging.closed_words import KNOWN_MESSAGES
 from course.references import editions
 
+# An import anywhere in a text: to parse each file takes ten times as long.
+IMPORT = re.compile(r"\b(?:from\s+([\w.]+)\s+)?import\s+(\([^()]*\)|[^\n]*)")
+
+OBSERVING = ROOT / "course" / "judging" / "recorded.py"
+"""Imports all that runs references and known wrong answers and keeps what was seen."""
+
 
 def observation_digest(day: Day, seed: int, device: str) -> str:
     """Return a digest of what the reference's and the known wrong answers' observations depend on: the
-    versions of Python, NumPy and torch, the day's checks and wrong answers, and the code that runs them."""
-    which = (seed, device, _environment(), _code())
+    versions of Python, NumPy and torch, and the day's checks, wrong answers and references, with all that
+    these, and what runs them, import."""
+    which = (seed, device, _environment(), _loaded(code_of(day)))
     return _digest((day.checks, day.misconceptions), which)[:20]
 
 
+@functools.cache
+def code_of(day: Day) -> tuple[Path, ...]:
+    """Return the files of ours on which a day's observations depend."""
+    references = (ROOT / file for file in day.references)
+    return _needed_by(day.checks, day.misconceptions, *references, OBSERVING)
+
+
 def verdict_digest(day: Day, answer: Path | None) -> str:
-    """Return a digest of what the usual verdict on an answer depends on.
+    """Return a digest of what the usual verdict on an answer depends on: the observations with which it is
+    compared, what the answer imports, and the judge's words.
 
     In a student edition this includes the day's recording, and the learner's own parts of earlier days,
     which stand in for the references.
@@ -32,14 +49,15 @@ def verdict_digest(day: Day, answer: Path | None) -> str:
     if answer is not None and not editions.WHOLE:
         earlier = DAYS[: day.number - 1]
         files += [find_answer(one, answer.parent) for one in earlier if editions.is_recorded(one)]
-    return _digest(files, observation_digest(day, 0, "cpu"))
+    imported = _needed_by(*(_imported_by(answer) if answer else ()))
+    return _digest(files, (observation_digest(day, 0, "cpu"), _loaded(imported), _rooms()))
 
 
 def course_digest() -> str:
     """Return a digest of the whole course: what a grade depends on, beside the submission."""
     folders = (ROOT / "course", ROOT / "tests" / "days", ROOT / "variants")
     code = (one for folder in folders for one in folder.rglob("*.py"))
-    return _digest(sorted([*ROOT.glob("*.py"), *code, KNOWN_MESSAGES]))
+    return _digest(sorted([*ROOT.glob("*.py"), *code, KNOWN_MESSAGES]), _environment())
 
 
 def _digest(files: Iterable[Path | None], more: object = None) -> str:
@@ -65,9 +83,55 @@ def _environment() -> tuple[str, ...]:
     return platform.machine(), platform.python_version(), *libraries  # Python words some exceptions
 
 
+# --- Code -----------------------------------------------------------------------------------------
+
+
 @functools.cache
-def _code() -> str:
-    """A digest of the references, and of the rooms by which they are run and looked at."""
+def _rooms() -> str:
+    """A digest of the rooms by which answers are read and judged."""
     rooms = (ROOT / "course" / room for room in ("references", "checks", "judging"))
-    files = (path for folder in (*rooms, ROOT / "variants") for path in folder.glob("*.py"))
-    return _digest(sorted([*ROOT.glob("*.py"), *files]))
+    return _digest(
+        sorted([*(file for room in rooms for file in room.glob("*.py")), KNOWN_MESSAGES])
+    )
+
+
+def _loaded(files: Iterable[Path]) -> list[str]:
+    """Digests of code as it was when it was first asked for: what this process has loaded stays."""
+    return [_at_first(file) for file in files]
+
+
+@functools.cache
+def _at_first(file: Path) -> str:
+    return _digest([file])
+
+
+def _needed_by(*files: Path) -> tuple[Path, ...]:
+    """These files and all of ours that they import, directly or through others."""
+    found: set[Path] = set()
+    waiting = list(files)
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += _imported_at_first(file)
+    return tuple(sorted(found))
+
+
+def _imported_by(file: Path) -> list[Path]:
+    """The files of ours that a Python file or a notebook imports, but for the `__init__.py` of packages."""
+    found = []
+    for package, names in IMPORT.findall(_contents(file).decode(errors="replace")):
+        modules = re.findall(r"[\w.]+", names)
+        found += [package, *(f"{package}.{one}" for one in modules)] if package else modules
+    return [path for path in map(_file, dict.fromkeys(found)) if path]
+
+
+_imported_at_first = functools.cache(_imported_by)
+
+
+@functools.cache
+def _file(module: str) -> Path | None:
+    file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    with contextlib.suppress(OSError):  # what a learner's file imports may be of any length
+        return file if file.is_file() else None
+    return None

@@ -22,17 +22,19 @@ definition is for what edits cannot say.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
 from course.checks.arrays import PRACTICE
+from course.checks.loading import Outline
 from course.curriculum import Day
 from course.references.changed import reference_module
 from course.references.edits import Draft, Drifted
 from course.references.modules import load_module
-from course.references.text import definition_text
+from course.references.text import bound_by, definition_text, used_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +89,21 @@ class Misconception:
     def module(self, day: Day) -> ModuleType:
         """The day's reference with this one definition wrong."""
         return reference_module(day, {self.definition: self.applied(day).tree})
+
+
+def may_show(one: Misconception, check: Outline, day: Day) -> bool:
+    """Whether a check may see a mistake: what it uses of the answer is made of something that is changed.
+
+    Checks and definitions get at a definition by its name alone, in whatever thread. So what none of them
+    names makes no difference: the check sees what it sees of the reference, to the last bit.
+    """
+    return not _changed_by(one, day).isdisjoint(used_for(day, check.uses))
+
+
+@functools.lru_cache(maxsize=1024)
+def _changed_by(one: Misconception, day: Day) -> frozenset[str]:
+    """The names that a mistake gives another value."""
+    return frozenset[str]().union(*map(bound_by, one.applied(day).tree.body))
 
 
 def of(

@@ -71,8 +71,8 @@ class Placed(Truth):
             path: replace(leaf, device=places.get(path, leaf.device and PRACTICE))
             for path, leaf in seen.observation.items()
         }
-        expected = replace(run.expected, seen=replace(seen, observation=there))
-        return replace(run, expected=expected)
+        seen_there = replace(seen, observation=there)
+        return WrongAnswerRun(seen_there, run.fails, lambda: replace(run.expected, seen=seen_there))
 
     def knows(self, check: Outline) -> bool:
         return super().knows(check) and self._on_cpu.knows(check)

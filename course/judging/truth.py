@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,7 @@ from course.curriculum import Day
 from course.judging.comparison import identical, is_same, matches
 from course.judging.expected import ROUNDINGS, Expected, expect, is_float, magnitude
 from course.judging.kept import Frames, Kept
-from course.judging.misconceptions import Misconception, module_with
+from course.judging.misconceptions import Misconception, may_show, module_with
 
 CHECKS = "checks"  # the member with the outlines of the day's checks
 RIGHT = "right/{}"  # a member for each check: the reference's run
@@ -31,14 +32,18 @@ Diagnosis = tuple[Misconception, ...]
 class WrongAnswerRun:
     """A run of a check on the reference with a mistake in it."""
 
-    expected: Expected
+    seen: CheckRun
+    """The run itself."""
     fails: bool
     """Whether the check fails it."""
+    expect: Callable[[], Expected]
+    """Returns what an answer with the mistake is compared with. That needs the reference's tolerances, which
+    take six runs: of a mistake that makes no difference nobody asks for it."""
 
-    @property
-    def seen(self) -> CheckRun:
-        """The run itself."""
-        return self.expected.seen
+    @functools.cached_property
+    def expected(self) -> Expected:
+        """What an answer with the mistake is compared with."""
+        return self.expect()
 
 
 class Truth:
@@ -133,7 +138,8 @@ class Truth:
         """Return the run with a known mistake."""
         known = self._known(check)
         if one.id not in known:
-            known[one.id] = self._run_wrong(check, (one,))
+            shown = (one,) if may_show(one, check, self._day) else ()
+            known[one.id] = self._run_wrong(check, shown)
             self._grown[check.name] = check
         return known[one.id]
 
@@ -147,7 +153,10 @@ class Truth:
 
     def together(self, check: Outline, mistakes: Diagnosis) -> Expected:
         """Return the run with several mistakes that are possible together."""
-        return self._run_wrong(check, mistakes).expected
+        shown = tuple(one for one in mistakes if may_show(one, check, self._day))
+        if len(shown) == 1 and shown[0] in self.misconceptions:
+            return self.wrong(check, shown[0]).expected
+        return self._run_wrong(check, shown).expected
 
     def complete(self, checks: Sequence[Outline]) -> Iterator[None]:
         """Make the runs that are not cached yet, a piece at each step."""
@@ -164,7 +173,7 @@ class Truth:
         """Write new runs to the cache."""
         for check in self._grown.values():
             member = self.ALL if self._is_complete(check) else self.SOME
-            frames = _of_wrong(self._wrong[check.name], self.right(check).seen)
+            frames = _of_wrong(self._wrong[check.name], self.observe_reference(check))
             self._kept.add(member.format(check.name), frames)
         self._grown.clear()
         self._kept.write()
@@ -226,22 +235,38 @@ class Truth:
 
     def _known(self, check: Outline) -> dict[str, WrongAnswerRun]:
         if check.name not in self._wrong:
-            right = self.right(check)
             with self._while_loading():
                 read = (
                     self._kept.read(member.format(check.name)) for member in (self.ALL, self.SOME)
                 )
                 frames = next(filter(None, read), None)
-                self._wrong[check.name] = _wrong_of(frames, right) if frames else {}
+            self._wrong[check.name] = self._wrong_of(check, frames) if frames else {}
         return self._wrong[check.name]
+
+    def _wrong_of(self, check: Outline, frames: Frames) -> dict[str, WrongAnswerRun]:
+        (head, _), *others = frames
+        known = {name: self._without_effect(check) for name in head["same"]}
+        for message, observation in others:
+            expected = _expected(message, observation, observation)
+            known[message["id"]] = _known_run(expected, message["fails"])
+        return known
+
+    def _without_effect(self, check: Outline) -> WrongAnswerRun:
+        """Return the run with a mistake that the check does not see."""
+        seen = self.observe_reference(check)
+        return WrongAnswerRun(seen, False, lambda: _with_tolerance(self.right(check), seen))
 
     def _is_complete(self, check: Outline) -> bool:
         return len(self._wrong.get(check.name, ())) == len(self.misconceptions)
 
     def _run_wrong(self, check: Outline, mistakes: Diagnosis) -> WrongAnswerRun:
-        right = self.right(check)
+        if not mistakes:
+            return self._without_effect(check)
         seen = self._run(check, mistakes)
-        return WrongAnswerRun(_with_tolerance(right, seen), not matches(seen, right))
+        if _same(seen, self.observe_reference(check)):
+            return self._without_effect(check)
+        right = self.right(check)
+        return _known_run(_with_tolerance(right, seen), not matches(seen, right))
 
     def _run(self, check: Outline, mistakes: Diagnosis) -> CheckRun:
         runnable, module = self.check(check), self._module(mistakes)
@@ -300,15 +325,8 @@ def _of_wrong(known: dict[str, WrongAnswerRun], right: CheckRun) -> Frames:
     return frames
 
 
-def _wrong_of(frames: Frames, right: Expected) -> dict[str, WrongAnswerRun]:
-    (head, _), *others = frames
-    known = {
-        name: WrongAnswerRun(_with_tolerance(right, right.seen), False) for name in head["same"]
-    }
-    for message, observation in others:
-        expected = _expected(message, observation, observation)
-        known[message["id"]] = WrongAnswerRun(expected, message["fails"])
-    return known
+def _known_run(expected: Expected, fails: bool) -> WrongAnswerRun:
+    return WrongAnswerRun(expected.seen, fails, lambda: expected)
 
 
 def _message(expected: Expected) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import builtins
 import functools
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -113,6 +114,39 @@ def names_in(nodes: Iterable[ast.AST], types: bool = True) -> set[str]:
         if not types and isinstance(node, ast.arg):
             children = ()
         found |= {node.id} if isinstance(node, ast.Name) else names_in(children, types)
+    return found
+
+
+@functools.cache
+def used_for(day: Day, names: frozenset[str]) -> set[str]:
+    """The names of a day's references that some of its definitions use, directly or through others, and these
+    themselves."""
+    uses: dict[str, set[str]] = defaultdict(set)
+    for file in day.references:
+        for node in reference(file).tree.body:
+            for name in bound_by(node):
+                uses[name] |= names_in([node])
+    found: set[str] = set()
+    waiting = set(names)
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= uses.get(name, set()) - found
+    return found
+
+
+def bound_by(node: ast.stmt) -> set[str]:
+    """The names that a statement of a module may give another value."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    found = set()
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            found.add(one.id)
+        elif isinstance(one, ast.FunctionDef | ast.ClassDef):  # under an `if`
+            found.add(one.name)
+        elif isinstance(one, ast.alias):
+            found.add(one.asname or one.name.partition(".")[0])
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 from course.checks.draw import Draw
 from course.checks.loading import Check
 from course.checks.seeing import see
+from course.checks.tensors import OperationRecorder
 from course.judging.comparison import compare, matches
 from course.judging.expected import expect
 from course.judging.meanings import meaning_of_numbers
@@ -366,3 +367,8 @@ def test_a_sum_is_told_where_it_shows():
 
     _, message = told(hardly_wrong, reference=lambda x: x * 1.0, inputs=weights)
     assert "sums to" not in message
+
+
+def test_to_watch_tensors_takes_no_compiler():
+    """Torch would import its own, for more than a second, to keep out of what watches."""
+    assert not hasattr(OperationRecorder.__torch_dispatch__, "__wrapped__")

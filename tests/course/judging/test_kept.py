@@ -10,8 +10,9 @@ import pytest
 
 from course.checks.observation import flatten
 from course.curriculum import DAYS, ROOT, find_day
+from course.judging import digests
 from course.judging import kept as keeping
-from course.judging.digests import verdict_digest
+from course.judging.digests import course_digest, observation_digest, verdict_digest
 from course.judging.judge import Judge
 from course.judging.kept import Kept, kept_of
 
@@ -153,6 +154,86 @@ def test_nothing_out_of_date_is_found(tmp_path, cache):
     Elsewhere.checks.write_text(day.checks.read_text() + "\n")
     other = Elsewhere(*replace(day).__dict__.values())
     assert kept_of(other, 0, "cpu")._path not in paths
+
+
+@pytest.fixture
+def changed(monkeypatch):
+    """Pretend that a line of a file has changed; returns the days that are cold, and those judged anew."""
+    caches = (digests._at_first, digests._imported_at_first, digests._rooms, digests.code_of)
+
+    def forget():
+        for cache in caches:
+            cache.cache_clear()
+
+    def marks():
+        forget()
+        return {
+            day.number: (observation_digest(day, 0, "cpu"), verdict_digest(day, day.solution))
+            for day in map(find_day, map(str, EVERY))
+        }
+
+    def change(name):
+        before, read = marks(), digests._contents
+        with monkeypatch.context() as patch:
+            other = ROOT / name
+            patch.setattr(
+                digests, "_contents", lambda path: read(path) + b"\n# more" * (path == other)
+            )
+            after = marks()
+        return [{day for day in before if before[day][of] != after[day][of]} for of in (0, 1)]
+
+    yield change
+    forget()
+
+
+EVERY = {2, 8, 24, 25, 32, 37}  # of these days
+
+
+@pytest.mark.parametrize(
+    ("name", "cold", "judged"),
+    [
+        ("variants/mamba.py", {37}, {37}),
+        ("variants/sampling.py", {24, 25, 32}, {24, 25, 32}),
+        ("tests/days/test_day08_attention.py", {8}, {8}),
+        ("tests/days/misconceptions/day08_attention.py", {8}, {8}),
+        ("course/judging/messages.py", set(), EVERY),
+        ("course/judging/known_messages.txt", set(), EVERY),
+        ("course/checks/tensors.py", EVERY, EVERY),
+        ("course/judging/expected.py", EVERY, EVERY),
+        ("course/desk/board.py", set(), set()),
+    ],
+)
+def test_a_change_makes_cold_what_depends_on_it(name, cold, judged, changed):
+    """What was observed is kept while all that it depends on is as it was; verdicts depend on more."""
+    assert changed(name) == [cold, judged]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from variants import rope",
+        "    import variants.rope as r",
+        '["from variants.rope import (\\n", "    apply_rope)\\n"]',
+    ],
+)
+def test_a_verdict_depends_on_what_the_answer_imports(text, tmp_path):
+    """However it is written, in a notebook too."""
+    (tmp_path / "answer").write_text(text)
+    assert digests._imported_by(tmp_path / "answer") == [ROOT / "variants" / "rope.py"]
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_grade_depends_on_the_libraries(library, monkeypatch):
+    """A class that is graded on with another version of torch is graded anew."""
+    version = digests.importlib.metadata.version
+    before = course_digest()
+    digests._environment.cache_clear()
+    monkeypatch.setattr(
+        digests.importlib.metadata, "version", lambda name: version(name) + "+" * (name == library)
+    )
+    after = course_digest()
+    digests._environment.cache_clear()
+    assert before != after
 
 
 def test_a_verdict_of_an_edition_depends_on_earlier_answers(tmp_path, monkeypatch):
