@@ -8,7 +8,7 @@ import pytest
 
 from course.curriculum import DAYS, find_day
 from tests.conftest import FRESH_SEED
-from tests.mutants import EQUIVALENT, Mutant, mutants, survives
+from tests.mutants import Mutant, listed, listed_of, mutants, survives
 
 SAMPLE = 60
 
@@ -27,10 +27,10 @@ def test_a_sample_of_mutants_is_rejected(everything):
 
 def test_no_reason_is_stale(everything):
     """Every survivor that is listed as equivalent is a mutant that exists."""
-    listed = {
-        name: sum(len(edits) for edits in reasons.values()) for name, reasons in EQUIVALENT.items()
-    }
-    assert Counter(mutant.definition for mutant in everything if mutant.reason) == listed
+    explained = Counter((mutant.day, mutant.definition) for mutant in everything if mutant.reason)
+    expected = {(day, name): count for day in DAYS for name, count in listed_of(day).items()}
+    assert explained == expected
+    assert set(listed()) == {f"{day.number} {name}" for day, name in expected}
 
 
 def test_what_changes_nothing_survives(monkeypatch):
@@ -40,7 +40,10 @@ def test_what_changes_nothing_survives(monkeypatch):
     same += "    return __import__('numpy').exp(y) / __import__('numpy').exp(y).sum(axis, keepdims=True)\n"
     assert survives(Mutant(day, "softmax", "", same))
     assert not survives(Mutant(day, "softmax", "", same.replace("max", "min")))
-    monkeypatch.setattr("tests.mutants.SECONDS", 1)
+    monkeypatch.setattr("tests.mutants.CPU_SECONDS", 1.0)
     assert not survives(
         Mutant(day, "softmax", "", "def softmax(x, axis=-1):\n    while True: pass\n")
     )
+    monkeypatch.setattr("tests.mutants.STUCK", 0.5)
+    asleep = "def softmax(x, axis=-1):\n    __import__('time').sleep(60)\n"
+    assert not survives(Mutant(day, "softmax", "", asleep))
