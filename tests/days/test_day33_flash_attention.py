@@ -403,7 +403,7 @@ def test_causal(answer, as_many):
 
 @pytest.mark.watertight(CHUNK)
 def test_every_causal_chunk(answer, all_causal_chunks):
-    """So it is wherever the border runs through the tiles."""
+    """With more keys than queries the last query belongs to the last key, wherever the tiles end."""
     return {
         f"output of 9 queries and {inputs['key'].size(-2)} keys": answer.flash_attention(**inputs)
         for inputs in all_causal_chunks

@@ -276,7 +276,7 @@ def test_causal(answer, few_tokens):
 
 
 def test_causal_around_whole_chunks(answer, around_whole_chunks):
-    """Nor is it where one token is missing to whole chunks, or is left over."""
+    """A text is as right with one token less than whole chunks, or one more, as with whole ones."""
     return {
         f"causal output of {inputs['key'].size(-2)} tokens": (
             answer.linear_attention(**inputs, causal=True)[..., -5:, :]

@@ -72,10 +72,6 @@ MISCONCEPTIONS = [
                 "An offset for all rows works in your answer; one for each row is ignored, and all rows begin at position 0.",
                 {"_ + steps": "_ + steps - _"},
             ),
-            "offset_lost_after_a_cache": (
-                "A single token is always rotated as the first of a sequence, that is, not at all. The tokens in the cache come before it: its position is the offset.",
-                {"angles[offset : _]": "angles[offset : _] if x.size(-2) > 1 else angles[:1]"},
-            ),
             "chunk_at_one_position": (
                 "All tokens of a chunk are rotated by the offset's angle. The offset is the position of the first; the others follow, one by one.",
                 {"offset + x.size(-2)": "offset + 1", "_ + steps": "_ + 0 * steps"},

@@ -21,11 +21,6 @@ MISCONCEPTIONS = [
                 "Your groups are right, and then you join the first heads of all groups, the second of all groups …. Head i goes back to place i: group by group.",
                 {"_.flatten(1, 2)": "_.transpose(1, 2).flatten(1, 2)"},
             ),
-            "queries_before_heads_in_a_group": (
-                "You lay a group's queries out head by head, and take the results apart token by token. There are as many rows either way; only their order is "
-                "another.",
-                {"heads.unflatten(2, (share, t_q))": "heads.unflatten(2, (t_q, share)).transpose(2, 3)"},
-            ),
             "group_size_for_number_of_groups": (
                 "You take `n_kv_heads` for the number of heads in a group. It is the number of heads of keys and values, that is, of groups; a group has n_heads / "
                 "n_kv_heads heads.",
@@ -45,11 +40,6 @@ MISCONCEPTIONS = [
                 },
             ),
             # --- masks
-            "mask_interleaved": (
-                "Your heads' queries lie one head's after the other's, but the rows of your mask are repeated one by one. So most queries have the mask of another "
-                "position. The whole mask is repeated, as often as a group has heads.",
-                {"past.repeat(share, 1)": "past.repeat_interleave(share, dim=0)"},
-            ),
             "one_triangle_over_all_heads": (
                 "You cut one triangle out of all the queries of a group, of several heads one after the other. The first head is right; to the later ones nothing "
                 "is hidden. Each head needs the whole mask.",

@@ -5,10 +5,6 @@ from course.judging.misconceptions import of
 MISCONCEPTIONS = of(
     "LLaMA",
     {
-        "probabilities_with_a_cache": (
-            "With a cache you return probabilities. What samples from the model divides the logits by a temperature first, so logits are returned there, too.",
-            {"return _": "logits = _\nreturn logits if cache is None else logits.softmax(dim=-1)"},
-        ),
         "head_unused": (
             "You have a head, and you multiply by the embedding matrix instead of it, as GPT-2 does. The logits are those of `head`.",
             {"self.head(_)": "nn.functional.linear(_, self.embed.weight)"},
@@ -57,10 +53,6 @@ MISCONCEPTIONS = of(
             },
         ),
         # --- the angles
-        "angles_of_a_key_heads_share": (
-            "You divide d_model by n_kv_heads for the width of a head. There are fewer heads of keys, but each is as wide as a query's: d_model / n_heads.",
-            {"2: config.n_heads": "config.n_kv_heads"},
-        ),
         "base_not_passed": (
             "Your angles have a base of 10,000 whatever the config says. LLaMA 1 and 2 have that one, LLaMA 3 has 500,000: with the wrong base its weights "
             "give nonsense.",
@@ -152,21 +144,9 @@ MISCONCEPTIONS = of(
             "You have no final norm. In pre-norm each block adds to x and nothing normalizes the sum, which grows from block to block; it is normalized once, before the head.",
             {"self.norm = ...": "", "self.norm(x)": "x"},
         ),
-        "final_norm_unused": (
-            "You have the final norm, but what goes to the head has not been through it. In pre-norm each block adds to x and nothing norms the sum.",
-            {"self.norm(x)": "x"},
-        ),
         "eps_of_its_own": (
             "Your last norm has an eps of its own, and not the config's. LLaMA of 7B was published with 1e-6, LLaMA 2 and 3 with 1e-5.",
             {"config.eps": "1e-6"},
-        ),
-        "norm_first": (
-            "Your norm comes before the blocks and not after them. Each block norms what it reads by itself; what has no norm is the sum that they leave.",
-            {"self.norm(x)": "x", "1: x = _": "x = _\nx = self.norm(x)"},
-        ),
-        "normed_after_each_block": (
-            "You put the final norm after every block. The residual stream reaches from the embeddings to the last block unchanged: it is normalized once, at the end.",
-            {"2: x = _": "x = self.norm(_)", "self.norm(x)": "x"},
         ),
         "config_not_kept": (
             "You do not keep the config. What writes text asks the model for `config`, to make a cache that fits.",

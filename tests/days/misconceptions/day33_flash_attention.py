@@ -31,10 +31,6 @@ MISCONCEPTIONS = [
                     "query.new_empty": "query.new_zeros",
                 },
             ),
-            "small_number_in_the_denominator": (
-                "You add a small number to the normalizer before you divide. The normalizer is at least 1, or exactly 0 where no key was seen: only that needs care.",
-                {"accumulator / ...": "accumulator / (normalizer + 1e-6)"},
-            ),
             "divided_in_halves": (
                 "You divide in half precision: the sum over the values is infinite in float16 from 65504 on, though the mean is not. Divide first, then go back to the inputs' dtype.",
                 {"accumulator / ...": "accumulator.to(value.dtype) / normalizer.clamp(min=1).to(value.dtype)"},
@@ -87,10 +83,6 @@ MISCONCEPTIONS = [
             "mixture_not_scaled_down": (
                 "When a higher score comes you scale the normalizer down, but not the accumulator. Both were summed under the old maximum.",
                 {"rescale * accumulator": "accumulator"},
-            ),
-            "nothing_scaled_down": (
-                "Each tile has a maximum of its own, and you add what was computed under one to what was computed under another. Before a tile is added, the sums so far must be rescaled to the new maximum.",
-                {"rescale * normalizer": "normalizer", "rescale * accumulator": "accumulator"},
             ),
             "tile_maximum_only": (
                 "You use the maximum of the newest tile, even where an earlier tile had a higher one. Then the sums so far are scaled *up*, by the exponential "
@@ -157,11 +149,6 @@ MISCONCEPTIONS = [
                 "up to T_k − T_q + i.",
                 {"offset = ...": "offset = 0 if causal else None"},
             ),
-            "border_of_the_tile": (
-                "In each tile that is not wholly visible you hide what lies above the tile's own diagonal. The border runs where query and key are the same "
-                "*position*, and that is the tile's diagonal only if queries and keys begin at the same place, and their blocks too.",
-                {"last - columns.start + 1": "1"},
-            ),
             "oneself_hidden": (
                 "A query does not see the key of its own position. Its own key is no later than it.",
                 {"_ > last": "_ >= last", "last - columns.start + 1": "last - columns.start"},
@@ -192,10 +179,6 @@ MISCONCEPTIONS = [
             "query_gradient_not_scaled": (
                 "The gradient of the query lacks the factor 1/√d_k.",
                 {"alpha=scale": ""},
-            ),
-            "key_gradient_scaled_twice": (
-                "The gradient of the key has the factor 1/√d_k twice. If your queries are scaled already, it is in them.",
-                {"_.baddbmm_(grad_scores.mT, q)": "_.baddbmm_(grad_scores.mT, q * scale)"},
             ),
             "key_gradient_overwritten": (
                 "The gradients of keys and values are those of the last block of queries. Every block adds its part.",
@@ -228,10 +211,6 @@ MISCONCEPTIONS = [
                 "You make one batch dimension by `view`. Heads come out of a transposition and are not contiguous: `view` refuses them, `reshape` and "
                 "`flatten` copy where they must.",
                 {"one.unsqueeze(0).flatten(0, -3)": "one.view(math.prod(query.shape[:-2]), *one.shape[-2:])"},
-            ),
-            "query_changed": (
-                "Your query is changed in place, as it is where it is scaled so, and its owner's tensor with it. Compute a new one.",
-                {"3: _ * scale": "_.mul_(scale)"},
             ),
             # --- queries without keys
             "nan_without_keys": (

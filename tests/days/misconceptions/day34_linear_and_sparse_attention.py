@@ -111,10 +111,6 @@ MISCONCEPTIONS = [
                 "Where it is causal there is a d_k × d_v state for every single token, and all of them are kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
                 PUBLISHED_STATES,
             ),
-            "scaled_queries_and_keys": (
-                "You divide queries and keys by √d_k. That belongs to the softmax. Here it changes the features themselves, and the formula does not have it.",
-                {"query = _": "query, key = query / query.size(-1) ** 0.5, key / key.size(-1) ** 0.5\nquery = _"},
-            ),
             "smallest_denominator": (
                 "You let the denominator be at least a small number. A query or a key far below 0 has small weights, and their sum may be smaller than that. Only a sum of exactly 0 needs care.",
                 {"mixed / ...": "mixed / total.clamp(min=1e-6)"},

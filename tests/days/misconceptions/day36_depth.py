@@ -166,10 +166,6 @@ MISCONCEPTIONS = [
                     "places = torch.stack([row.nonzero().flatten() for row in scores >= border])"
                 },
             ),
-            "smallest_scores": (
-                "You choose the tokens with the smallest scores. The router's largest go through the block.",
-                {"scores.topk(k, dim=1)": "scores.topk(k, dim=1, largest=False)"},
-            ),
             "one_choice_for_all_rows": (
                 "You let one row of the batch choose for all. Each row chooses for itself.",
                 {"_.values": "_.values[:1].expand(len(x), k)"},

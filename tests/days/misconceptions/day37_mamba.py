@@ -88,10 +88,6 @@ MISCONCEPTIONS = [
                     "torch.cat(outputs, dim=1)": "torch.cat([x[:, :0], *reversed(outputs)], dim=1)",
                 },
             ),
-            "state_forgotten": (
-                "Your state is new at each token: what is written is read at once, and then lost. The state is the only way from one token to the next.",
-                {"(step * a).exp() * h + written": "written"},
-            ),
             # --- the scan: what is read, and what passes by
             "b_and_c_exchanged": (
                 "You write by C and read by B. B says what of a token goes into the state, C what of the state comes out.",
@@ -103,10 +99,6 @@ MISCONCEPTIONS = [
                     "    y = h @ b[:, t].unsqueeze(-1)\n"
                     "    outputs.append(y.transpose(1, 2) + d * x[:, t:t + 1])"
                 },
-            ),
-            "read_by_b": (
-                "You read the state by B, as it was written. What is read has numbers of its own: C.",
-                {"c[:, t].unsqueeze": "b[:, t].unsqueeze"},
             ),
             "nothing_passes_by": (
                 "You leave out D u. Each channel also hands its input on directly, by a weight of its own.",
@@ -219,13 +211,6 @@ MISCONCEPTIONS = [
                 "needs the next tokens.",
                 {"[_, x]": "[x, _]"},
             ),
-            "convolution_centred": (
-                "Your convolution looks to both sides, with half of the zeros before the text and half behind it. It has to be causal: all of them before it.",
-                {
-                    "seen = torch.cat([_.to(x), x], dim=1)": "half = _.size(1) // 2\nseen = torch.cat([_[:, half:].to(x), x, _[:, :half].to(x)], dim=1)",
-                    "seen[_].detach().clone": "torch.cat([state.window.to(x), x], dim=1)[_].detach",
-                },
-            ),
             "no_silu_after_the_convolution": (
                 "There is no SiLU between convolution and scan in your layer. Without it the two are one linear thing; B, C and Δ are made from what comes after "
                 "it, too.",
@@ -265,10 +250,6 @@ MISCONCEPTIONS = [
                 "You multiply by z as it is. The gate goes through SiLU first.",
                 {"F.silu(z)": "z"},
             ),
-            "gate_left_out": (
-                "You have no gate: half of what `in_proj` computes is never used. What comes out of the scan is multiplied by SiLU(z).",
-                {"y * F.silu(z)": "y"},
-            ),
             "shortcut_inside": (
                 "You add the input to the output. The residual connection is around the layer, in the block that holds it, together with the norm.",
                 {"if state is None:\n    _": "shortcut = x\nif state is None:\n    _\nshortcut = x", "return _": "return shortcut + _"},
@@ -277,10 +258,6 @@ MISCONCEPTIONS = [
             "window_of_this_chunk_alone": (
                 "You keep the last inputs of this chunk alone. A chunk may be shorter than the window: then it still holds some of the earlier inputs.",
                 {"seen[:, x.size(1) :]": "x[:, -(self.config.d_conv - 1) :]"},
-            ),
-            "window_newest_first": (
-                "You keep the convolution's last inputs with the newest first. The oldest comes first, as in the text.",
-                {"state.window": "state.window.flip(1)", "seen[_]": "seen[_].flip(1)"},
             ),
             "window_not_kept": (
                 "You do not keep the convolution's last inputs. For the tokens that follow it sees zeros where the text was.",

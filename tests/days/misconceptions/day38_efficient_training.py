@@ -368,10 +368,6 @@ MISCONCEPTIONS = [
                 "You call the function, and autograd keeps everything as ever, so that no memory is saved.",
                 {"with ...:\n    return _": "return _"},
             ),
-            "again_for_each_tensor": (
-                "You call the function again for each single tensor that the backward pass asks for. One more call gives them all: keep what it has found.",
-                {"if number not in found:\n    _": "_"},
-            ),
             "gradients_always_enabled": (
                 "You enable gradients for the first call too. Where they are disabled, `backward` is never called: simply call the function.",
                 {"with _:\n    return ...": "with torch.enable_grad(), _:\n    return function(*inputs)"},

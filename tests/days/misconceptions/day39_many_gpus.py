@@ -139,10 +139,6 @@ MISCONCEPTIONS = [
                 "The second time around you still add. What arrives is finished by then: it takes the place of your own numbers.",
                 {"3: chunks[...] = _": "arriving = (rank - step) % size\nchunks[arriving] = chunks[arriving] + _"},
             ),
-            "second_lap_begins_with_the_first_chunk": (
-                "The second time around you begin with chunk r again. It is the chunk r + 1 that was summed up in process r: the last one that arrived.",
-                {"3: rank - step": "rank - step - 1", "3: rank + 1": "rank"},
-            ),
             "one_round_too_many": (
                 "Your sums are right, but one of your two laps has n rounds. After n − 1 a chunk has been everywhere: the last message is for nothing, "
                 "and a process alone would send it to itself.",
@@ -336,10 +332,6 @@ MISCONCEPTIONS = [
             "padding_left_in": (
                 "You join the pieces and give them the shape, padding and all. Only as many elements belong to the whole as the shape has.",
                 {"_[: math.prod(shape)]": "_"},
-            ),
-            "front_cut_off": (
-                "You cut off the beginning, and keep the padding. It is at the end.",
-                {"_[: math.prod(shape)]": "_[len(piece) * size - math.prod(shape) :]"},
             ),
             "whole_left_flat": (
                 "The whole comes back flat. Give it its shape.",
