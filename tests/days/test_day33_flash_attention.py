@@ -327,6 +327,15 @@ def close_halves(draw, dtype):
     return {name: x.to(getattr(torch, dtype)) for name, x in halves.items()} | {"block": block}
 
 
+@pytest.fixture
+def many_halves(draw):
+    """Enough keys, one a tile, that bfloat16 cannot count them: 256 + 1 is 256 there."""
+    t_q, d_k, d_v = draw.sizes(1, 3, 3)
+    t_k = draw.size(600, 700)
+    inputs = sequences(draw, [], t_q, t_k, d_k, d_v, dtype="bfloat16", scale=0.1)
+    return inputs | {"block": 1}
+
+
 # --- The output -----------------------------------------------------------------------------------
 
 
@@ -532,3 +541,9 @@ def test_gradients_of_close_halves(answer, close_halves, dtype):
     wanting = wanting_gradients(close_halves)
     backward(answer.flash_attention(**wanting))
     return {"gradient of value": wanting["value"].grad}
+
+
+@pytest.mark.watertight("a sum of many small numbers stops growing in half precision")
+def test_halves_add_up(answer, many_halves):
+    """What is added up over the tiles is added up in float32."""
+    return {"output": answer.flash_attention(**many_halves)}
