@@ -212,6 +212,12 @@ def to_attend(draw):
 
 
 @pytest.fixture
+def itself(draw):
+    """A window of 0."""
+    return window_of(draw.size(5, 9), 0, draw.size(0, 2))
+
+
+@pytest.fixture
 def no_size(draw):
     """No tokens, and one."""
     return {
@@ -466,6 +472,12 @@ def test_in_attention(answer, to_attend):
     mask = answer.sliding_window_mask(inputs["key"].size(1), to_attend["window"], 1)
     output, _ = attention(**inputs, mask=mask.to(inputs["key"].device))
     return {"output of attention": output}
+
+
+@pytest.mark.watertight("a window of nothing is easily taken for no window")
+def test_window_of_nothing(answer, itself):
+    """With a window of 0 a token sees itself, and the global tokens."""
+    return {"mask": answer.sliding_window_mask(**itself)}
 
 
 @pytest.mark.watertight(ALIKE)
