@@ -12,9 +12,7 @@ NOTHING = "an empty chunk, which a loop over pieces may end with"
 MEMORY = "heads are split by a transposition, and not every view of the result is to be had"
 RANKS = "published code rotates `(B, h, T, head_dim)`, and fewer or more axes are an extra"
 ROWS = "offsets of their own are for serving prompts of different lengths side by side"
-WIDE = "published tables are in float32, and yours may be in float64"
 FAR = "at position 10⁵ an angle in float32 is off by 0.004"
-AGAIN = "a table that is kept from an earlier call must belong to this one"
 OTHER_RANKS = "one offset for each row, in front of other axes than heads"
 
 
@@ -73,12 +71,6 @@ def other_base(draw, table_size):
 
 
 @pytest.fixture
-def model_size(draw):
-    """As wide as real heads, and longer than half precision can count."""
-    return {"head_dim": draw.choice([64, 80, 96, 128]), "max_len": draw.size(2100, 2200)}
-
-
-@pytest.fixture
 def edge_of_table(draw, edge):
     """One size is as small as it can be."""
     given = {"head_dim": 2 * draw.size(2, 5), "max_len": draw.size(3, 7)}
@@ -119,26 +111,10 @@ def next_token(draw):
 
 
 @pytest.fixture
-def in_pieces(draw):
-    """A whole sequence as long as the table, and where it is cut."""
-    b, h, t, pairs = sizes(draw)
-    first, second = draw.sizes(1, 4, 2)
-    given = chunk(draw, [b, h], first + second + t, pairs, 0, 0)
-    return given | {"cuts": [0, first, first + second, first + second + t]}
-
-
-@pytest.fixture
 def rows(draw):
     """Prompts of different lengths, continued."""
     b, h, t, pairs = sizes(draw)
     return with_rows(draw, [b, h], t, pairs)
-
-
-@pytest.fixture
-def square_rows(draw):
-    """As many rows as heads and tokens."""
-    size = draw.size(3, 5)
-    return with_rows(draw, [size, size], size, draw.choice([6, 7]))
 
 
 @pytest.fixture
@@ -175,14 +151,6 @@ def of_dtype(draw, dtype):
 
 
 @pytest.fixture
-def wide_angles(draw, dtype):
-    """Angles of a wider dtype than x."""
-    b, h, t, pairs = sizes(draw)
-    x = draw.normal(b, h, t, 2 * pairs, mean=0.3)
-    return {"x": x, "angles": table_of(draw, t + draw.size(1, 4), pairs, dtype)}
-
-
-@pytest.fixture
 def many(draw, dtype):
     """Enough numbers that their roundings can be counted."""
     return chunk(draw, [5, 7], draw.size(12, 16), 16, 0, 1, dtype=dtype)
@@ -196,14 +164,6 @@ def far(draw):
     angles = table_of(draw, t, pairs, "float64")
     one_step = angles[1]
     return {"x": draw.normal(b, h, t, 2 * pairs), "angles": angles + first * one_step}
-
-
-@pytest.fixture
-def two_tables(draw):
-    """A sequence, and two tables of one size with bases of their own."""
-    b, h, t, pairs = sizes(draw)
-    x = draw.normal(b, h, t, 2 * pairs)
-    return x, table_of(draw, t, pairs), table_of(draw, t, pairs)
 
 
 @pytest.fixture
@@ -242,25 +202,6 @@ def test_angles(answer, table_size):
 def test_base(answer, other_base):
     """The base is an argument: the larger, the slower the last pairs turn."""
     return {"angles": in_float32(answer.rope_angles(**other_base))}
-
-
-@pytest.mark.constant("holds at least float32", "it always must")
-def test_angles_of_a_model(answer, model_size):
-    """Wide heads and long texts: the angles are in float32 at least."""
-    angles = answer.rope_angles(**model_size)
-    wide = getattr(angles, "dtype", None) in (torch.float32, torch.float64)
-    return {"angles": in_float32(angles), "holds at least float32": wide}
-
-
-@pytest.mark.watertight(AGAIN)
-def test_angles_again(answer, table_size, other_base):
-    """A table is made for its own sizes and base, also after an earlier one was written to."""
-    for earlier in (table_size, other_base, table_size):
-        answer.rope_angles(**earlier).zero_()
-    return {
-        "angles": in_float32(answer.rope_angles(**other_base)),
-        "angles of the usual base": in_float32(answer.rope_angles(**table_size)),
-    }
 
 
 @pytest.mark.watertight("a single pair, a single position, or none")
@@ -322,28 +263,12 @@ def test_next_token(answer, next_token):
     return {"output": answer.apply_rope(**next_token)}
 
 
-def test_in_pieces(answer, in_pieces):
-    """A sequence turned piece by piece, up to the table's last position, is that turned at once."""
-    x, angles, cuts = in_pieces["x"], in_pieces["angles"], in_pieces["cuts"]
-    names = ["first piece", "second piece", "last piece"]
-    return {
-        name: answer.apply_rope(x[:, :, start:end], angles, start)
-        for name, start, end in zip(names, cuts, cuts[1:], strict=False)
-    }
-
-
 @pytest.mark.watertight(ROWS)
 @pytest.mark.on_devices
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_offset_of_each_row(answer, rows, layout):
     """Each row of the batch may start at a position of its own."""
     return {"output": answer.apply_rope(**rows, layout=layout)}
-
-
-@pytest.mark.watertight(ROWS)
-def test_offset_of_each_row_square(answer, square_rows):
-    """With as many rows as heads and tokens, an offset still belongs to a row."""
-    return {"output": answer.apply_rope(**square_rows)}
 
 
 @pytest.mark.watertight(OTHER_RANKS)
@@ -364,22 +289,7 @@ def test_gradients(answer, later, layout):
     return {"gradients": gradients(x)}
 
 
-@pytest.mark.watertight(ROWS)
-def test_gradients_of_each_row(answer, rows):
-    """Gradients pass where each row starts at a position of its own."""
-    x = wanting_gradients({"x": rows["x"]})
-    backward(answer.apply_rope(**(rows | x)))
-    return {"gradients": gradients(x)}
-
-
 # --- Dtypes, memory, edges ------------------------------------------------------------------------
-
-
-@pytest.mark.watertight(WIDE)
-@pytest.mark.parametrize("dtype", ["float64"])
-def test_wide_angles(answer, wide_angles, dtype):
-    """Angles in float64, as the table may have them, leave float32 queries in float32."""
-    return {"output": answer.apply_rope(wide_angles["x"], wide_angles["angles"].cpu())}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, "float32", *HALVES])
@@ -403,15 +313,6 @@ def test_halves_are_rotated_in_float32(answer, many, dtype):
 def test_far_positions(answer, far):
     """Cosines and sines are those of the angles as they are, in float64 where the table is."""
     return {"output": answer.apply_rope(far["x"], far["angles"].cpu())}
-
-
-@pytest.mark.watertight(AGAIN)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_another_table(answer, two_tables, layout):
-    """A second table of the same size rotates by its own angles."""
-    x, first, second = two_tables
-    answer.apply_rope(x, first, layout=layout).zero_()
-    return {"output": answer.apply_rope(x, second, layout=layout)}
 
 
 @pytest.mark.watertight(MEMORY)

@@ -4,9 +4,7 @@ import pytest
 import torch
 
 NO_QUERIES = "an empty chunk of queries, whose bias still has its three axes"
-AGAIN = "a bias that is kept for the next call must survive what its caller does to it"
 DEFAULT = "whoever changes torch's default dtype expects tensors of it"
-ALONE = "a single position, which has no distance to anything"
 
 
 def sizes_of(n_heads, t_q, t_k):
@@ -43,12 +41,6 @@ def between(draw):
 def published(draw):
     """As many heads as models have whose number is no power of two: 13, 70 and 176 billion parameters."""
     return draw.choice([40, 48, 56, 71, 80, 112])
-
-
-@pytest.fixture
-def very_few(draw):
-    """One head, and a few that are no power of two."""
-    return {"one head": 1, "a few": draw.choice([3, 5, 6, 7])}
 
 
 @pytest.fixture
@@ -91,12 +83,6 @@ def nobody_asks(draw):
     return {"keys": sizes_of(n_heads, 0, t_k), "nothing": sizes_of(n_heads, 0, 0)}
 
 
-@pytest.fixture
-def alone(draw):
-    """One query, which is the only key."""
-    return sizes_of(draw.size(2, 12), 1, 1)
-
-
 # --- Slopes ---------------------------------------------------------------------------------------
 
 
@@ -115,13 +101,6 @@ def test_published_numbers_of_heads(answer, published):
     return {"slopes": answer.alibi_slopes(published)}
 
 
-@pytest.mark.constant("slopes of one head", "it is 1/256")
-@pytest.mark.watertight("one head and other small numbers, where a power of two is easily missed")
-def test_very_few_heads(answer, very_few):
-    """A single head has the slope 1/256; three, five, six or seven follow the same rule as many."""
-    return {f"slopes of {name}": answer.alibi_slopes(n) for name, n in very_few.items()}
-
-
 @pytest.mark.watertight(DEFAULT)
 def test_default_dtype(answer, published):
     """Slopes have torch's default dtype, also where it is float64."""
@@ -131,13 +110,6 @@ def test_default_dtype(answer, published):
         return {"slopes": answer.alibi_slopes(published)}
     finally:
         torch.set_default_dtype(usual)
-
-
-@pytest.mark.watertight(AGAIN)
-def test_slopes_again(answer, published):
-    """Slopes are the same at the second call, after the first ones were written to."""
-    answer.alibi_slopes(published).zero_()
-    return {"slopes": answer.alibi_slopes(published)}
 
 
 # --- The bias -------------------------------------------------------------------------------------
@@ -166,25 +138,6 @@ def test_the_newest_token(answer, newest):
 def test_bias_of_one_head(answer, one_head):
     """With one head the bias keeps its three axes."""
     return {"bias": answer.alibi_bias(**one_head)}
-
-
-@pytest.mark.watertight(AGAIN)
-def test_bias_again(answer, uneven, chunk):
-    """A later call has the bias of its own sizes, after earlier ones were written to."""
-    for earlier in (uneven, chunk, chunk | {"n_heads": uneven["n_heads"]}):
-        answer.alibi_bias(**earlier)[0, 0, 0] = 1.0
-    shorter = chunk | {"t_k": chunk["t_k"] - 1}
-    return {
-        "bias": answer.alibi_bias(**uneven),
-        "bias of a chunk": answer.alibi_bias(**chunk),
-        "bias of fewer keys": answer.alibi_bias(**shorter),
-    }
-
-
-@pytest.mark.watertight(ALONE)
-def test_one_position(answer, alone):
-    """A token alone has no distance to itself."""
-    return {"bias": answer.alibi_bias(**alone)}
 
 
 @pytest.mark.watertight(NO_QUERIES)

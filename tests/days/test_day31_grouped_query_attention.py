@@ -107,13 +107,6 @@ def changed(draw, given):
 
 
 @pytest.fixture
-def again(draw, given):
-    """A second call, with another batch and another length."""
-    b, t, d_model = given["x"].shape
-    return draw.normal(b + draw.size(1, 2), t + draw.size(1, 3), d_model)
-
-
-@pytest.fixture
 def in_heads(draw):
     """As many queries as keys."""
     sizes = some_sizes(draw)
@@ -199,13 +192,6 @@ def test_project(answer, build, given):
     return {"query": query, "key": key, "value": value}
 
 
-def test_project_for_one_kv_head(answer, build, one_for_all):
-    """A single head of keys and values keeps its axis."""
-    module = build(answer.GroupedQueryAttention, *sizes_of(one_for_all))
-    query, key, value = module.project(**inputs_of(one_for_all))
-    return {"query": query, "key": key, "value": value}
-
-
 @pytest.mark.on_devices
 def test_attend(answer, build, in_heads):
     """Neighboring heads ask the same keys, causally, and are joined in their order."""
@@ -257,17 +243,6 @@ def test_another_past(answer, build, chunk, longer):
     }
 
 
-@pytest.mark.watertight(KEPT)
-def test_after_a_training_step(answer, build, given):
-    """A module whose weights have changed computes with the new ones."""
-    module = build(answer.GroupedQueryAttention, *sizes_of(given))
-    module(**inputs_of(given))
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.mul_(1.5)
-    return {"output": module(**inputs_of(given))}
-
-
 # --- The output -----------------------------------------------------------------------------------
 
 
@@ -294,13 +269,6 @@ def test_later_tokens_are_invisible(answer, build, given, changed):
     """Other tokens later on leave the outputs before them alone."""
     module = build(answer.GroupedQueryAttention, *sizes_of(given))
     return {"output before": module(changed["x"])[:, : changed["place"]]}
-
-
-def test_second_call(answer, build, given, again):
-    """A second call, with another batch and another length, stands for itself."""
-    module = build(answer.GroupedQueryAttention, *sizes_of(given))
-    module(**inputs_of(given))
-    return {"output": module(again)}
 
 
 @pytest.mark.watertight(EDGES)
@@ -339,14 +307,6 @@ def test_gradients(answer, build, given):
     inputs = wanting_gradients(inputs_of(given))
     backward(module(**inputs))
     return {"gradients": gradients(inputs) | gradients(module)}
-
-
-def test_gradients_of_a_chunk(answer, build, chunk):
-    """Gradients reach queries, keys and values, those that were kept too."""
-    module = build(answer.GroupedQueryAttention, *sizes_of(chunk))
-    inputs = wanting_gradients(inputs_of(chunk))
-    backward(module.attend(**inputs))
-    return {"gradients": gradients(inputs)}
 
 
 # --- Dtypes ---------------------------------------------------------------------------------------

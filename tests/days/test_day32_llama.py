@@ -9,8 +9,6 @@ from course.checks.authoring import FLOAT64, HALVES, backward, gradients, listed
 from variants.kv_cache import new_cache
 from variants.llama import LLaMAConfig
 
-AGAIN = "what was computed with the weights of one step is wrong at the next"
-EMPTY = "a prompt may be empty, and so may the last piece of a text that is read in pieces"
 LOADED = "published weights must load key by key, before and after a call"
 FAR = "from position 256 on bfloat16 has one number for several angles"
 MODES = "a model that is used otherwise than it was trained gives something else"
@@ -70,12 +68,6 @@ def tokens(draw, config):
 
 
 @pytest.fixture
-def full(draw, config):
-    """As many tokens as the model can read."""
-    return draw.integers(0, config.vocab - 1, 2, config.context)
-
-
-@pytest.fixture
 def token_by_token(draw, config):
     """A prompt, and three tokens that follow one by one."""
     return chunks_of(draw, config, draw.size(4, 7), 1, 1, 1)
@@ -98,12 +90,6 @@ def to_the_end(draw, config):
 def two_texts(draw, config):
     """Two texts in as many chunks, which are read by turns."""
     return [chunks_of(draw, config, 3, 1, 2) for _ in range(2)]
-
-
-@pytest.fixture
-def with_nothing_in_it(draw, config):
-    """A text with an empty chunk in its middle, and another at its end."""
-    return chunks_of(draw, config, draw.size(2, 5), 0, 1, 0)
 
 
 @pytest.fixture
@@ -159,11 +145,6 @@ def test_logits(answer, build, config, tokens):
     return {"logits": build(answer.LLaMA, config)(tokens)}
 
 
-def test_full_context(answer, build, config, full):
-    """As many tokens as the context holds have an angle each, by the config's base."""
-    return {"logits": build(answer.LLaMA, config)(full)}
-
-
 def test_gradients(answer, build, config, tokens):
     """Gradients reach every parameter, the table from the input alone and the head from the logits alone."""
     model = build(answer.LLaMA, config)
@@ -174,19 +155,9 @@ def test_gradients(answer, build, config, tokens):
 # --- With a cache ---------------------------------------------------------------------------------
 
 
-def test_prompt(answer, build, config, in_chunks):
-    """A prompt that goes into an empty cache as a whole has the logits that it has without a cache."""
-    return read(build(answer.LLaMA, config), config, in_chunks[:1])
-
-
 def test_token_by_token(answer, build, config, token_by_token):
     """A token that comes alone has the logits that it has at the end of the whole text."""
     return read(build(answer.LLaMA, config), config, token_by_token)
-
-
-def test_in_chunks(answer, build, config, in_chunks):
-    """A text in chunks of any length has the logits of the whole, every row of them."""
-    return read(build(answer.LLaMA, config), config, in_chunks)
 
 
 def test_each_layer_keeps_its_own(answer, build, config, in_chunks):
@@ -288,27 +259,6 @@ def equal_to_the_first_block(parameters):
 def test_at_the_edge(answer, build, at_the_edge, edge):
     """One text, token, block, head, head of keys or pair of features, or a context of one token."""
     return {"logits": build(answer.LLaMA, at_the_edge["config"])(at_the_edge["tokens"])}
-
-
-@pytest.mark.watertight(EMPTY)
-def test_empty_chunks(answer, build, config, with_nothing_in_it):
-    """No tokens give no logits, `(B, 0, V)`, and leave the cache as it was."""
-    model = build(answer.LLaMA, config)
-    seen = read(model, config, with_nothing_in_it)
-    return seen | {"logits without a cache": model(with_nothing_in_it[0][:, :0])}
-
-
-@pytest.mark.watertight(AGAIN)
-def test_after_an_update(answer, build, config, tokens):
-    """After its weights have changed, the model computes with the new ones."""
-    model = build(answer.LLaMA, config)
-    first = model(tokens).detach()
-    kept = first.clone()
-    first.zero_()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(0.9)
-    return {"logits before": kept, "logits after": model(tokens[:, :-1])}
 
 
 @pytest.mark.watertight(MODES)

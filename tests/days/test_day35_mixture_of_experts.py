@@ -139,15 +139,6 @@ def tokens_with_one_choice(draw):
 
 
 @pytest.fixture
-def tokens_with_all(draw):
-    """All experts for each token."""
-    sizes = some_sizes(draw)
-    sizes.pop("d_ff")
-    b, t, n_experts = (sizes.pop(name) for name in ("B", "T", "n_experts"))
-    return routed(draw, b, t, **sizes | {"n_experts": n_experts, "k": n_experts})
-
-
-@pytest.fixture
 def tokens_of_rank(draw, leading):
     """One token, a list of them, or more axes in front."""
     d_model, n_experts = draw.sizes(3, 8, 2)
@@ -214,18 +205,6 @@ def last_ones_alone(draw):
 
 
 @pytest.fixture
-def extremes(draw):
-    """As many tokens for every expert, with equal probabilities; and all for the same, with certainty."""
-    n_experts, rounds = draw.choice([4, 8]), draw.size(2, 7)  # 1/4 and 1/8 have no rounding
-    k = draw.size(1, n_experts - 1)
-    rows = torch.arange(n_experts * rounds).unsqueeze(-1)
-    even = (rows + torch.arange(k)) % n_experts
-    same = torch.tensor(draw.sizes(0, n_experts - 1, k)).expand(len(rows), k)
-    sure = torch.zeros(len(rows), n_experts).scatter(1, same, 1 / k)
-    return {"n_experts": n_experts, "even": even, "same": same, "sure": sure}
-
-
-@pytest.fixture
 def some_of_dtype(draw, dtype):
     """Probabilities in other dtypes."""
     b, t, n_experts = draw.sizes(3, 8, 3)
@@ -248,22 +227,9 @@ def given(draw):
 
 
 @pytest.fixture
-def one_expert(draw):
-    """A single expert for all."""
-    return mixed(draw, n_experts=1, k=1)
-
-
-@pytest.fixture
 def one_choice(draw):
     """One expert for each token."""
     return mixed(draw, k=1)
-
-
-@pytest.fixture
-def all_experts(draw):
-    """Every expert for every token."""
-    n_experts = draw.size(3, 5)
-    return mixed(draw, n_experts=n_experts, k=n_experts)
 
 
 @pytest.fixture
@@ -310,25 +276,6 @@ def too_many(draw):
 
 
 @pytest.fixture
-def too_many_of_one_choice(draw):
-    """One expert for each token, and room for half of them."""
-    return mixed(draw, k=1, capacity_factor=0.5, n_experts=4, T=7, B=3, d_model=draw.size(5, 8))
-
-
-@pytest.fixture
-def room_for_all(draw):
-    """So much room that nothing is dropped."""
-    given = mixed(draw)
-    return given | {"capacity_factor": float(given["n_experts"])}
-
-
-@pytest.fixture
-def room_for_one(draw):
-    """So little room that each expert takes a single token."""
-    return mixed(draw, k=2, capacity_factor=0.01)
-
-
-@pytest.fixture
 def exact_room(draw):
     """Room for a whole number of tokens without rounding."""
     n_experts, b = draw.sizes(4, 6, 2)
@@ -372,20 +319,10 @@ def test_router_weights(answer, build, tokens):
     return {"weights": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[0]}
 
 
-def test_router_all_at_once(answer, build, tokens):
-    """Weights, chosen experts and probabilities are returned, in this order."""
-    return by_name(router_of(build, answer.TopKRouter, tokens)(tokens["x"]))
-
-
 def test_router_one_choice(answer, build, tokens_with_one_choice):
     """With k = 1 the single weight is 1, and the last axis stays."""
     given = tokens_with_one_choice
     return by_name(router_of(build, answer.TopKRouter, given)(given["x"]))
-
-
-def test_router_all_experts(answer, build, tokens_with_all):
-    """Where k is the number of experts the weights are the probabilities, in falling order."""
-    return by_name(router_of(build, answer.TopKRouter, tokens_with_all)(tokens_with_all["x"]))
 
 
 @pytest.mark.watertight(AXES)
@@ -427,14 +364,6 @@ def test_router_decides_in_float32(answer, build, close_scores, dtype):
     return {"experts": router(close_scores["x"])[1]}
 
 
-@pytest.mark.watertight(STARTS)
-@pytest.mark.constant("start of w_r", "it is that of `nn.Linear`")
-def test_router_start(answer, roomy):
-    """The router starts as `nn.Linear` starts."""
-    router = answer.TopKRouter(*roomy["router"])
-    return {"start of w_r": start_of(router.w_r.weight), "size": router.w_r.weight.numel()}
-
-
 # --- load_balancing_loss --------------------------------------------------------------------------
 
 
@@ -446,19 +375,6 @@ def test_loss_of_one_choice(answer, one_each):
 def test_loss(answer, some):
     """Every choice counts the same, a token's first one and its last."""
     return {"loss": answer.load_balancing_loss(**some)}
-
-
-@pytest.mark.constant("loss when evenly spread", "it is 1, whatever the sizes")
-def test_loss_at_its_ends(answer, extremes):
-    """It is 1 where all is evenly spread, and N/k where all tokens are sure of the same k experts."""
-    n_experts, even = extremes["n_experts"], extremes["even"]
-    equal = torch.full_like(extremes["sure"], 1 / n_experts)
-    return {
-        "loss when evenly spread": answer.load_balancing_loss(equal, even),
-        "loss when all want the same": answer.load_balancing_loss(
-            extremes["sure"], extremes["same"]
-        ),
-    }
 
 
 def test_loss_with_experts_that_nobody_chose(answer, last_ones_alone):
@@ -500,20 +416,10 @@ def test_parameters(answer, build, given):
     return dict(layer_of(build, answer.MixtureOfExperts, given).named_parameters())
 
 
-def test_one_expert(answer, build, one_expert):
-    """A single expert is a plain feed-forward network."""
-    return {"output": layer_of(build, answer.MixtureOfExperts, one_expert)(one_expert["x"])}
-
-
 @pytest.mark.on_devices
 def test_one_choice(answer, build, one_choice):
     """With k = 1 each token gets its expert's output as it is."""
     return {"output": layer_of(build, answer.MixtureOfExperts, one_choice)(one_choice["x"])}
-
-
-def test_all_experts(answer, build, all_experts):
-    """Where k is the number of experts each token gets all their outputs, by their weights."""
-    return {"output": layer_of(build, answer.MixtureOfExperts, all_experts)(all_experts["x"])}
 
 
 @pytest.mark.on_devices
@@ -590,13 +496,6 @@ def test_experts_are_called_once(answer, build, given):
 
 
 @pytest.mark.watertight(DROPPED)
-def test_capacity_of_one_choice(answer, build, too_many_of_one_choice):
-    """With k = 1 a token that finds its expert full gets 0."""
-    given = too_many_of_one_choice
-    return {"output": layer_of(build, answer.MixtureOfExperts, given)(given["x"])}
-
-
-@pytest.mark.watertight(DROPPED)
 def test_capacity(answer, build, too_many):
     """An expert takes the first tokens that chose it, as first choice or second, until it is full."""
     return {"output": layer_of(build, answer.MixtureOfExperts, too_many)(too_many["x"])}
@@ -614,18 +513,6 @@ def test_capacity_at_a_second_call(answer, build, too_many):
 def test_capacity_without_rounding(answer, build, exact_room):
     """A capacity that is a whole number stays what it is."""
     return {"output": layer_of(build, answer.MixtureOfExperts, exact_room)(exact_room["x"])}
-
-
-@pytest.mark.watertight(DROPPED)
-def test_capacity_of_one_token(answer, build, room_for_one):
-    """However small the capacity factor is, every expert takes its first token."""
-    return {"output": layer_of(build, answer.MixtureOfExperts, room_for_one)(room_for_one["x"])}
-
-
-@pytest.mark.watertight(DROPPED)
-def test_capacity_for_all(answer, build, room_for_all):
-    """Where there is room for all, a capacity changes nothing."""
-    return {"output": layer_of(build, answer.MixtureOfExperts, room_for_all)(room_for_all["x"])}
 
 
 @pytest.mark.watertight(DROPPED)

@@ -10,7 +10,6 @@ from variants.gpt import Block, CausalSelfAttention, FeedForward
 EMPTY = "a prompt may be empty, and what comes out is then empty too, not an error"
 LOADED = "weights saved after a call must load into a new model, key by key"
 ONES = "a batch, a text or a head of one is where squeezed axes go astray"
-AGAIN = "what was computed with the weights of one step is wrong at the next"
 MODES = "a choice that is made otherwise in use than in training is another model"
 STARTS = "where the weights start decides what the first steps of training are like"
 SHORT = "the first tokens that a model writes are a text shorter than 1/capacity"
@@ -54,14 +53,6 @@ def block_of(build, kind, given, *dropout, **options):
 def given(draw):
     """B, T, h and d_k, all different."""
     return block_inputs(draw, *draw.sizes(2, 6, 4))
-
-
-@pytest.fixture
-def later_changed(draw, given):
-    """The same with other vectors from some place on."""
-    at = draw.size(1, given["x"].size(1) - 1)
-    other = draw.normal(*given["x"].shape)
-    return {"at": at, "x": torch.cat([given["x"][:, :at], other[:, at:]], dim=1)}
 
 
 @pytest.fixture
@@ -109,12 +100,6 @@ def test_parallel_parameters(answer, build, given):
 def test_both_at_once(answer, build, given):
     """Attention and network read the same normalized tokens; both are added to the tokens as they came."""
     return {"output": block_of(build, answer.ParallelBlock, given)(given["x"])}
-
-
-def test_no_token_sees_a_later_one(answer, build, given, later_changed):
-    """Where tokens change from some place on, the outputs before that place stay what they were."""
-    output = block_of(build, answer.ParallelBlock, given)(later_changed["x"])
-    return {"output before": output[:, : later_changed["at"]]}
 
 
 def test_parallel_gradients(answer, build, given):
@@ -187,17 +172,6 @@ def test_parallel_start(answer, roomy):
     ]
     sizes = sum(one.numel() for one in parameters.values())
     return {"what starts otherwise": ", ".join(other) or "nothing", "size": sizes}
-
-
-@pytest.mark.watertight(AGAIN)
-def test_parallel_after_an_update(answer, build, given):
-    """After its weights have changed, the block computes with the new ones."""
-    block = block_of(build, answer.ParallelBlock, given)
-    before = block(given["x"]).detach()
-    with torch.no_grad():
-        for parameter in block.parameters():
-            parameter.mul_(0.9)
-    return {"output before": before, "output after": block(given["x"])}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64, *HALVES])
@@ -362,14 +336,6 @@ def test_rounded_down(answer, build, nearly_whole):
     return {"places": places}
 
 
-def test_all_scores_negative(answer, build, all_negative):
-    """Where all scores are negative the largest are those nearest to 0, and they stay negative."""
-    weights, places = layer_of(build, answer.MixtureOfDepths, all_negative).choose(
-        all_negative["x"]
-    )
-    return {"places": places, "weights": weights}
-
-
 # --- MixtureOfDepths: what comes of it ------------------------------------------------------------
 
 
@@ -385,11 +351,6 @@ def test_what_the_block_sees(answer, build, mixed):
 def test_gain(answer, build, mixed):
     """Chosen tokens gain what the block adds, times their weight; the others come out as they went in."""
     return {"output": layer_of(build, answer.MixtureOfDepths, mixed, Mixing())(mixed["x"])}
-
-
-def test_around_a_block(answer, build, mixed):
-    """Around a block of day 23, whose attention is causal among the chosen tokens."""
-    return {"output": layer_of(build, answer.MixtureOfDepths, mixed)(mixed["x"])}
 
 
 def test_negative_weights(answer, build, all_negative):
@@ -465,14 +426,6 @@ def test_depths_without_tokens(answer, build, depths_of_no_tokens):
             depths_of_no_tokens["x"]
         )
     }
-
-
-@pytest.mark.watertight(LOADED)
-def test_depths_state_dict(answer, build, mixed):
-    """After a call as before, the state dict holds the block's weights and the router's, and nothing else."""
-    layer = layer_of(build, answer.MixtureOfDepths, mixed, Mixing())
-    layer(mixed["x"])
-    return dict(layer.state_dict())
 
 
 @pytest.mark.watertight(MODES)

@@ -259,12 +259,6 @@ def large(draw, dtype):
 
 
 @pytest.fixture
-def small(draw, dtype):
-    """Gradients of some 10⁻⁵, whose squares are 0 in float16."""
-    return some_pieces(draw, scale=1e-5, dtype=dtype)
-
-
-@pytest.fixture
 def halves_among_them(draw, dtype):
     """One of the gradients in another dtype."""
     return {"bias": some_pieces(draw, dtype=dtype)["bias"]}
@@ -416,27 +410,6 @@ def group(draw, widths):
 
 
 @pytest.fixture
-def other_group(draw, widths):
-    """Two more."""
-    return a_group(draw, 2, *widths, ignored=True)
-
-
-@pytest.fixture
-def nearly_empty(draw, widths):
-    """Two batches, the second without a single target."""
-    group = a_group(draw, 2, *widths, ignored=True)
-    group[1][1].fill_(IGNORED)
-    return group
-
-
-@pytest.fixture
-def one_row(draw, widths):
-    """One row of one token."""
-    d, vocab = widths
-    return [(draw.normal(1, 1, d), draw.integers(0, vocab - 1, 1, 1))]
-
-
-@pytest.fixture
 def of_dtype(draw, widths, dtype):
     """A group of one dtype."""
     return a_group(draw, 2, *widths, ignored=True, dtype=dtype)
@@ -525,13 +498,6 @@ def test_large_gradients(answer, large, least, dtype):
     return {"norm": norm, "gradients": gradients(parameters)}
 
 
-@pytest.mark.watertight("half precision, in which the squares of small numbers are 0")
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_small_halves(answer, small, little, dtype):
-    """The squares of small halves do not vanish."""
-    return {"norm": answer.clip_gradients(list(holding(small).values()), little)}
-
-
 @pytest.mark.watertight("a model of which some parts are kept in another precision")
 @pytest.mark.parametrize("dtype", ["float16"])
 def test_mixed_gradients(answer, pieces, halves_among_them, little, dtype):
@@ -582,19 +548,6 @@ def test_usual_scale(answer, a_loss):
     return {"scaled loss": answer.LossScaler().scale(a_loss)}
 
 
-def test_get_scale(answer, init):
-    """The scale can be asked for, a float."""
-    return {"scale": answer.LossScaler(init).get_scale()}
-
-
-def test_scaled_gradients(answer, start, slopes, init):
-    """The scaled loss can be differentiated, and its gradients are as many times too large."""
-    parameters = asking(start)
-    loss = sum((parameters[name] * one).sum() for name, one in slopes[0].items())
-    answer.LossScaler(init).scale(loss).backward()
-    return {"gradients": gradients(parameters)}
-
-
 @pytest.mark.watertight("a loss in float16, in which the scale itself is infinite")
 def test_half_a_loss(answer, a_half):
     """A loss in half precision is widened before it is scaled."""
@@ -613,16 +566,6 @@ def test_unscale_what_is_not_finite(answer, start, bad, init):
     parameters = asking(start)
     scaler = answer.LossScaler(init)
     loss = sum((parameters[name] * one).sum() for name, one in bad[1].items())
-    scaler.scale(loss).backward()
-    scaler.unscale_(apart(parameters))
-    return {"gradients": gradients(parameters)}
-
-
-def test_unscale(answer, start, slopes, init):
-    """Unscaled gradients are the true ones, in all groups of the optimizer."""
-    parameters = asking(start)
-    scaler = answer.LossScaler(init)
-    loss = sum((parameters[name] * one).sum() for name, one in slopes[0].items())
     scaler.scale(loss).backward()
     scaler.unscale_(apart(parameters))
     return {"gradients": gradients(parameters)}
@@ -685,15 +628,6 @@ def test_a_bad_step_interrupts(answer, start, story, init, interval):
     return {"scales": start["bias"].new_tensor(scales), "parameters": numbers(parameters)}
 
 
-@pytest.mark.watertight("an interval of one, where every good step is enough")
-def test_growth_in_every_step(answer, start, slopes, init):
-    """With an interval of 1 each good step doubles the scale."""
-    parameters = asking(start)
-    scaler = answer.LossScaler(init, growth_interval=1)
-    optimizer = apart(parameters)
-    return {"scales": [go(scaler, parameters, optimizer, slope) for slope in slopes[:3]]}
-
-
 @pytest.mark.watertight("scales below 1 and above the first one")
 @pytest.mark.constant(*(f"scales[{n}]" for n in range(4)), "the scale has no bounds")
 def test_no_bounds(answer, start, slopes, bad):
@@ -736,13 +670,6 @@ def test_gradients_of_inputs(answer, two):
     return {"gradients": gradients(inputs)}
 
 
-def test_gradients_of_parameters(answer, build, sizes, x):
-    """So do the parameters that the function uses."""
-    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
-    backward(answer.checkpoint(part, x))
-    return {"gradients": gradients(part), "gradient of x": x.grad}
-
-
 def test_no_input_wants_a_gradient(answer, build, sizes, x):
     """Parameters get their gradients also where no input asks for one."""
     part = build(Part, sizes["d"], sizes["hidden"])
@@ -765,16 +692,6 @@ def test_calls(answer, build, sizes, x):
 def test_nothing_is_kept(answer, build, sizes, x):
     """Of what the function computed nothing waits for the backward pass: only its inputs do."""
     part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
-    with Saving(x, *part.parameters()) as saving:
-        output = answer.checkpoint(part, x)
-    return {"numbers kept beside the inputs": saving.count, "output": output}
-
-
-@pytest.mark.watertight("the first layer of a model, whose inputs are data")
-@pytest.mark.constant("numbers kept beside the inputs", "none")
-def test_nothing_is_kept_of_data(answer, build, sizes, x):
-    """Nothing is kept either where no input asks for a gradient."""
-    part = build(Part, sizes["d"], sizes["hidden"])
     with Saving(x, *part.parameters()) as saving:
         output = answer.checkpoint(part, x)
     return {"numbers kept beside the inputs": saving.count, "output": output}
@@ -810,16 +727,6 @@ def test_dropout_of_data(answer, many):
     backward(output)
     same = alike(*part.zeros) if len(part.zeros) == 2 else f"{len(part.zeros)} calls"
     return {"share dropped alike": same, "numbers": many.numel()}
-
-
-@pytest.mark.constant("share with a gradient where it was kept", "all of it")
-def test_gradient_of_what_was_dropped(answer, many):
-    """Dropped features have no gradient, and kept ones have one."""
-    x = wanting_gradients(many)
-    output = answer.checkpoint(nn.Dropout(0.5), x)
-    backward(output)
-    kept = output.detach() != 0
-    return {"share with a gradient where it was kept": alike(x.grad != 0, kept), "n": x.numel()}
 
 
 @pytest.mark.constant("share of the random state that was put back", "all of it")
@@ -911,14 +818,6 @@ def test_one_output_in_a_tuple(answer, two):
     return {"outputs": outputs, "gradient of x": x.grad}
 
 
-@pytest.mark.watertight("the same tensor in two places")
-def test_the_same_input_twice(answer, two):
-    """A tensor that is two of the inputs gets the gradients of both."""
-    x = wanting_gradients(two["x"])
-    backward(answer.checkpoint(lambda one, other: one.sin() * other.exp(), x, x))
-    return {"gradient of x": x.grad}
-
-
 @pytest.mark.watertight("a graph that is kept for a second backward pass")
 @pytest.mark.constant("calls", "one for each pass")
 def test_second_backward(answer, build, sizes, x):
@@ -928,14 +827,6 @@ def test_second_backward(answer, build, sizes, x):
     total.backward(retain_graph=True)
     total.backward()
     return {"calls": part.calls, "gradients": {"x": x.grad} | gradients(part)}
-
-
-@pytest.mark.watertight("a checkpoint within a checkpoint")
-def test_nested(answer, build, sizes, x):
-    """A function that is computed again may itself hold a checkpoint."""
-    part, x = build(Part, sizes["d"], sizes["hidden"]), wanting_gradients(x)
-    backward(answer.checkpoint(lambda x: answer.checkpoint(part, x.sin()).tanh(), x))
-    return {"gradients": {"x": x.grad} | gradients(part)}
 
 
 # --- train_step -----------------------------------------------------------------------------------
@@ -948,13 +839,6 @@ def test_results(answer, build, widths, batch, plenty, factor):
     result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
     kinds = " and ".join(type(one).__name__ for one in result) if type(result) is tuple else "none"
     return {**told(result, model), "kinds of the results": kinds}
-
-
-def test_one_batch(answer, build, widths, batch, plenty, factor):
-    """One step along the gradient of the mean loss, whatever the scale."""
-    model = build(Speaker, *widths)
-    answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
-    return {"parameters": numbers(dict(model.named_parameters()))}
 
 
 def test_gaps(answer, build, widths, with_gaps, plenty, factor):
@@ -1019,15 +903,6 @@ def test_no_gradient_is_left(answer, build, widths, batch, plenty, factor):
     return {"parameters with a gradient left": left, **told(result, model)}
 
 
-def test_two_steps(answer, build, widths, group, other_group, plenty, factor):
-    """An optimizer with a memory steps once for each group."""
-    model = build(Speaker, *widths)
-    optimizer, scaler = plain(model, 0.2, momentum=0.9, weight_decay=0.1), FixedScale(factor)
-    for one in (group, other_group):
-        answer.train_step(model, one, summed, optimizer, scaler, plenty)
-    return {"parameters": numbers(dict(model.named_parameters()))}
-
-
 def test_one_pass(answer, build, widths, group, plenty, factor):
     """Batches may come from a generator, which can be read only once."""
     model = build(Speaker, *widths)
@@ -1059,16 +934,6 @@ def test_small_gradients_survive(answer, build, widths, batch, plenty):
     return {"norm": told(result, model).get("norm", result)}
 
 
-def test_with_your_own_scaler(answer, build, widths, broken, plenty, init):
-    """A step with an infinite gradient is skipped, and the scale halved, by your own `LossScaler`."""
-    model, scaler = build(Speaker, *widths), answer.LossScaler(init)
-    answer.train_step(model, broken, summed, plain(model), scaler, plenty)
-    return {
-        "parameters": numbers(dict(model.named_parameters())),
-        "scale afterwards": scaler.get_scale(),
-    }
-
-
 @pytest.mark.watertight("a step that was skipped, which shows in the norm alone")
 @pytest.mark.constant("the norm is finite", "the scaler's calls", "it is not, and all are made")
 def test_norm_of_a_skipped_step(answer, build, widths, broken, plenty, factor):
@@ -1095,22 +960,6 @@ def test_loss_outside_autocast(answer, build, widths, group, plenty, factor, dev
     scaler = FixedScale(factor)
     result = answer.train_step(model, group, loss, plain(model), scaler, plenty, torch.bfloat16)
     return {"autocast within the loss": any(within), **told(result, model)}
-
-
-@pytest.mark.watertight("a batch of the group without a single target")
-def test_batch_without_a_target(answer, build, widths, nearly_empty, plenty, factor):
-    """A batch without a target adds nothing to its group."""
-    model, scaler = build(Speaker, *widths), FixedScale(factor)
-    result = answer.train_step(model, nearly_empty, summed, plain(model), scaler, plenty)
-    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
-
-
-@pytest.mark.watertight("sizes of one, where an axis is easily lost")
-def test_one_row(answer, build, widths, one_row, plenty, factor):
-    """A batch with a single target trains like any other."""
-    model = build(Speaker, *widths)
-    result = answer.train_step(model, one_row, summed, plain(model), FixedScale(factor), plenty)
-    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
 
 
 @pytest.mark.parametrize("mode", ["training", "evaluation"])

@@ -15,7 +15,6 @@ from course.checks.authoring import (
 from implementation import PositionwiseFeedForward
 from variants.parallelism import simulate
 
-FEW = "fewer elements than processes leave some of them with nothing"
 EDGES = "a scalar, an empty tensor and a process alone are the ends of every loop"
 HISTORY = "what hangs on the history of a tensor keeps all of that in memory"
 PARAMETER = "in published code the piece is itself a parameter"
@@ -150,12 +149,6 @@ def at_the_edge(draw, edge):
 
 
 @pytest.fixture
-def nothing(draw):
-    """Three empty tensors."""
-    return summands(draw, 3, 0, draw.size(2, 5))
-
-
-@pytest.fixture
 def transposed(draw):
     """Tensors that are not contiguous."""
     rows, columns = draw.sizes(3, 6, 2)
@@ -166,13 +159,6 @@ def transposed(draw):
 def of_dtype(draw, dtype):
     """Tensors of one dtype."""
     return summands(draw, 3, draw.size(5, 9), dtype=dtype)
-
-
-@pytest.fixture
-def counts(draw):
-    """Whole numbers."""
-    length = draw.size(5, 9)
-    return [draw.integers(-50, 50, length) for _ in range(3)]
 
 
 # --- Inputs: average_gradients --------------------------------------------------------------------
@@ -194,12 +180,6 @@ def other_pair(draw, pair):
 def batches(draw):
     """A batch for each of four processes."""
     return summands(draw, 4, *draw.sizes(3, 7, 2))
-
-
-@pytest.fixture
-def lone(draw):
-    """The batch of a process that is alone."""
-    return summands(draw, 1, *draw.sizes(3, 6, 2))
 
 
 @pytest.fixture
@@ -240,12 +220,6 @@ def odd(draw):
 
 
 @pytest.fixture
-def beside(draw):
-    """Something that varies where all the rest is as it must be."""
-    return draw.normal(4)
-
-
-@pytest.fixture
 def kept_alone(draw):
     """A single process, and a matrix."""
     return {"size": 1, "parameter": draw.normal(*draw.sizes(2, 5, 2))}
@@ -261,18 +235,6 @@ def scalar(draw):
 def fewer(draw):
     """Five processes, and three elements."""
     return {"size": 5, "parameter": draw.normal(3)}
-
-
-@pytest.fixture
-def one_more(draw):
-    """Four processes, and five elements: two in each piece, so that the last has none."""
-    return {"size": 4, "parameter": draw.normal(5)}
-
-
-@pytest.fixture
-def no_elements(draw):
-    """Three processes, and an empty parameter."""
-    return {"size": 3, "parameter": draw.normal(0, draw.size(2, 5))}
 
 
 @pytest.fixture
@@ -394,12 +356,6 @@ def test_at_the_edge(answer, at_the_edge, edge):
     return results(all_reduced(answer.ring_all_reduce, at_the_edge))
 
 
-@pytest.mark.watertight(EDGES)
-def test_empty(answer, nothing):
-    """The sum of empty tensors is as empty."""
-    return results(all_reduced(answer.ring_all_reduce, nothing))
-
-
 @pytest.mark.watertight(HISTORY)
 @pytest.mark.constant("results that need a gradient", SAME)
 def test_no_history_of_the_sum(answer, several):
@@ -419,12 +375,6 @@ def test_what_is_written_into_the_sum(answer, several, processes):
     return {f"tensor of process {rank}": tensor for rank, tensor in enumerate(tensors)}
 
 
-@pytest.mark.watertight("counts are added up as gradients are")
-def test_whole_numbers(answer, counts):
-    """Whole numbers give whole numbers."""
-    return results(all_reduced(answer.ring_all_reduce, counts))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype(answer, of_dtype, dtype):
     """The sum has the tensors' dtype."""
@@ -432,11 +382,6 @@ def test_dtype(answer, of_dtype, dtype):
 
 
 # --- average_gradients ----------------------------------------------------------------------------
-
-
-def test_mean_of_two(answer, build, pair):
-    """Both processes have the mean of their gradients, of matrices and biases."""
-    return averaged(answer.average_gradients, replicas(build, pair))
 
 
 def test_mean_of_several(answer, build, batches):
@@ -506,12 +451,6 @@ def test_two_steps(answer, build, pair, other_pair):
     return averaged(answer.average_gradients, models)
 
 
-@pytest.mark.watertight(EDGES)
-def test_alone(answer, build, lone):
-    """A process alone keeps its gradients."""
-    return averaged(answer.average_gradients, replicas(build, lone))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_of_gradients(answer, build, batches_of_dtype, dtype):
     """The mean has the parameters' dtype."""
@@ -559,40 +498,10 @@ def test_layout_of_the_whole(answer, by_columns):
 
 
 @pytest.mark.watertight(EDGES)
-def test_kept_alone(answer, kept_alone):
-    """A process alone keeps all of it."""
-    return pieces_of(answer.shard, kept_alone["parameter"], kept_alone["size"])
-
-
-@pytest.mark.watertight(EDGES)
 @pytest.mark.constant("piece of process 1", "piece of process 2", PADDING)
 def test_scalar(answer, scalar):
     """A parameter without axes is one element in a row."""
     return pieces_of(answer.shard, scalar["parameter"], scalar["size"])
-
-
-@pytest.mark.watertight(FEW)
-@pytest.mark.constant("piece of process 3", "piece of process 4", PADDING)
-def test_fewer_elements_than_processes(answer, fewer):
-    """Where there are more processes than elements, some keep nothing but padding."""
-    return pieces_of(answer.shard, fewer["parameter"], fewer["size"])
-
-
-@pytest.mark.watertight(FEW)
-@pytest.mark.constant("piece of process 3", PADDING)
-def test_nothing_but_padding(answer, one_more):
-    """Pieces are of one length, so one may hold nothing but padding though there are enough elements."""
-    return pieces_of(answer.shard, one_more["parameter"], one_more["size"])
-
-
-@pytest.mark.watertight(EDGES)
-@pytest.mark.constant(
-    *(f"piece of process {rank}" for rank in range(3)), "an empty tensor has no other value"
-)
-def test_no_elements(answer, no_elements, beside):
-    """The pieces of an empty parameter are empty."""
-    pieces = pieces_of(answer.shard, no_elements["parameter"], no_elements["size"])
-    return pieces | {"beside it": beside}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -20,21 +20,9 @@ MISCONCEPTIONS = [
                 "whole radian per position.",
                 {"-even / head_dim": "-(even + 2) / head_dim"},
             ),
-            "last_exponent_is_one": (
-                "Your exponents run from 0 to exactly −1. The last one, −(d − 2) / d, stops short of it: divide by d, not by the last even number.",
-                {"-even / head_dim": "-even / max(head_dim - 2, 1)"},
-            ),
-            "exponent_positive": (
-                "Your pairs rotate faster and faster from the first to the last. The exponent is negative: the first pair is the fastest.",
-                {"-even / head_dim": "even / head_dim"},
-            ),
             "base_ignored": (
                 "Your base is 10000 whatever the caller asks for. That is only the default: later models use larger ones for longer contexts.",
                 {"base ** _": "10000.0 ** _"},
-            ),
-            "base_of_1000_by_default": (
-                "Where the caller names no base, yours is 1000. The default is 10000: a zero is missing.",
-                {"base=10000.0": "base=1000.0"},
             ),
             "base_of_500000_by_default": (
                 "Where the caller names no base, yours is 500000, as in LLaMA 3. The default is the paper's 10000.",
@@ -48,10 +36,6 @@ MISCONCEPTIONS = [
                 "Your table has one position too many. `max_len` positions counted from 0 end at max_len − 1.",
                 {"2: max_len": "max_len + 1"},
             ),
-            "whole_turns": (
-                "Your angles are 2π times too large: the first pair makes a full circle at each position, which has no effect. θ is in radians already.",
-                {"return _": "return _ * 6.283185307179586"},
-            ),
             "repeated_in_halves": (
                 "Your table has each angle twice, one half beside the other, as Hugging Face's has. Wanted is one angle for each pair, `(max_len, head_dim / 2)`: "
                 "how the two of a pair lie is the layout's business.",
@@ -60,10 +44,6 @@ MISCONCEPTIONS = [
             "repeated_side_by_side": (
                 "Your table has each angle twice, side by side. Wanted is one angle for each pair, `(max_len, head_dim / 2)`.",
                 {"return _": "return _.repeat_interleave(2, dim=1)"},
-            ),
-            "pairs_by_positions": (
-                "Your table has a row for each pair. It needs a row for each position, and a column for each pair.",
-                {"return ...": "return torch.outer(theta, position)"},
             ),
             "cosines_and_sines": (
                 "You return cosines and sines. Wanted are the angles themselves; `apply_rope` takes their cosines and sines.",
@@ -92,10 +72,6 @@ MISCONCEPTIONS = [
                 "An offset for all rows works in your answer; one for each row is ignored, and all rows begin at position 0.",
                 {"_ + steps": "_ + steps - _"},
             ),
-            "offset_lost_after_a_cache": (
-                "A single token is always rotated as the first of a sequence, that is, not at all. The tokens in the cache come before it: its position is the offset.",
-                {"angles[offset : _]": "angles[offset : _] if x.size(-2) > 1 else angles[:1]"},
-            ),
             "chunk_at_one_position": (
                 "All tokens of a chunk are rotated by the offset's angle. The offset is the position of the first; the others follow, one by one.",
                 {"offset + x.size(-2)": "offset + 1", "_ + steps": "_ + 0 * steps"},
@@ -120,20 +96,6 @@ MISCONCEPTIONS = [
                     "rotation = angles[...]": "rotation = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)",
                 },
             ),
-            "int_offset_added_to_the_angles": (
-                "An offset for each row works in your answer. An offset for all rows you add to the angles. It is a number of positions, and one position rotates each "
-                "pair by an angle of its own: only the first pair's is 1 radian.",
-                {"angles[offset : ...]": "angles[: x.size(-2)] + offset"},
-            ),
-            "offset_of_the_rows_added_to_the_angles": (
-                "An offset for all rows works in your answer. With one for each row you add the offsets to the angles. An offset is a number of positions, and one "
-                "position rotates each pair by an angle of its own: only the first pair's is 1 radian.",
-                {"rotation = angles[position.to(angles.device)]": "rotation = angles[steps.to(angles.device)] + offset.view(-1, 1, 1).to(angles.device)"},
-            ),
-            "row_offset_subtracted": (
-                "You subtract each row's offset from the positions, as for padding on the left. An offset is what came before the chunk: it is added.",
-                {"_ + steps": "steps - _"},
-            ),
             "offset_only_an_int": (
                 "Your offset must be a single number. It may also be a tensor with one for each row of the batch.",
                 {"_check_offset(x, angles.size(0), offset)": "_check_offset(x, angles.size(0), offset)\noffset = int(offset)"},
@@ -142,14 +104,6 @@ MISCONCEPTIONS = [
                 "Your offsets of the rows meet the axis in front of time, which is that of the heads. Axes are aligned from the right: what belongs to the first "
                 "axis of x needs axes of length 1 behind it.",
                 {"rotation.view(len(rotation), *_, *rotation.shape[1:])": "rotation.view(*_, *rotation.shape)"},
-            ),
-            "always_one_head_axis": (
-                "With an offset for each row you always make room for exactly one axis between batch and time. There may be none, or two: count the axes of x.",
-                {"rotation.view(len(rotation), *..., *rotation.shape[1:])": "rotation.unsqueeze(1)"},
-            ),
-            "row_offsets_over_time": (
-                "You add offsets of rows to steps of time entry by entry. Every row has every step: a column plus a row makes the table of all positions.",
-                {"offset.unsqueeze(-1)": "offset", "rotation = rotation.view(len(rotation), *..., *rotation.shape[1:])": "pass"},
             ),
             "time_before_heads": (
                 "You take the second axis for time, as in (B, T, h, d). Heads have been moved forward here: time is the last axis but one, (B, h, T, d). As it is, "
@@ -183,10 +137,6 @@ MISCONCEPTIONS = [
                 "where it was. (Scores would not notice, as long as queries and keys do the same.)",
                 {"dim=axis": "dim=-2"},
             ),
-            "put_back_side_by_side": (
-                'With `layout="halves"` you rotate the right pairs, but put the two of a pair side by side. Put each back where it was: half a vector apart.',
-                {"dim=axis": "dim=-1"},
-            ),
             "taken_apart_in_halves": (
                 'With `layout="interleaved"` you take features i and i + head_dim/2 for a pair, and put them back side by side. The two of a pair lie side by side '
                 "before and after.",
@@ -203,31 +153,11 @@ MISCONCEPTIONS = [
                     "a * sin + b * cos": "a * sin_b + b * cos_b",
                 },
             ),
-            "cosines_repeated_side_by_side": (
-                "With pairs half a vector apart, the two of a pair are rotated by different angles in your answer: you repeat each angle twice in a row. Repeat "
-                "them as the features lie, half beside half.",
-                {
-                    "a, b = _": "a, b = _\n"
-                    "full = rotation.repeat_interleave(2, dim=-1).unflatten(-1, sizes)\n"
-                    "cos, cos_b = full.cos().to(x.device, wide).unbind(axis)\n"
-                    "sin, sin_b = full.sin().to(x.device, wide).unbind(axis)",
-                    "a * sin + b * cos": "a * sin_b + b * cos_b",
-                },
-            ),
             # --- apply_rope: the turn
             "turned_backwards": (
                 "You turn the wrong way: by −mθ. The minus belongs to the first of a pair. (A model trained your way would learn just as well; published weights "
                 "expect the paper's way.)",
                 {"rotation.sin": "(-rotation).sin"},
-            ),
-            "halves_turned_backwards": (
-                'With `layout="halves"` you rotate the wrong way: by −mθ. The minus belongs to the first of a pair, which is in the first half: "rotate half" is '
-                "(−second half, first half).",
-                {"cos, sin = _": "cos, sin = _\nsin = sin if layout == 'interleaved' else -sin"},
-            ),
-            "interleaved_turned_backwards": (
-                'With `layout="interleaved"` you rotate the wrong way: by −mθ. The minus belongs to the first of a pair.',
-                {"cos, sin = _": "cos, sin = _\nsin = sin if layout == 'halves' else -sin"},
             ),
             "cosine_and_sine_swapped": (
                 "You have exchanged cosine and sine. At position 0 nothing is rotated: the cosine, which is 1 there, keeps a feature where it is.",
@@ -236,15 +166,6 @@ MISCONCEPTIONS = [
             "minus_forgotten": (
                 "Both of your features are sums. A turn has one minus, before the sine in the first of a pair; without it pairs change their length.",
                 {"a * cos - b * sin": "a * cos + b * sin"},
-            ),
-            "minus_in_both": (
-                "Both of your features are differences. A turn has one minus, before the sine in the first of a pair; with two pairs change their length.",
-                {"a * sin + b * cos": "b * cos - a * sin"},
-            ),
-            "mirrored": (
-                "You mirror pairs instead of turning them. They keep their length; but at position 0, where nothing is to change, the second of each pair changes "
-                "its sign.",
-                {"(..., a * sin + b * cos)": "(a * cos + b * sin, a * sin - b * cos)"},
             ),
             "turned_first_in_the_second": (
                 "The second feature of a pair is computed from the first one after it was rotated. Both need the old values: compute both before you overwrite "

@@ -17,34 +17,10 @@ MISCONCEPTIONS = [
                 "takes the slopes of the power of two below and fills up with some of the one above.",
                 {"power = ...": "power = n_heads"},
             ),
-            "first_slopes_of_the_longer": (
-                "The slopes that you fill up with are the first ones of twice the power of two, one after the other. Every second one of these you have already: "
-                "take the first, the third, the fifth …, which lie between those that you have.",
-                {"range(1, 2 * missing, 2)": "range(1, missing + 1)"},
-            ),
             "even_slopes_of_the_longer": (
                 "The slopes that you fill up with are those that you have already, from the beginning: the second, the fourth, the sixth … of twice the "
                 "power of two. So pairs of heads are alike. Take the first, the third, the fifth …, which are between those.",
                 {"range(1, 2 * missing, 2)": "range(2, 2 * missing + 1, 2)"},
-            ),
-            "last_slopes_of_the_longer": (
-                "You fill up with the gentlest of the slopes between. The steepest come first: the first, third, fifth … of twice the power of two.",
-                {"range(1, 2 * missing, 2)": "range(2 * (power - missing) + 1, 2 * power, 2)"},
-            ),
-            "cut_from_the_longer": (
-                "You take the first slopes of the next larger power of two. So all slopes are steep, and no head reaches far. All slopes of the power of two *below* come first, "
-                "down to 1/256.",
-                {"n_heads.bit_length() - 1": "(n_heads - 1).bit_length()", "torch.tensor(slopes)": "torch.tensor(slopes[:n_heads])"},
-            ),
-            "nearest_power": (
-                "You round to the nearest power of two, so that a number of heads a little below one gets that power's slopes, cut off. It is always the power "
-                "below that comes first.",
-                {"n_heads.bit_length() - 1": "round(float(torch.tensor(float(n_heads)).log2()))", "torch.tensor(slopes)": "torch.tensor(slopes[:n_heads])"},
-            ),
-            "sorted_slopes": (
-                "You have the right slopes, sorted. If the number of heads is not a power of two, the slopes that fill up come after the others: a trained head "
-                "is tied to its index.",
-                {"torch.tensor(slopes)": "torch.tensor(sorted(slopes, reverse=True))"},
             ),
             "those_between_first": (
                 "You put the slopes that fill up before the power of two's own. They come after them.",
@@ -64,10 +40,6 @@ MISCONCEPTIONS = [
                 "You count k from 0, so the first slope is 1 and the last is not yet 1/256. k runs from 1 to h.",
                 {"range(1, power + 1)": "range(power)"},
             ),
-            "all_counted_from_0": (
-                "You count k from 0, in both sequences, so the first slope is 1 and the last is not yet 1/256. k runs from 1.",
-                {"range(1, power + 1)": "range(power)", "range(1, 2 * missing, 2)": "range(0, 2 * missing - 1, 2)"},
-            ),
             "gentlest_first": (
                 "Your slopes rise from head to head. The first head's is the steepest.",
                 {"range(1, power + 1)": "range(power, 0, -1)"},
@@ -75,10 +47,6 @@ MISCONCEPTIONS = [
             "base_e": (
                 "You take powers of e. They are powers of 2: eight heads have ½, ¼, ⅛ …",
                 {"2 ** (-8 * k / power)": "2.718281828459045 ** (-8 * k / power)", "2: 2 ** _": "2.718281828459045 ** _"},
-            ),
-            "evenly_spaced": (
-                "Your slopes are evenly spaced. They are a geometric sequence: each is the same *fraction* of the one before.",
-                {"2 ** (-8 * k / power)": "1 - (k - 1) * (255 / 256) / power"},
             ),
             "negative_slopes": (
                 "Your slopes are negative. A slope says how steeply scores fall, and is positive; the minus sign is the bias's.",
@@ -104,14 +72,6 @@ MISCONCEPTIONS = [
                 "is near it are the last keys.",
                 {"key[t_k - t_q :]": "key[:t_q]"},
             ),
-            "query_after_the_keys": (
-                "Your queries are one position too far on, behind the last key. The newest token's own key is among the keys: at distance 0 from it.",
-                {"query = _": "query = _ + 1"},
-            ),
-            "queries_backwards": (
-                "Your queries are in the wrong order: the first row is the last position. Query i is at position t_k − t_q + i.",
-                {"query = _": "query = _.flip(0)"},
-            ),
             # --- the bias: the distance
             "later_keys_rewarded": (
                 "Your distance has a sign, so keys later than the query get a *higher* score the further away they are. Under a causal mask this has no effect; an "
@@ -133,51 +93,16 @@ MISCONCEPTIONS = [
                 "only shifted, and much published code does so; here the bias is the distance, so that it means the same without a causal mask.",
                 {"-_ * distance": "_ * key.expand(t_q, t_k)"},
             ),
-            "key_position_alone_in_one_row": (
-                "Your bias has one row, which grows with the key's own position, as in the authors' code. After a causal softmax it is equal to the distance's, "
-                "because each row is only shifted. Here the bias is the distance, with a row for each query, so that it means the same without a causal mask.",
-                {"-_ * distance": "_ * key.expand(1, t_k)"},
-            ),
             "key_counted_from_the_last": (
                 "Your bias is the distance between each key and the *last* position, and the same for every query, as in MPT's code. After a causal softmax it is "
                 "equal to the distance's, because each row is only shifted. Here the bias is the distance between query and key, so that it means the same without "
                 "a causal mask.",
                 {"-_ * distance": "-_ * (t_k - 1 - key).expand(t_q, t_k)"},
             ),
-            "key_counted_from_the_last_in_one_row": (
-                "Your bias has one row: the distance between each key and the *last* position, as in MPT's code. After a causal softmax it is equal to the "
-                "distance's, because each row is only shifted. Here the bias has a row for each query, so that it means the same without a causal mask.",
-                {"-_ * distance": "-_ * (t_k - 1 - key).expand(1, t_k)"},
-            ),
-            "visible_keys_counted": (
-                "Your bias counts the keys that a query sees up to each key, as labml's code does by a cumulative sum of the causal mask. After a causal softmax it "
-                "is equal to the distance's, because each row is only shifted. Here the bias is minus the distance, so that it means the same without a causal "
-                "mask.",
-                {"-_ * distance": "_ * torch.minimum(key, query.unsqueeze(1)).add(1)"},
-            ),
-            "visible_keys_counted_heads_last": (
-                "Your bias counts the keys that a query sees up to each key, with the heads on the last axis, as in labml's code. After a causal softmax it is "
-                "equal to the distance's, because each row is only shifted. Here the bias is minus the distance, so that it means the same without a causal mask, "
-                "and the heads come first: (n_heads, t_q, t_k).",
-                {"return -_ * distance": "return (_ * torch.minimum(key, query.unsqueeze(1)).add(1)).movedim(0, -1)"},
-            ),
             "counted_from_1": (
                 "You count the distance from 1: a query pays for looking at itself. The softmax would not notice, but query and key at the same position are 0 "
                 "apart.",
                 {"distance = _": "distance = (_ + 1)"},
-            ),
-            "share_of_the_length": (
-                "You divide the distance by the length. Five tokens back is then another bias in each text, and what was learned on short texts is wrong for long "
-                "ones: just what this was made to avoid.",
-                {"distance = _": "distance = _ / max(1, t_k)"},
-            ),
-            "logarithm_of_the_distance": (
-                "Your penalty grows with the logarithm of the distance. Others have tried that since; these biases are linear.",
-                {"distance = _": "distance = _.add(1).log()"},
-            ),
-            "square_of_the_distance": (
-                "Your penalty grows with the square of the distance. It is linear, as the name says.",
-                {"distance = _": "distance = _.square()"},
             ),
             # --- the bias: slopes and sign
             "bonus_for_distance": (
@@ -187,10 +112,6 @@ MISCONCEPTIONS = [
             "no_slopes": (
                 "Every head has the same bias, the bare distance. Each has a slope of its own: some look only at their neighbors, others far back.",
                 {"-....view(-1, 1, 1)": "-torch.ones(n_heads, 1, 1)"},
-            ),
-            "divided_by_the_slope": (
-                "You divide the distance by the slope. It is multiplied: the first head, with the largest slope, falls most steeply.",
-                {"-_ * distance": "-distance / _"},
             ),
             "bias_as_a_factor": (
                 "You return e to the power of the bias. It is the bias itself that is *added to the scores*, before the softmax takes the exponential.",

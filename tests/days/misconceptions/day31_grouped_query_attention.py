@@ -21,11 +21,6 @@ MISCONCEPTIONS = [
                 "Your groups are right, and then you join the first heads of all groups, the second of all groups …. Head i goes back to place i: group by group.",
                 {"_.flatten(1, 2)": "_.transpose(1, 2).flatten(1, 2)"},
             ),
-            "queries_before_heads_in_a_group": (
-                "You lay a group's queries out head by head, and take the results apart token by token. There are as many rows either way; only their order is "
-                "another.",
-                {"heads.unflatten(2, (share, t_q))": "heads.unflatten(2, (t_q, share)).transpose(2, 3)"},
-            ),
             "group_size_for_number_of_groups": (
                 "You take `n_kv_heads` for the number of heads in a group. It is the number of heads of keys and values, that is, of groups; a group has n_heads / "
                 "n_kv_heads heads.",
@@ -34,19 +29,6 @@ MISCONCEPTIONS = [
             "first_kv_head_for_all": (
                 "All your heads ask the first head of keys and values. That is multi-query attention; with several there is one for each group.",
                 {"attention(query, key, value, mask)": "attention(query, key[:, :1], value[:, :1], mask)"},
-            ),
-            "kv_heads_averaged": (
-                "Your query heads share an average over the key/value heads: of keys, of values or of both. Averaging is how the *weights* of a trained model are "
-                "turned into fewer heads, once; here each group has its own.",
-                {"attention(query, key, value, mask)": "attention(query, key.mean(1, keepdim=True), value.mean(1, keepdim=True), mask)"},
-            ),
-            "queries_shared_too": (
-                "The heads of a group share their query as well, so they all give the same. Keys and values are shared; each head asks for itself.",
-                {"query.unflatten(1, _)": "query.unflatten(1, _)[:, :, :1].expand(-1, -1, share, -1, -1)"},
-            ),
-            "values_not_shared": (
-                "Keys and values have changed places: what is compared with the query comes from `w_v`, and what is mixed from `w_k`.",
-                {"2: return ...": "return query.transpose(1, 2), value.transpose(1, 2), key.transpose(1, 2)"},
             ),
             "keys_repeated": (
                 "Your outputs are right, but keys and values are copied, once for each query head. The heads of a group can ask the same tensor: to its keys they are "
@@ -58,11 +40,6 @@ MISCONCEPTIONS = [
                 },
             ),
             # --- masks
-            "mask_interleaved": (
-                "Your heads' queries lie one head's after the other's, but the rows of your mask are repeated one by one. So most queries have the mask of another "
-                "position. The whole mask is repeated, as often as a group has heads.",
-                {"past.repeat(share, 1)": "past.repeat_interleave(share, dim=0)"},
-            ),
             "one_triangle_over_all_heads": (
                 "You cut one triangle out of all the queries of a group, of several heads one after the other. The first head is right; to the later ones nothing "
                 "is hidden. Each head needs the whole mask.",
@@ -94,33 +71,9 @@ MISCONCEPTIONS = [
                 "Each token sees one that is later: the very one it is to predict. Your triangle's border is one place too far to the right.",
                 {"t_k - t_q": "t_k - t_q + 1"},
             ),
-            "triangle_turned_round": (
-                "Your mask shows the later tokens and hides the earlier. True is what may be attended to.",
-                {"_.tril": "_.triu"},
-            ),
             "mask_inverted": (
                 "Your mask is True where a key must be hidden. `attention` takes True for *may be attended to*: each token sees the later ones alone.",
                 {"mask": "~mask"},
-            ),
-            "mask_inverted_minus_infinity": (
-                "You give minus infinity to what *may* be seen: your mask is True there, and you fill where it is True. The last token then sees nothing, and its "
-                "output is NaN. Fill where the mask is False.",
-                {
-                    "heads, _ = ...": "wide = torch.promote_types(query.dtype, torch.float32)\n"
-                    "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
-                    "weights = scores.masked_fill(mask, float('-inf')).softmax(dim=-1).to(value.dtype)\n"
-                    "heads = weights @ value"
-                },
-            ),
-            "mask_inverted_lowest": (
-                "You give the lowest score to what *may* be seen: your mask is True there, and you fill where it is True. The last token, for which nothing is left, "
-                "then sees all alike. Fill where the mask is False.",
-                {
-                    "heads, _ = ...": "wide = torch.promote_types(query.dtype, torch.float32)\n"
-                    "scores = query.to(wide) @ key.to(wide).transpose(-2, -1) / query.size(-1) ** 0.5\n"
-                    "weights = scores.masked_fill(mask, torch.finfo(wide).min).softmax(dim=-1).to(value.dtype)\n"
-                    "heads = weights @ value"
-                },
             ),
             "mask_of_the_first_call": (
                 "You keep the mask of the first call. Another call may have other lengths.",
@@ -136,15 +89,6 @@ MISCONCEPTIONS = [
                     "heads = weights.to(value.dtype) @ value"
                 },
             ),
-            "mask_of_as_many_queries": (
-                "You keep a mask for each number of queries. With another past, as many queries see other keys: a mask belongs to both lengths.",
-                {
-                    "past = _": "kept = self.__dict__.setdefault('kept', {})\n"
-                    "if t_q not in kept or kept[t_q].size(1) < t_k:\n"
-                    "    kept[t_q] = _\n"
-                    "past = kept[t_q][:, :t_k]"
-                },
-            ),
             # --- scores
             "not_scaled": (
                 "Your scores are not divided by √d_k.",
@@ -153,11 +97,6 @@ MISCONCEPTIONS = [
             "scaled_by_d_model": (
                 "You divide the scores by √d_model. What is summed up in a score is d_k products, one head's.",
                 {"3: query": "query / self.n_heads**0.5"},
-            ),
-            "scaled_by_kv_width": (
-                "You divide the scores by the root of the width of `w_k`, all heads of keys together. What is summed up in a score is d_k products, those of one "
-                "head.",
-                {"3: query": "query / self.n_kv_heads**0.5"},
             ),
             "scaled_twice": (
                 "Your scores are divided by √d_k twice. `attention` of day 8 does it already.",
@@ -168,15 +107,6 @@ MISCONCEPTIONS = [
                 "Your `w_k` and `w_v` are as wide as the model. There are n_kv_heads heads of width d_k to fill, and no more: that is what is saved.",
                 {"d_model // n_heads * n_kv_heads": "d_model"},
             ),
-            "kv_heads_wider": (
-                "You share the width of the model out among the heads of keys and values. But a key is compared with a query, so it is as wide: d_k = d_model / "
-                "n_heads.",
-                {"d_model // n_heads * n_kv_heads": "d_model // n_kv_heads"},
-            ),
-            "kv_of_one_head": (
-                "Your `w_k` and `w_v` make one head, whatever `n_kv_heads` says. That is right for multi-query attention alone.",
-                {"_ * n_kv_heads": "_"},
-            ),
             "biases": (
                 "Your projections have biases, as `nn.Linear` gives by itself. Here none of the four has one.",
                 {
@@ -185,22 +115,6 @@ MISCONCEPTIONS = [
                     "self.w_v = ...": "self.w_v = nn.Linear(d_model, d_kv)",
                     "self.w_o = ...": "self.w_o = nn.Linear(d_model, d_model)",
                 },
-            ),
-            "biases_but_the_last": (
-                "Your `w_q`, `w_k` and `w_v` have biases. Some models have them there; here none of the four has one.",
-                {
-                    "self.w_q = ...": "self.w_q = nn.Linear(d_model, d_model)",
-                    "self.w_k = ...": "self.w_k = nn.Linear(d_model, d_kv)",
-                    "self.w_v = ...": "self.w_v = nn.Linear(d_model, d_kv)",
-                },
-            ),
-            "bias_of_the_last": (
-                "Your `w_o` has a bias. None of the four projections has one.",
-                {"self.w_o = ...": "self.w_o = nn.Linear(d_model, d_model)"},
-            ),
-            "keys_and_values_one_layer": (
-                "Your `w_k` and `w_v` are one and the same layer under two names. What a token is found by and what it hands over are two things.",
-                {"self.w_v = ...": "self.w_v = self.w_k"},
             ),
             "mask_in_the_state_dict": (
                 "A mask is kept in the state dict. It is no weight, and a published checkpoint does not have it. Make it when it is needed, or register it with "
@@ -215,10 +129,6 @@ MISCONCEPTIONS = [
                 "Your `attend` has gone through `w_o` already. It returns the joined heads; the projection follows in `forward`.",
                 {"self.w_o(_)": "_", "4: return _": "return self.w_o(_)"},
             ),
-            "residual_inside": (
-                "You add x to the result. The residual connection belongs to the block around it; added here, x would be added twice.",
-                {"1: return _": "return x + _"},
-            ),
             # --- heads, cut and joined
             "heads_by_view": (
                 "You bring heads before time by one `view` or `reshape`: the shape is right, and the numbers are those of other tokens. Cut the last axis first; "
@@ -227,21 +137,6 @@ MISCONCEPTIONS = [
                     "self.w_q(x).unflatten(-1, (_, d_k))": "self.w_q(x).reshape(x.size(0), _, x.size(1), d_k).transpose(1, 2)",
                     "self.w_k(x).unflatten(-1, (_, d_k))": "self.w_k(x).reshape(x.size(0), _, x.size(1), d_k).transpose(1, 2)",
                     "value = ...": "value = self.w_v(x).reshape(x.size(0), self.n_kv_heads, x.size(1), d_k).transpose(1, 2)",
-                },
-            ),
-            "features_before_heads": (
-                "You cut the last axis into features and then heads, so that a head's outputs lie far apart. They are neighbors: head i owns those from i·d_k on.",
-                {
-                    "self.w_q(x).unflatten(-1, (_, d_k))": "self.w_q(x).unflatten(-1, (d_k, _)).transpose(-1, -2)",
-                    "self.w_k(x).unflatten(-1, (_, d_k))": "self.w_k(x).unflatten(-1, (d_k, _)).transpose(-1, -2)",
-                    "value = ...": "value = self.w_v(x).unflatten(-1, (d_k, self.n_kv_heads)).transpose(-1, -2)",
-                },
-            ),
-            "kv_features_before_heads": (
-                "Your queries are cut into heads rightly, keys and values are not: a head owns neighboring outputs, those from j·d_k on.",
-                {
-                    "self.w_k(x).unflatten(-1, (_, d_k))": "self.w_k(x).unflatten(-1, (d_k, _)).transpose(-1, -2)",
-                    "value = ...": "value = self.w_v(x).unflatten(-1, (d_k, self.n_kv_heads)).transpose(-1, -2)",
                 },
             ),
             "time_before_heads": (
@@ -256,11 +151,6 @@ MISCONCEPTIONS = [
                 "You join the heads by one `view` or `reshape`, with time still behind them: the shape is right, and a row holds numbers of several tokens. "
                 "Exchange the axes first.",
                 {"4: return ...": "return heads.reshape(heads.size(0), t_q, self.n_heads * heads.size(-1))"},
-            ),
-            "joined_by_features": (
-                "You join the heads feature by feature: the first of every head, then the second of every head. `w_o` takes them head by head, head 0 with all its "
-                "features first.",
-                {"heads.transpose(1, 2)": "heads.permute(0, 2, 3, 1)"},
             ),
             "joined_to_any_width": (
                 "You leave it to `reshape(…, -1)` to find out the width. Where there are no tokens it cannot: 0 times anything is 0.",

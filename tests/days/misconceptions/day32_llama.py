@@ -5,31 +5,13 @@ from course.judging.misconceptions import of
 MISCONCEPTIONS = of(
     "LLaMA",
     {
-        "probabilities_in_evaluation": (
-            "In evaluation mode you return probabilities. The mode changes nothing here: logits are returned in training and in use.",
-            {"return _": "logits = _\nreturn logits if self.training else logits.softmax(dim=-1)"},
-        ),
-        "probabilities_with_a_cache": (
-            "With a cache you return probabilities. What samples from the model divides the logits by a temperature first, so logits are returned there, too.",
-            {"return _": "logits = _\nreturn logits if cache is None else logits.softmax(dim=-1)"},
-        ),
         "head_unused": (
             "You have a head, and you multiply by the embedding matrix instead of it, as GPT-2 does. The logits are those of `head`.",
             {"self.head(_)": "nn.functional.linear(_, self.embed.weight)"},
         ),
-        "head_copied_at_the_first_call": (
-            "You keep a copy of the head's weights from the first call. After an optimizer's step, or after weights were loaded, it is out of date.",
-            {
-                "return self.head(self.norm(x))": "if not hasattr(self, 'kept'):\n    self.kept = [self.head.weight.detach().clone()]\nreturn nn.functional.linear(self.norm(x), self.kept[0])"
-            },
-        ),
         "angles_in_half_precision": (
             "You round the angles to the weights' dtype. From position 256 on bfloat16 has no number between n and n + 2: neighbors are rotated by the same angle. Angles stay in float32 at least.",
             {"2: x = _": "block.self_attn.angles = block.self_attn.angles.to(x.dtype)\nx = _"},
-        ),
-        "angles_in_bfloat16": (
-            "Your angles are in bfloat16, in a float32 model too. It keeps three digits: from position 256 on neighbors are rotated by the same angle.",
-            {"angles = _": "angles = _\nangles = angles.bfloat16()"},
         ),
         "angles_in_float32": (
             "Your angles are in float32, in a float64 model too, and its logits have only seven digits. `rope_angles` returns what float64 needs.",
@@ -49,17 +31,9 @@ MISCONCEPTIONS = of(
             "is. Without a cache nothing shows.",
             {"block(x, cache, layer)": "block(x, cache, 0)"},
         ),
-        "layers_from_1": (
-            "You count the layers from 1. The cache counts them from 0, and for your last one it has no place.",
-            {"enumerate(self.blocks)": "enumerate(self.blocks, 1)"},
-        ),
         "cache_not_passed_on": (
             "You take a cache and never hand it to the blocks: each chunk is read as if it were the whole text, from position 0, and the cache stays empty.",
             {"block(x, cache, layer)": "block(x)"},
-        ),
-        "cache_for_the_first_block": (
-            "Only your first block gets the cache. Every layer has a past of its own, and the later ones forget theirs after each chunk.",
-            {"block(x, cache, layer)": "block(x, cache if layer == 0 else None, layer)"},
         ),
         "only_the_last_token_of_a_chunk": (
             "Once the cache holds something you read only the last token of what comes. `tokens` is the chunk that follows, and it may be several tokens long: "
@@ -70,15 +44,6 @@ MISCONCEPTIONS = of(
             "With a cache you cut off the beginning of `tokens`, as if the whole text came in again. What comes is the new chunk alone: the whole of it is new.",
             {"self.embed(tokens)": "self.embed(tokens if cache is None else tokens[:, cache.length :])"},
         ),
-        "last_row_with_a_cache": (
-            "With a cache you return the scores of the last token alone. That is all that writing needs, but score every token of the chunk.",
-            {"return _": "x = x if cache is None else x[:, -1:]\nreturn _"},
-        ),
-        "counted_once_more": (
-            "You add the chunk to the cache's `length` yourself. The cache has counted it already, when the last layer appended: the first layer of the next "
-            "chunk then takes its angles from positions that are too far on.",
-            {"return _": "if cache is not None:\n    cache.length += tokens.size(1)\nreturn _"},
-        ),
         "cache_kept_in_the_model": (
             "Your model keeps the cache that it was given, and continues it when the next text comes without one. What was read belongs in the caller's cache.",
             {
@@ -88,23 +53,10 @@ MISCONCEPTIONS = of(
             },
         ),
         # --- the angles
-        "angles_of_the_whole_width": (
-            "Your angles are made for vectors of width d_model. It is queries and keys that are turned, inside their heads, and those are d_k wide.",
-            {"_ // config.n_heads": "_"},
-        ),
-        "angles_of_a_key_heads_share": (
-            "You divide d_model by n_kv_heads for the width of a head. There are fewer heads of keys, but each is as wide as a query's: d_model / n_heads.",
-            {"2: config.n_heads": "config.n_kv_heads"},
-        ),
         "base_not_passed": (
             "Your angles have a base of 10,000 whatever the config says. LLaMA 1 and 2 have that one, LLaMA 3 has 500,000: with the wrong base its weights "
             "give nonsense.",
             {"config.base": ""},
-        ),
-        "as_many_angles_as_features": (
-            "Your table of angles has d_model rows. A row is a position, and there are as many positions as the context holds: a long text has none left for "
-            "its end.",
-            {"config.context": "config.d_model"},
         ),
         "angles_learnt": (
             "Your angles are a parameter: they would be trained and saved. They are given by the formula, and stay as they are.",
@@ -132,14 +84,6 @@ MISCONCEPTIONS = of(
             "Your head is the embedding, as in GPT-2. LLaMA's is a matrix of its own, which a published file holds beside the table of tokens.",
             {"self.head = _": "self.head = _\nself.head.weight = self.embed.weight"},
         ),
-        "no_head": (
-            "You have no head: you score with the table of tokens, as in GPT-2. LLaMA has a matrix of its own for it, W_o.",
-            {"self.head = ...": "", "self.head(_)": "_ @ self.embed.weight.T"},
-        ),
-        "head_with_a_bias": (
-            "Your head has a bias, as `nn.Linear` has by default. There is no bias anywhere in LLaMA.",
-            {"bias=False": ""},
-        ),
         "head_by_another_name": (
             "Your head is called `lm_head`, as transformers calls it. Here it is `head`: weights find their places by name.",
             {"self.head = _": "self.lm_head = _", "self.head": "self.lm_head"},
@@ -147,14 +91,6 @@ MISCONCEPTIONS = of(
         "probabilities": (
             "You return probabilities. Logits are asked for: the loss takes its own softmax, and sampling wants to divide by a temperature first.",
             {"return _": "return _.softmax(dim=-1)"},
-        ),
-        "log_probabilities": (
-            "You return log-probabilities, as the generator of day 14 does. Logits are asked for, as the product leaves them.",
-            {"return _": "return _.log_softmax(dim=-1)"},
-        ),
-        "last_position_only": (
-            "You return the scores at the last position alone. That is all that writing needs, but in training every position has something to predict.",
-            {"self.norm(x)": "self.norm(x[:, -1:])"},
         ),
         "logits_in_float32": (
             "Your logits are float32 whatever the weights are. A loss may want them so, and can widen them; they have the weights' dtype here.",
@@ -175,23 +111,9 @@ MISCONCEPTIONS = of(
                 "x = self.embed(tokens) + self.positions(places)",
             },
         ),
-        "sinusoids_added": (
-            "You add sines and cosines to the tokens, as the paper of 2017 does. In LLaMA nothing is added: each layer turns its queries and keys, and that is "
-            "all it knows of positions.",
-            {
-                "self.embed = _": "self.embed = _\n"
-                "from implementation import PositionalEncoding\n"
-                "self.add = PositionalEncoding(config.d_model, 0.0, config.context)",
-                "self.embed(tokens)": "self.add(self.embed(tokens))",
-            },
-        ),
         "token_0_is_padding": (
             "Your table takes token 0 for padding, and where it is read it learns nothing. There is no padding here, and token 0 is one like any other.",
             {"nn.Embedding(config.vocab, _)": "nn.Embedding(config.vocab, _, padding_idx=0)"},
-        ),
-        "embeddings_detached": (
-            "Your logits are right, but no gradient comes back to the table of tokens. It would stay for ever as it was drawn.",
-            {"self.embed(tokens)": "self.embed(tokens).detach()"},
         ),
         # --- the blocks and their norms
         "one_block_many_times": (
@@ -201,10 +123,6 @@ MISCONCEPTIONS = of(
         "blocks_in_a_plain_list": (
             "Your blocks are in a plain Python list, where `nn.Module` does not see them: they are in no state dict, and no optimizer will ever train them.",
             {"nn.ModuleList(...)": "[LLaMABlock(config, angles) for _ in range(config.n_layers)]"},
-        ),
-        "blocks_from_last_to_first": (
-            "You go through the blocks from the last to the first. The first in the list comes first.",
-            {"enumerate(self.blocks)": "reversed([*enumerate(self.blocks)])"},
         ),
         "n_kv_heads_ignored": (
             "Your layers have as many heads of keys and values as of queries, whatever the config says. `n_kv_heads` is a field of its own; a block reads it "
@@ -226,30 +144,9 @@ MISCONCEPTIONS = of(
             "You have no final norm. In pre-norm each block adds to x and nothing normalizes the sum, which grows from block to block; it is normalized once, before the head.",
             {"self.norm = ...": "", "self.norm(x)": "x"},
         ),
-        "final_norm_unused": (
-            "You have the final norm, but what goes to the head has not been through it. In pre-norm each block adds to x and nothing norms the sum.",
-            {"self.norm(x)": "x"},
-        ),
-        "layer_norm_at_the_end": (
-            "Your last norm is a LayerNorm, with a mean that is taken off and a bias that is added. In LLaMA every norm is an RMSNorm, this one too.",
-            {"self.norm = ...": "from implementation import LayerNorm\nself.norm = LayerNorm(config.d_model, config.eps)"},
-        ),
-        "torchs_own_norm": (
-            "Your last norm is torch's. It computes the same, but calls its parameter `weight`: here it is `gain`, as on day 28, and weights find their places "
-            "by name.",
-            {"RMSNorm(_, config.eps)": "nn.RMSNorm(_, config.eps)"},
-        ),
         "eps_of_its_own": (
             "Your last norm has an eps of its own, and not the config's. LLaMA of 7B was published with 1e-6, LLaMA 2 and 3 with 1e-5.",
             {"config.eps": "1e-6"},
-        ),
-        "norm_first": (
-            "Your norm comes before the blocks and not after them. Each block norms what it reads by itself; what has no norm is the sum that they leave.",
-            {"self.norm(x)": "x", "1: x = _": "x = _\nx = self.norm(x)"},
-        ),
-        "normed_after_each_block": (
-            "You put the final norm after every block. The residual stream reaches from the embeddings to the last block unchanged: it is normalized once, at the end.",
-            {"2: x = _": "x = self.norm(_)", "self.norm(x)": "x"},
         ),
         "config_not_kept": (
             "You do not keep the config. What writes text asks the model for `config`, to make a cache that fits.",
@@ -261,26 +158,6 @@ MISCONCEPTIONS = of(
             "uniformly.",
             {"self.parameters()": "()"},
         ),
-        "only_the_table_is_started": (
-            "Only your table of tokens starts as it should. Either nothing else was asked for, or the rest was made after you had gone through the parameters.",
-            {"self.parameters()": "[self.embed.weight]"},
-        ),
-        "head_made_after_the_start": (
-            "Your head alone starts too wide, as torch makes it. Everything has to be there before you go through the parameters.",
-            {"self.parameters()": "[*self.embed.parameters(), *self.blocks.parameters()]"},
-        ),
-        "starts_at_1": (
-            "Your matrices start far too wide, as with a standard deviation of 1. In a network of this depth nothing would be left of the input.",
-            {"std=0.02": ""},
-        ),
-        "variance_for_deviation": (
-            "Your matrices start far too narrow, as they do where the variance, 0.02², is given to what takes the standard deviation.",
-            {"std=0.02": "std=0.02**2"},
-        ),
-        "starts_by_xavier": (
-            "Your matrices are initialized several times too wide, as by Xavier's rule (day 14) or with a standard deviation of 1/√d_model. Here each of them is initialized from N(0, 0.02²), whatever its shape.",
-            {"nn.init.normal_": "nn.init.xavier_uniform_", "std=0.02": ""},
-        ),
         "residuals_made_smaller": (
             "The matrices that write to the residual stream start too narrow, as in GPT-2, where they are smaller by √(2 N). LLaMA's published configurations "
             "know one standard deviation for all.",
@@ -289,19 +166,6 @@ MISCONCEPTIONS = of(
                 "    if parameter.dim() == 2:\n"
                 "        small = name.endswith(('w_o.weight', 'w_down.weight'))\n"
                 "        nn.init.normal_(parameter, std=0.02 / ((2 * config.n_layers) ** 0.5 if small else 1))"
-            },
-        ),
-        "gains_at_random": (
-            "Your gains do not start at 1. Only matrices are drawn: a gain of 1 lets everything through, one of 0.02 next to nothing.",
-            {"parameter.dim() == 2": "True"},
-        ),
-        "blocks_start_equal": (
-            "Your blocks start with the same numbers, as they do where they are copied after they have been drawn. Draw afterwards, or make each by itself.",
-            {
-                "for parameter in self.parameters():\n    _": "for parameter in self.parameters():\n"
-                "    _\n"
-                "for block in self.blocks:\n"
-                "    block.load_state_dict(self.blocks[0].state_dict())"
             },
         ),
     },

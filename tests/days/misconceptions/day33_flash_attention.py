@@ -22,10 +22,6 @@ MISCONCEPTIONS = [
                 "A query that may attend to nothing gets the mean of some values: a large negative score in place of −∞ makes all of its weights equal. Its output must be 0.",
                 {"-math.inf": "-1e9"},
             ),
-            "mean_of_all_without_keys": (
-                "A query that may attend to nothing gets the mean of all values: a large negative score in place of −∞ makes all of its weights equal. Its output must be 0.",
-                {"-math.inf": "torch.finfo(scores.dtype).min", "seen = ...": "seen = t_k"},
-            ),
             "one_key_left_out": (
                 "Where a single key is left over for the last tile, you leave it out. A tile of one key counts like any other.",
                 {
@@ -34,18 +30,6 @@ MISCONCEPTIONS = [
                     "value.new_empty": "value.new_zeros",
                     "query.new_empty": "query.new_zeros",
                 },
-            ),
-            "one_causal_key_left_out": (
-                "In a causal text you leave out the last tile where it has a single key. A tile of one key counts like any other.",
-                {"range(0, seen, block)": "range(0, seen - (offset is not None and seen % block == 1), block)"},
-            ),
-            "small_number_in_the_denominator": (
-                "You add a small number to the normalizer before you divide. The normalizer is at least 1, or exactly 0 where no key was seen: only that needs care.",
-                {"accumulator / ...": "accumulator / (normalizer + 1e-6)"},
-            ),
-            "maximum_begins_too_high": (
-                "Your running maximum begins at −10,000. Where all scores are far below that, each exponential is 0, and so is the normalizer. Begin at the lowest finite number.",
-                {"torch.finfo(wide).min": "-1e4"},
             ),
             "divided_in_halves": (
                 "You divide in half precision: the sum over the values is infinite in float16 from 65504 on, though the mean is not. Divide first, then go back to the inputs' dtype.",
@@ -65,24 +49,6 @@ MISCONCEPTIONS = [
                 "avoid. Between the passes only the inputs, the output and a number a query may be kept. So autograd must not look in, and the backward pass "
                 "computes the tiles again.",
                 {"higher = _": "higher = _.detach()", "_FlashAttention.apply(*flat, block, offset)": "_forward(*flat, block, offset)[0]"},
-            ),
-            "backward_by_the_matrix": (
-                "Your forward pass goes by tiles; your backward pass computes all weights at once, T_q × T_k of them. There it is the most memory that is needed "
-                "in training, so it goes by tiles, too.",
-                {
-                    "grad_query, grad_key, grad_value = _": "q, k, v = query, key.to(wide), value.to(wide)\n"
-                    "scores = (query.to(wide) @ key.to(wide).mT) * scale\n"
-                    "if offset is not None:\n"
-                    "    past = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril(offset)\n"
-                    "    scores = scores.masked_fill(~past, torch.finfo(wide).min)\n"
-                    "weights = scores.softmax(dim=-1)\n"
-                    "weights = weights if offset is None else weights.masked_fill(~past, 0.0)\n"
-                    "grad = grad_output.to(wide)\n"
-                    "delta = (grad * output).sum(dim=-1, keepdim=True)\n"
-                    "grad_scores = weights * (grad @ v.mT - delta) * scale\n"
-                    "return ((grad_scores @ k).to(query.dtype), (grad_scores.mT @ query.to(wide)).to(query.dtype), (weights.mT @ grad).to(query.dtype))\n"
-                    "grad_query, grad_key, grad_value = _"
-                },
             ),
             "the_whole_matrix": (
                 "Your output is right, and it comes from a matrix of T_q × T_k weights. That is day 8's attention. Here a tile of scores is used and forgotten "
@@ -118,22 +84,10 @@ MISCONCEPTIONS = [
                 "When a higher score comes you scale the normalizer down, but not the accumulator. Both were summed under the old maximum.",
                 {"rescale * accumulator": "accumulator"},
             ),
-            "nothing_scaled_down": (
-                "Each tile has a maximum of its own, and you add what was computed under one to what was computed under another. Before a tile is added, the sums so far must be rescaled to the new maximum.",
-                {"rescale * normalizer": "normalizer", "rescale * accumulator": "accumulator"},
-            ),
-            "scaled_up": (
-                "What was summed under the old maximum you scale up, by exp(new − old). Everything must shrink under a higher maximum: exp(old − new).",
-                {"maximum - higher": "(higher - maximum).clamp(max=80)"},
-            ),
             "tile_maximum_only": (
                 "You use the maximum of the newest tile, even where an earlier tile had a higher one. Then the sums so far are scaled *up*, by the exponential "
                 "of the difference, and overflows. The maximum is that of all keys so far.",
                 {"torch.maximum(maximum, _)": "_"},
-            ),
-            "maximum_of_the_first_tile": (
-                "You keep the maximum of the first tile. A much higher score in a later one overflows.",
-                {"higher = ...": "higher = maximum.where(maximum > torch.finfo(wide).min / 2, scores.amax(-1, True))"},
             ),
             "no_maximum": (
                 "You take the exponential of the scores as they are. Beyond 88 it is infinite in float32, and below −103 it is 0. Subtract the highest score so "
@@ -158,14 +112,6 @@ MISCONCEPTIONS = [
                 "You divide the accumulator by the normalizer after every tile, and keep adding to it as if you had not. Divide once, after the last tile.",
                 {"rescale * accumulator + _": "(rescale * accumulator + _) / normalizer.clamp(min=1)"},
             ),
-            "not_divided": (
-                "You never divide by the normalizer: what you return is a sum, no mean.",
-                {"accumulator / ...": "accumulator"},
-            ),
-            "last_tile_alone": (
-                "Each tile of keys takes the place of what the tiles before it gave. Their results must be added.",
-                {"rescale * normalizer + _": "_", "rescale * accumulator + _": "_"},
-            ),
             # --- scores
             "not_scaled": (
                 "Your scores are not divided by √d_k.",
@@ -174,14 +120,6 @@ MISCONCEPTIONS = [
             "scaled_by_d_k": (
                 "Your scores are divided by d_k. It is its square root, once.",
                 {"_forward(): math.sqrt(_)": "_", "_backward(): math.sqrt(_)": "_"},
-            ),
-            "scaled_by_value_width": (
-                "Your scores are divided by √d_v, the width of the values. They are dot products of queries and keys: it is √d_k.",
-                {"_forward(): query.size(-1)": "value.size(-1)", "_backward(): query.size(-1)": "value.size(-1)"},
-            ),
-            "scaled_by_block": (
-                "Your scores are divided by the root of the block's size. How the keys are cut into tiles must not show in the result: it is √d_k.",
-                {"_forward(): query.size(-1)": "block", "_backward(): query.size(-1)": "block"},
             ),
             # --- borders
             "rest_left_out": (
@@ -211,11 +149,6 @@ MISCONCEPTIONS = [
                 "up to T_k − T_q + i.",
                 {"offset = ...": "offset = 0 if causal else None"},
             ),
-            "border_of_the_tile": (
-                "In each tile that is not wholly visible you hide what lies above the tile's own diagonal. The border runs where query and key are the same "
-                "*position*, and that is the tile's diagonal only if queries and keys begin at the same place, and their blocks too.",
-                {"last - columns.start + 1": "1"},
-            ),
             "oneself_hidden": (
                 "A query does not see the key of its own position. Its own key is no later than it.",
                 {"_ > last": "_ >= last", "last - columns.start + 1": "last - columns.start"},
@@ -229,10 +162,6 @@ MISCONCEPTIONS = [
                 "that.",
                 {"rows.stop": "rows.start + 1"},
             ),
-            "hidden_scores_0": (
-                "Later keys get a score of 0, and exp(0) = 1 is no small weight. −∞ makes it 0.",
-                {"-math.inf": "0.0"},
-            ),
             # --- gradients
             "no_gradient": (
                 "Your output is right, and no gradient reaches the inputs: it was computed where autograd does not look, and has no derivative of its own.",
@@ -243,42 +172,13 @@ MISCONCEPTIONS = [
                 "of its query is subtracted first.",
                 {"grad_weights - delta": "grad_weights"},
             ),
-            "mean_of_a_tile": (
-                "The mean that you subtract in the softmax's gradient is that of one tile. It runs over all keys: and the output knows it, as the sum of dO · O.",
-                {"grad_scores = ...": "delta = (grad_weights * weights).sum(dim=-1, keepdim=True)\ngrad_scores = weights * (grad_weights - delta)"},
-            ),
-            "along_by_value": (
-                "You sum dO over its features, without the output beside it. D is the sum of dO · O.",
-                {"grad * output[:, rows]": "grad"},
-            ),
-            "softmax_of_a_tile_backward": (
-                "In the backward pass you take the softmax within each tile. Its normalizer belongs to that tile; the weights are exp(S − L), with the L that the "
-                "forward pass kept for all keys.",
-                {"(scores - logsumexp[:, rows]).exp()": "scores.softmax(dim=-1).nan_to_num()"},
-            ),
             "maximum_not_in_log_sum": (
                 "The number that you keep for each query is log ℓ, without the maximum under which ℓ was summed. L = m + log ℓ.",
                 {"maximum + normalizer.log()": "normalizer.log()"},
             ),
-            "total_not_in_log_sum": (
-                "You keep the maximum of each query, and weights in the backward pass are exp(S − m): nothing divides them by their normalizer. L = m + log ℓ.",
-                {"maximum + normalizer.log()": "maximum"},
-            ),
-            "log_forgotten": (
-                "You keep m + ℓ. It is m + log ℓ, so that exp(S − L) is exp(S − m) / ℓ.",
-                {"normalizer.log()": "normalizer"},
-            ),
             "query_gradient_not_scaled": (
                 "The gradient of the query lacks the factor 1/√d_k.",
                 {"alpha=scale": ""},
-            ),
-            "key_gradient_not_scaled": (
-                "The gradient of the key lacks the factor 1/√d_k.",
-                {"_.baddbmm_(grad_scores.mT, q)": "_.baddbmm_(grad_scores.mT, q / scale)"},
-            ),
-            "key_gradient_scaled_twice": (
-                "The gradient of the key has the factor 1/√d_k twice. If your queries are scaled already, it is in them.",
-                {"_.baddbmm_(grad_scores.mT, q)": "_.baddbmm_(grad_scores.mT, q * scale)"},
             ),
             "key_gradient_overwritten": (
                 "The gradients of keys and values are those of the last block of queries. Every block adds its part.",
@@ -286,10 +186,6 @@ MISCONCEPTIONS = [
                     "grad_value[:, columns].baddbmm_(weights.mT, grad)": "grad_value[:, columns] = weights.mT @ grad",
                     "grad_key[:, columns].baddbmm_(_, q)": "grad_key[:, columns] = _ @ q",
                 },
-            ),
-            "query_gradient_overwritten": (
-                "The gradient of a query is that of the last block of keys. Every block adds its part.",
-                {"grad_query[:, rows].baddbmm_(grad_scores, k, alpha=scale)": "grad_query[:, rows] = grad_scores @ k * scale"},
             ),
             "backward_not_causal": (
                 "Your forward pass hides later keys, your backward pass does not: weights that were 0 come back to life.",
@@ -316,18 +212,10 @@ MISCONCEPTIONS = [
                 "`flatten` copy where they must.",
                 {"one.unsqueeze(0).flatten(0, -3)": "one.view(math.prod(query.shape[:-2]), *one.shape[-2:])"},
             ),
-            "query_changed": (
-                "Your query is changed in place, as it is where it is scaled so, and its owner's tensor with it. Compute a new one.",
-                {"3: _ * scale": "_.mul_(scale)"},
-            ),
             # --- queries without keys
             "nan_without_keys": (
                 "A query that may attend to nothing gives NaN: its maximum is −∞, and −∞ − (−∞) is not a number.",
                 {"torch.finfo(wide).min": "-math.inf"},
-            ),
-            "zero_by_zero": (
-                "A query that may attend to nothing has a normalizer of 0, and 0 / 0 is NaN. Its output must be 0.",
-                {"normalizer.clamp(min=1)": "normalizer"},
             ),
             "gradients_without_keys": (
                 "Your output is right, but where a query may attend to nothing your backward pass makes NaN: its log-sum-exp is −∞, and exp(−∞ − (−∞)) is no "
@@ -356,14 +244,6 @@ MISCONCEPTIONS = [
                 "Your output is right, but you keep L in half precision. Near 70 a bfloat16 has neighbors half a unit away, and all weights of the query are off "
                 "by the exponential of that in the backward pass. One number a query can be float32.",
                 {"_forward(): dtype=wide": ""},
-            ),
-            "scores_narrowed": (
-                "Your scores are rounded to half precision before the exponential. Near 70 a bfloat16 has neighbors half a unit away, and exp turns half a unit "
-                "into a factor of 1.6.",
-                {
-                    "_forward(): _scores(q, k, rows, columns, offset)": "_scores(q, k, rows, columns, offset).to(query.dtype).to(wide)",
-                    "_backward(): _scores(q, k, rows, columns, offset)": "_scores(q, k, rows, columns, offset).to(query.dtype).to(wide)",
-                },
             ),
             "always_float32": (
                 "You compute in float32 whatever comes in. Halves need that; float64 loses half of its digits.",

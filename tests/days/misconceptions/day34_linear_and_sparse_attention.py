@@ -102,10 +102,6 @@ MISCONCEPTIONS = [
                 "You multiply every query with every key: that is the T × T table again. Add up the products of keys and values first; where it is causal, let only the queries and keys of one chunk meet.",
                 PUBLISHED_TABLE,
             ),
-            "published_table_where_causal": (
-                "Where it is causal you multiply every query with every key: that is the T × T table again. Go by chunks: inside a chunk queries meet keys, and of the chunks before they read one sum.",
-                PUBLISHED_CAUSAL_TABLE,
-            ),
             "table_of_scores_where_causal": (
                 "Where it is causal, one of your tensors has T × T numbers, or a fixed share of them. Go by chunks of a fixed size: inside a chunk queries meet keys, "
                 "and of the chunks before they read one sum.",
@@ -114,10 +110,6 @@ MISCONCEPTIONS = [
             "published_state_for_each_token": (
                 "Where it is causal there is a d_k × d_v state for every single token, and all of them are kept for the backward pass. Go by chunks: one state for each, and inside a chunk queries meet keys.",
                 PUBLISHED_STATES,
-            ),
-            "scaled_queries_and_keys": (
-                "You divide queries and keys by √d_k. That belongs to the softmax. Here it changes the features themselves, and the formula does not have it.",
-                {"query = _": "query, key = query / query.size(-1) ** 0.5, key / key.size(-1) ** 0.5\nquery = _"},
             ),
             "smallest_denominator": (
                 "You let the denominator be at least a small number. A query or a key far below 0 has small weights, and their sum may be smaller than that. Only a sum of exactly 0 needs care.",
@@ -147,11 +139,6 @@ MISCONCEPTIONS = [
                 "You add a small number to the denominator. Much published code does, and float32 hardly notices; in float64 it is a hundred million times the "
                 "rounding. Divide by the sum of the weights itself, and treat a sum that is exactly 0 by itself.",
                 {"mixed / ...": "mixed / (total + 1e-6)"},
-            ),
-            "one_added_after_rounding": (
-                "You compute elu(x) and then add 1. Below 0 elu(x) is eˣ − 1, so eˣ is rounded away beside the 1: at x = −17.4 float32 is left with exactly 0. The "
-                "feature is eˣ itself there.",
-                {"query = ...": "query = F.elu(query) + 1", "torch.where(key > 0, key + 1, ...)": "F.elu(key) + 1"},
             ),
             "zero_by_zero": (
                 "Where there are no keys you divide 0 by 0, which is NaN. Nothing to attend to gives 0, as in day 8.",
@@ -183,25 +170,9 @@ MISCONCEPTIONS = [
                 "Your features are max(0, x). Below 0 they are 0 and have no gradient; elu(x) + 1 stays positive everywhere.",
                 {"query = ...": "query = query.relu()", "torch.where(key > 0, key + 1, ...)": "key.relu()"},
             ),
-            "exponential": (
-                "Your features are eˣ on both sides of 0. Above 0 elu(x) + 1 is a straight line, x + 1.",
-                {"query = ...": "query = query.exp()", "torch.where(key > 0, key + 1, ...)": "key.exp()"},
-            ),
-            "softmax_of_features": (
-                "You take softmaxes of queries and keys. That is another linear attention (Shen et al. 2018). Here every feature goes through elu(x) + 1 by itself.",
-                {"query = ...": "query = query.softmax(-1)", "torch.where(key > 0, key + 1, ...)": "key.softmax(-1)"},
-            ),
             "keys_not_mapped": (
                 "Only your queries go through the feature map. Keys do as well, or weights can be negative.",
                 {"torch.where(key > 0, key + 1, ...)": "key"},
-            ),
-            "queries_not_mapped": (
-                "Only your keys go through the feature map. Queries do as well, or weights can be negative.",
-                {"query = ...": "query = query"},
-            ),
-            "values_mapped": (
-                "Your values go through the feature map, too. Values are what is mixed, and stay as they are.",
-                {"key = _": "key = _\nvalue = F.elu(value) + 1"},
             ),
             # --- the denominator
             "not_divided": (
@@ -211,22 +182,6 @@ MISCONCEPTIONS = [
             "divided_by_the_count": (
                 "You divide by the number of keys. What a mean with weights is divided by is the sum of the weights, which is each query's own: φ(q) · Σ φ(k).",
                 {"mixed / ...": "mixed / max(t_k, 1)"},
-            ),
-            "divided_by_the_keys_alone": (
-                "Your denominator is the sum of the keys' features, and the query has no part in it. A query with larger features has larger weights: they have to "
-                "cancel, φ(q) · Σ φ(k).",
-                {
-                    "output = _": "total = total / query.flatten(-3, -2)[..., :t_q, :].sum(-1, keepdim=True) if causal else total / query.sum(-1, keepdim=True)\n"
-                    "output = _"
-                },
-            ),
-            "denominator_of_all_keys": (
-                "Your numerator is causal, your denominator runs over all keys. Both sums end at the query's own position; otherwise later tokens are seen after "
-                "all, and the weights do not sum to 1.",
-                {
-                    "value = F.pad(value, (0, 1), value=1.0)": "value = F.pad(value, (0, 1), value=1.0)\neverything = query @ key.sum(-2).unsqueeze(-1)",
-                    "sums[..., -1:]": "everything",
-                },
             ),
             "denominator_of_the_chunk": (
                 "Your denominator knows the query's own chunk only, your numerator the chunks before as well. So the output grows from chunk to chunk.",
@@ -249,15 +204,6 @@ MISCONCEPTIONS = [
                 "Inside a chunk every query meets every key, later ones too. Only keys up to the query's own may count, there as elsewhere.",
                 {"_.tril()": "_"},
             ),
-            "own_chunk_twice": (
-                "The sum that a chunk reads holds the chunk itself already: its keys count twice, and its queries see later ones. It reads what the chunks "
-                "*before* it have left.",
-                {"earlier = ...": "earlier = state.cumsum(dim=-3)"},
-            ),
-            "last_chunk_only": (
-                "A chunk reads what the one before it has left, and those further back are forgotten. The state is a sum over all of them.",
-                {"_.cumsum(dim=-3)": "_"},
-            ),
             "chunks_forget": (
                 "Every chunk starts from 0, so a query forgets everything before its own chunk. What earlier chunks have left has to be added, to numerator and "
                 "denominator.",
@@ -271,10 +217,6 @@ MISCONCEPTIONS = [
             "tail_dropped": (
                 "Tokens that do not fill a chunk are dropped. T may be any number: fill the last chunk up, or let it be shorter.",
                 {"-(-t_k // size)": "max(1, t_k // size)", "sums = _[..., :t_q, :]": "sums = _[..., : min(t_q, chunks * size), :]"},
-            ),
-            "filled_up_in_front": (
-                "You fill up with tokens in front, and take the result from the front as well. What is filled up has to be cut off at the same end.",
-                {"(0, 0, 0, missing)": "(0, 0, missing, 0)"},
             ),
             "no_chunks_to_join": (
                 "Where there are no tokens there are no chunks, and `cat` refuses an empty list. Start the list with a piece of length 0, or ask first.",
@@ -298,21 +240,9 @@ MISCONCEPTIONS = [
                 "You take `window` for both sides together, as Longformer's w is. Here it is the largest distance to either side: w = 2 · window.",
                 {"distance <= window": "distance <= window // 2"},
             ),
-            "window_ends_early": (
-                "The token at distance `window` exactly is hidden. It is the last one that is seen; and with a window of 0 a token would not even see itself.",
-                {"distance <= window": "distance < window"},
-            ),
             "window_of_the_past": (
                 "Your window reaches back only. This mask looks to both sides; & with `subsequent_mask` makes it causal.",
                 {"_.abs()": "_", "near = _": "near = (0 <= distance) & _"},
-            ),
-            "window_of_one_side_open": (
-                WINDOW_OF_ONE_SIDE_OPEN,
-                {"_.abs()": "_"},
-            ),
-            "window_of_future_open": (
-                WINDOW_OF_ONE_SIDE_OPEN,
-                {"(_ - position).abs()": "position - _"},
             ),
             "window_wraps_around": (
                 "Your window wraps around: the first token sees the last one. (`roll` does that.) A text has ends, and at its ends a token sees less.",
@@ -348,18 +278,6 @@ MISCONCEPTIONS = [
                 "There is one global token more than asked for. Positions count from 0, so the first g tokens are those below g.",
                 {"position < _": "position <= _"},
             ),
-            "position_of_a_global_token": (
-                "You take `global_tokens` for the position of the one that is global. It is how many of the first are.",
-                {"position < _": "position == _"},
-            ),
-            "last_tokens_global": (
-                "Your global tokens are the last ones. They are the first: so every later token of a causal model can see them.",
-                {"position < _": "position >= size - _"},
-            ),
-            "global_tokens_see_each_other_only": (
-                "Your global tokens see each other, and no token further away than the window. A pair may attend where *one* of the two is global.",
-                {"near | first | _": "near | (first & _)"},
-            ),
             "global_tokens_without_a_window": (
                 "The pairs within the window are lost where a token is not global. What may attend is near, *or* one of the two is global.",
                 {"(near | first | _).unsqueeze(0)": "(first | _).unsqueeze(0) if global_tokens else near.unsqueeze(0)"},
@@ -372,10 +290,6 @@ MISCONCEPTIONS = [
             "no_batch_axis": (
                 "Your mask is (size, size). It has an axis for the batch in front, as `subsequent_mask` has: (1, size, size).",
                 {"_.unsqueeze(0)": "_"},
-            ),
-            "numbers_for_flags": (
-                "Your mask holds numbers. Masks are boolean here: & and `attention` expect it.",
-                {"return _": "return _.int()"},
             ),
         },
     ),

@@ -39,14 +39,6 @@ MISCONCEPTIONS = [
                 "divide the probabilities by their sum.",
                 {"weights / ...": "weights.softmax(dim=-1)"},
             ),
-            "weights_shared_among_tokens": (
-                "You divide by the sum over all tokens, so the weights get smaller the more tokens there are. Each token's own k weights sum to 1.",
-                {"weights / ...": "weights / weights.sum()"},
-            ),
-            "divided_by_the_largest": (
-                "You divide by the largest weight, so that the first choice counts 1 and the others less. They are to sum to 1.",
-                {"weights / ...": "weights / weights[..., :1]"},
-            ),
             "weights_detached": (
                 "Your numbers are right, and the weights carry no gradient. They are all by which the router learns from the model's own loss: the choice itself "
                 "has no slope.",
@@ -65,10 +57,6 @@ MISCONCEPTIONS = [
             "least_likely_first": (
                 "You have chosen the right experts and list them from the least to the most likely. (`sort` and `argsort` begin with the smallest.) The most likely comes first.",
                 {"weights = _": "weights, experts = weights.flip(-1), experts.flip(-1)\nweights = _"},
-            ),
-            "smallest_chosen": (
-                "You choose the k *least* likely experts. (`argsort` begins with the smallest.)",
-                {"probs.topk(self.k, dim=-1)": "probs.topk(self.k, dim=-1, largest=False)"},
             ),
             "experts_as_marks": (
                 "You return a mark for each of all experts, 1 where it was chosen. `experts` holds the numbers of the k chosen ones, `(…, k)`.",
@@ -112,11 +100,6 @@ MISCONCEPTIONS = [
                 "In place of the counts you take the mean probabilities a second time, so the loss does not see who was chosen. f is counted from `experts`.",
                 {"counts.to(wide) / experts.numel()": "probs.to(wide).reshape(-1, n_experts).mean(dim=0)"},
             ),
-            "counts_in_both_places": (
-                "You take the shares of the choices twice. A count has no slope, so the router would learn nothing from this loss: one of the two is the mean "
-                "probability.",
-                {"....mean(dim=0)": "f"},
-            ),
             "not_times_the_number_of_experts": (
                 "You leave out the factor N, or take a mean over the experts where there is a sum. The factor makes the loss of an even spread 1, with eight "
                 "experts as with a hundred.",
@@ -130,10 +113,6 @@ MISCONCEPTIONS = [
                 "Yours is the squared coefficient of variation of the probabilities, the loss of Shazeer's mixture of 2017. It is 0 where all is even, and it does "
                 "not look at the choices.",
                 {"n_experts * (f * p).sum()": "p.var() / p.mean() ** 2"},
-            ),
-            "probabilities_summed": (
-                "You add the probabilities up where P is their mean, so the loss grows with the number of tokens.",
-                {"_.mean": "_.sum"},
             ),
             "batch_left_apart": (
                 "You average over the first axis alone. Where tokens are in a batch of sequences the second axis is left, and is added up. All tokens count as one "
@@ -174,23 +153,6 @@ MISCONCEPTIONS = [
                 "In evaluation mode you drop nothing. The mode does not matter here: what was trained with a capacity is used with it.",
                 {"self.capacity_factor is not None": "self.capacity_factor is not None and self.training"},
             ),
-            "probabilities_of_training_only": (
-                "In evaluation mode you keep nothing for the loss. `probs` and `chosen` are those of the last call, in either mode.",
-                {"tokens = _": "tokens = _\nif not self.training:\n    self.probs, self.chosen = None, None"},
-            ),
-            "probabilities_averaged_over_calls": (
-                "You average the probabilities over calls. `probs` is what the router said at the last call.",
-                {
-                    "weights, self.chosen, self.probs = _": "before = self.probs\nweights, self.chosen, self.probs = _\nif before is not None and before.shape == self.probs.shape:\n    self.probs = (before.detach() + self.probs) / 2"
-                },
-            ),
-            "weights_gathered_at_the_first_call": (
-                "You keep a copy of the experts' weights from the first call. After an optimizer's step it is out of date, and no gradient reaches the experts.",
-                {
-                    "output = torch.zeros_like(tokens)": "if not hasattr(self, 'kept'):\n    import copy\n    self.kept = [copy.deepcopy(expert) for expert in self.experts]\noutput = torch.zeros_like(tokens)",
-                    "expert(...)": "(expert(tokens.index_select(0, rows)) * 0 + self.kept[[*self.experts].index(expert)](tokens.index_select(0, rows)))",
-                },
-            ),
             "experts_start_equal": (
                 "All your experts start with the same weights: they were copied after they had been drawn. They would get different gradients only by the router's choice. Make each by itself.",
                 {
@@ -223,10 +185,6 @@ MISCONCEPTIONS = [
                 "You add up the experts' outputs without their weights. The router would never learn from the model's loss.",
                 {"result * ...": "result"},
             ),
-            "weight_of_the_first_choice": (
-                "All experts of a token get the weight of its first choice. An expert may be one token's first choice and another token's second.",
-                {"weights.flatten().index_select(0, choices)": "weights[..., 0].flatten().index_select(0, rows)"},
-            ),
             "probabilities_for_weights": (
                 "You multiply by the probabilities, which do not sum to 1 over the chosen experts. The router's weights do.",
                 {"weights.flatten().index_select(0, choices)": "self.probs.reshape(-1, len(self.experts))[rows, chosen[choices]]"},
@@ -247,10 +205,6 @@ MISCONCEPTIONS = [
                 "You add the token itself to the output. The residual connection is around the layer, not in it: a block adds it, and would then have it twice.",
                 {"torch.zeros_like(tokens)": "tokens.clone()"},
             ),
-            "weights_detached_in_the_mixture": (
-                "Your numbers are right, but the weights are detached before the outputs are multiplied by them, so the model's loss teaches the router nothing.",
-                {"weights.flatten()": "weights.flatten().detach()"},
-            ),
             # --- the mixture: capacity
             "first_choices_first": (
                 "An expert of yours takes those first whose first choice it is, and then the others. (So do GShard and its followers.) Here position alone counts: "
@@ -261,10 +215,6 @@ MISCONCEPTIONS = [
                 "A full expert of yours keeps the tokens that want it most. That sounds better, but it lets later tokens push out earlier ones, and a decoder "
                 "cannot know what is later. Position decides.",
                 {"choices = choices[:capacity]": "choices = choices[weights.flatten()[choices].argsort(descending=True)][:capacity]"},
-            ),
-            "last_tokens_kept": (
-                "A full expert of yours keeps the last tokens that chose it. The first ones stay.",
-                {"choices = choices[:capacity]": "if capacity is not None:\n    choices = choices[-capacity:]"},
             ),
             "sequences_side_by_side": (
                 "You line the tokens up time by time: the first token of every sequence, then the second of every sequence. The first sequence comes first, whole.",
@@ -282,10 +232,6 @@ MISCONCEPTIONS = [
             "capacity_rounded_down_and_one_more": (
                 "Where the capacity comes out as a whole number, yours is one more, as if you rounded down and added 1. Rounded up, a whole number stays what it is.",
                 {"math.ceil(_)": "int(_) + 1"},
-            ),
-            "capacity_rounded_choice_by_choice": (
-                "You compute the capacity for one choice, round it up, and multiply by k. Multiply first, and round once.",
-                {"math.ceil(... / _)": "weights.size(-1) * math.ceil(self.capacity_factor * len(tokens) / _)"},
             ),
             "capacity_without_k": (
                 "You compute the capacity from the number of tokens. Each of them makes k choices, and so there is k times as much to be shared out.",
@@ -337,17 +283,6 @@ MISCONCEPTIONS = [
                 "You keep the probabilities detached. They are kept for a loss, and a loss needs their gradient.",
                 {"tokens = _": "self.probs = self.probs.detach()\ntokens = _"},
             ),
-            "probabilities_of_the_first_call": (
-                "You keep what the router said at the first call. It must be that of the last call.",
-                {
-                    "self.chosen": "now",
-                    "weights, self.chosen, self.probs = _": "before = self.probs, self.chosen\n"
-                    "weights, self.chosen, self.probs = _\n"
-                    "weights, now = weights, self.chosen\n"
-                    "if before[0] is not None:\n"
-                    "    self.probs, self.chosen = before",
-                },
-            ),
             "kept_flat": (
                 "What you keep for the loss has lost the shape of the tokens: `probs` is `(…, n_experts)`, `chosen` `(…, k)`, with the dimensions that x has.",
                 {"output = _": "self.probs, self.chosen = (one.reshape(-1, one.size(-1)) for one in (self.probs, self.chosen))\noutput = _"},
@@ -356,10 +291,6 @@ MISCONCEPTIONS = [
                 "You keep the probabilities in a buffer, so they are saved with the model, and a model that has seen another batch does not load. A plain "
                 "attribute does.",
                 {"self.probs: Tensor | None = None": "self.register_buffer('probs', None)"},
-            ),
-            "sequences_lost": (
-                "Your output is a list of tokens. It has the shape of x.",
-                {"output.reshape(x.shape)": "output"},
             ),
             "viewed_for_reshaped": (
                 "You flatten by `view`, which refuses tensors that are not contiguous, such as transposed ones. `reshape` copies where it must.",

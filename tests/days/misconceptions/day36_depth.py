@@ -23,19 +23,9 @@ MISCONCEPTIONS = [
                     "self.dropout = _": "self.dropout = _\nfor parameter in self.parameters():\n    if parameter.dim() == 2:\n        nn.init.normal_(parameter, std=0.02)"
                 },
             ),
-            "output_starts_at_zero": (
-                "Attention's last projection starts at 0 in your block. The three parts start as they start by themselves.",
-                {"self.dropout = _": "self.dropout = _\nnn.init.zeros_(self.self_attn.w_o.weight)"},
-            ),
             "tokens_in_the_state_dict": (
                 "You keep the last tokens in a buffer, which is saved with the weights. The state dict holds norm, attention and network, and nothing else.",
                 {"1: normed = _": "normed = _\nself.register_buffer('last', normed.detach())"},
-            ),
-            "projection_kept": (
-                "You keep a copy of the network from the first call. After an optimizer's step it is out of date.",
-                {
-                    "self.feed_forward(normed)": "self.__dict__.setdefault('kept', [__import__('copy').deepcopy(self.feed_forward)])[0](normed) + 0 * self.feed_forward(normed)"
-                },
             ),
             "normed_tokens_dropped": (
                 "You drop features of the normalized tokens, before the two parts read them. Dropped are attention weights, and what the two parts return.",
@@ -55,14 +45,6 @@ MISCONCEPTIONS = [
                 "Attention reads the normalized tokens, and your network reads the input itself. The one norm is for both.",
                 {"self.feed_forward(normed)": "self.feed_forward(x)"},
             ),
-            "attention_reads_what_is_not_normed": (
-                "Your network reads the normalized tokens, and attention reads the input itself. The one norm is for both.",
-                {"self.self_attn(normed)": "self.self_attn(x)"},
-            ),
-            "nothing_normed": (
-                "Both parts read the tokens as they came. A pre-norm block normalizes what its parts read, and leaves the residual alone.",
-                {"self.norm(x)": "x"},
-            ),
             "two_norms": (
                 "You have a norm for attention and another one for the network. GPT-NeoX does it like that; here, as in GPT-J and PaLM, there is one norm for "
                 "both, and only then can their projections become one product.",
@@ -77,25 +59,13 @@ MISCONCEPTIONS = [
                 "You add the two outputs to the *normalized* tokens. The residual is the block's input, unchanged; only what the parts read is normalized.",
                 {"x + attended": "normed + attended"},
             ),
-            "two_shortcuts": (
-                "You give each part its own residual connection and add the two, so the block's input is there twice. It is added once.",
-                {"_ + thought": "_ + (x + thought)"},
-            ),
             "no_shortcut": (
                 "You add the two outputs and leave out the block's input.",
                 {"x + attended": "attended"},
             ),
-            "mean_of_the_two": (
-                "You add the mean of the two outputs. They are added in full, as in the serial block.",
-                {"x + attended + thought": "x + (attended + thought) / 2"},
-            ),
             "normed_after_the_sum": (
                 "You norm the sum, as in the post-norm of day 11. The norm comes first here, and nothing norms the sum.",
                 {"self.norm(x)": "x", "return _": "return self.norm(_)"},
-            ),
-            "added_into_the_input": (
-                "You add to the block's input in place, and the caller finds it changed.",
-                {"return _": "return x.add_(attended + thought) if not x.requires_grad else _"},
             ),
             "token_by_token": (
                 "You send the tokens through the network one after the other, and stack what comes out. It is slow, and of no tokens nothing can be stacked: the "
@@ -114,38 +84,14 @@ MISCONCEPTIONS = [
                     "self.self_attn(normed)": "self.self_attn(normed, normed, normed)",
                 },
             ),
-            "network_of_day_10": (
-                "Your network cuts off below 0, as the paper's of day 10 does. Day 23's has a GELU.",
-                {
-                    "self.feed_forward = ...": "from implementation import PositionwiseFeedForward\n"
-                    "self.feed_forward = PositionwiseFeedForward(d_model, d_ff, 0.0)"
-                },
-            ),
             "always_four_times_as_wide": (
                 "Your network's hidden layer is 4 · d_model wide, whatever d_ff is.",
                 {"FeedForward(d_model, d_ff)": "FeedForward(d_model, 4 * d_model)"},
-            ),
-            "no_biases": (
-                "You took the biases out of attention. GPT-J's attention has none, and PaLM has none anywhere; this block is made of day 23's parts as they are, "
-                "with biases.",
-                {
-                    "self.self_attn = _": "self.self_attn = _\n"
-                    "self.self_attn.w_qkv = nn.Linear(d_model, 3 * d_model, bias=False)\n"
-                    "self.self_attn.w_o = nn.Linear(d_model, d_model, bias=False)"
-                },
             ),
             # --- ParallelBlock: dropout
             "weights_not_dropped": (
                 "You drop what the two parts give, and no attention weight: `CausalSelfAttention` has a dropout of its own, which has to be given p.",
                 {"self.self_attn = ...": "self.self_attn = CausalSelfAttention(d_model, n_heads)"},
-            ),
-            "attention_not_dropped": (
-                "You do not drop attention's output. `CausalSelfAttention` drops weights only; its output is the block's business.",
-                {"attended = self.dropout(_)": "attended = _"},
-            ),
-            "network_not_dropped": (
-                "You do not drop the network's output. Each of the two outputs is dropped, before they are added.",
-                {"thought = self.dropout(_)": "thought = _"},
             ),
             "shortcut_dropped": (
                 "You drop the whole sum, the block's input included. The residual is never dropped.",
@@ -171,18 +117,6 @@ MISCONCEPTIONS = [
             "sigmoid_and_the_whole_output": (
                 "You multiply the block's whole output by the sigmoid of the score, and add that to the token. The block has its own residual connections, so the token is there twice; and r is the score itself. Only the gain is weighted, by r.",
                 {"gain = ...": "gain = weights.sigmoid().unsqueeze(-1) * self.block(chosen)"},
-            ),
-            "sigmoid_where_it_multiplies": (
-                "`choose` returns the scores, but what multiplies the gain is their sigmoid. Here, as in the paper, r is the projection itself, of either sign.",
-                {"weights.unsqueeze(-1)": "weights.sigmoid().unsqueeze(-1)"},
-            ),
-            "softmax_where_it_multiplies": (
-                "`choose` returns the scores, but what multiplies the gain is their softmax over the chosen tokens. Here, as in the paper, r is the projection itself, of either sign.",
-                {"weights.unsqueeze(-1)": "weights.softmax(-1).unsqueeze(-1)"},
-            ),
-            "all_pass_in_evaluation": (
-                "In evaluation mode all tokens go through your block. The mode does not matter here: k is the same.",
-                {"k = _": "k = _ if self.training else t"},
             ),
             "choice_kept": (
                 "You keep the places of the first call and use them again for texts of the same size. Each call chooses among its own tokens.",
@@ -224,10 +158,6 @@ MISCONCEPTIONS = [
                 "You ask for one token where there is none. A text of length 0 comes out as it is.",
                 {"min(t, _)": "_"},
             ),
-            "number_of_the_first_call": (
-                "You work out once how many tokens are chosen, and keep the number. The capacity is a share: a different length gives a different number.",
-                {"self.capacity = capacity": "self.capacity = capacity\nself.k = None", "places = _": "k = self.k = min(t, self.k or k)\nplaces = _"},
-            ),
             "more_on_a_tie": (
                 "You choose all tokens that score as much as the k-th or more. Where several score the same, those are more than k: take exactly k.",
                 {
@@ -235,18 +165,6 @@ MISCONCEPTIONS = [
                     "border = scores.topk(k, dim=1).values[:, -1:]\n"
                     "places = torch.stack([row.nonzero().flatten() for row in scores >= border])"
                 },
-            ),
-            "smallest_scores": (
-                "You choose the tokens with the smallest scores. The router's largest go through the block.",
-                {"scores.topk(k, dim=1)": "scores.topk(k, dim=1, largest=False)"},
-            ),
-            "largest_in_size": (
-                "You choose by the size of the score, whatever its sign. A large negative one is the lowest of all.",
-                {"scores.topk": "scores.abs().topk"},
-            ),
-            "the_first_tokens": (
-                "You take the first k tokens, whatever they score.",
-                {"places = ...": "import torch\nplaces = torch.arange(k, device=x.device).expand(len(x), k)"},
             ),
             "one_choice_for_all_rows": (
                 "You let one row of the batch choose for all. Each row chooses for itself.",
@@ -275,26 +193,14 @@ MISCONCEPTIONS = [
                 "Your outputs are right, but the weights are cut off from the router, which would never learn: its gradient comes through them.",
                 {"return _, places": "return _.detach(), places"},
             ),
-            "input_counted_twice": (
-                "You add the block's whole output, times r, to the token. The block has its own residual connections, so its output contains the token, which would then be added once more, times r. Only what it gained is weighted.",
-                {"_ - chosen": "_"},
-            ),
             "output_in_place_of_the_token": (
                 "You put the block's output, times r, where the token was. With r near 0 the token would be lost. The token stays, and what it gained, times r, is "
                 "added.",
                 {"_ - chosen": "_", "x.scatter_add": "x.scatter"},
             ),
-            "only_the_gain_is_left": (
-                "Where tokens were chosen, your output holds what they gained, and not the token to which it belongs.",
-                {"x.scatter_add": "x.scatter"},
-            ),
             "others_become_zero": (
                 "Tokens that pass by come out as 0 from your layer. They come out as they went in.",
                 {"x.scatter_add(1, index, gain)": "torch.zeros_like(x).scatter_add(1, index, chosen + gain)"},
-            ),
-            "others_weighted_too": (
-                "You multiply the tokens that pass by with their scores as well. They come out as they went in.",
-                {"x.scatter_add(1, index, gain)": "(x * self.router(x)).scatter(1, index, chosen + gain)"},
             ),
             "sigmoid_of_the_weights": (
                 "You put the scores through a sigmoid, as several implementations do. Here, as in the paper, r is the projection itself, of either sign.",
@@ -308,10 +214,6 @@ MISCONCEPTIONS = [
                 "You cut negative weights off at 0. r is the projection itself, of either sign.",
                 {"return _, places": "return _.relu(), places"},
             ),
-            "all_pass_unweighted": (
-                "With a capacity of 1 you call the bare block. All tokens are chosen then, and their gains are weighted all the same.",
-                {"weights, places = _": "if self.capacity == 1:\n    return self.block(x)\nweights, places = _"},
-            ),
             # --- MixtureOfDepths: the router, shapes, dtypes
             "router_with_bias": (
                 "Your router has a bias. It changes no choice, and is not there in the paper: r = wᵀx.",
@@ -323,10 +225,6 @@ MISCONCEPTIONS = [
                     "self.capacity = capacity": "self.capacity = capacity\nself.register_buffer('scores', torch.zeros(1, 1))",
                     "t = x.size(1)": "self.scores = scores.detach()\nt = x.size(1)",
                 },
-            ),
-            "every_one_squeezed": (
-                "You squeeze every axis of length 1, and not only the last: a batch of one, or a text of one token, loses its axis.",
-                {"_.squeeze(-1)": "_.squeeze()"},
             ),
             "weights_in_float32": (
                 "Your weights are float32 whatever came in, and so is what you add. Module and tokens have one dtype, and so has the result.",

@@ -38,17 +38,9 @@ MISCONCEPTIONS = [
     *of(
         "selective_scan",
         {
-            "divided_by_a_smallest_product": (
-                "You divide by the product of all decays so far, and where it vanishes, by a small number instead. Then the states are wrong as soon as the product is smaller. A product may be multiplied by, and never divided by.",
-                CLAMPED,
-            ),
             "decay_cut_off": (
                 "You cut the exponent of the decay off from below. A past that should be forgotten at once then leaves a trace: exp(Δ A) may be 0.",
                 {"(step * a).exp()": "(step * a).clamp(min=-10).exp()"},
-            ),
-            "history_cut_into_pieces": (
-                "You cut the state off from its history every few tokens: gradients reach no further back. They pass through every token that the state remembers.",
-                {"y = _": "if t % 8 == 7:\n    h = h.detach()\ny = _"},
             ),
             # --- the scan: from continuous to discrete
             "zero_order_hold_for_b": (
@@ -61,10 +53,6 @@ MISCONCEPTIONS = [
                 "to leave no trace.",
                 {"step * b[:, t].unsqueeze(1)": "b[:, t].unsqueeze(1)"},
             ),
-            "written_by_what_is_forgotten": (
-                "You weigh what comes in by one minus the decay, as a gated network does. That is this scan for A = −1 and B = 1 alone; in general it is Δ B u.",
-                {"step * b[:, t].unsqueeze(1)": "(1 - (step * a).exp()) * b[:, t].unsqueeze(1)"},
-            ),
             "decay_without_exponential": (
                 "You multiply the state by Δ A itself. That is a negative number, and the state would change its sign with every token. The decay is its "
                 "exponential, between 0 and 1.",
@@ -75,10 +63,6 @@ MISCONCEPTIONS = [
                 "exponential.",
                 {"(step * a).exp()": "1 + step * a"},
             ),
-            "decay_without_the_step": (
-                "Your state decays by exp(A) at every token alike. The step belongs in the exponent: it is what lets a token keep the past, or forget it.",
-                {"step * a": "a"},
-            ),
             "a_taken_as_positive": (
                 "You put a minus before A. `a` is given as it is used, negative already: with another minus the state grows instead of decaying.",
                 {"step * a": "-step * a"},
@@ -86,14 +70,6 @@ MISCONCEPTIONS = [
             "a_taken_as_a_logarithm": (
                 "You compute −exp(a) from `a`. That is what the layer does with its `a_log`, before it calls the scan: `a` is given as it is used.",
                 {"step * a": "-step * a.exp()"},
-            ),
-            "softplus_once_more": (
-                "You take the softplus of the steps. `delta` is given as it is used, after the softplus: with another a step of 0 becomes one of 0.69.",
-                {"delta[:, t]": "F.softplus(delta[:, t])"},
-            ),
-            "one_step_for_all_channels": (
-                "You take the mean of the channels' steps. Each channel has a step of its own: one may forget at the same token at which another keeps its past.",
-                {"delta[:, t].unsqueeze(-1)": "delta[:, t].mean(dim=-1, keepdim=True).unsqueeze(-1).expand(-1, a.size(0), -1)"},
             ),
             # --- the scan: order
             "read_before_writing": (
@@ -112,18 +88,6 @@ MISCONCEPTIONS = [
                     "torch.cat(outputs, dim=1)": "torch.cat([x[:, :0], *reversed(outputs)], dim=1)",
                 },
             ),
-            "decay_of_the_token_before": (
-                "You let the state decay by the step of the token before. A token decides itself what it forgets: h_t = exp(Δ_t A) h_{t−1} + ….",
-                {"step * a": "delta[:, max(t - 1, 0)].unsqueeze(-1) * a"},
-            ),
-            "starts_at_one": (
-                "Your state starts with ones. Before the first token there is nothing: it starts at 0.",
-                {"x.new_zeros": "x.new_ones"},
-            ),
-            "state_forgotten": (
-                "Your state is new at each token: what is written is read at once, and then lost. The state is the only way from one token to the next.",
-                {"(step * a).exp() * h + written": "written"},
-            ),
             # --- the scan: what is read, and what passes by
             "b_and_c_exchanged": (
                 "You write by C and read by B. B says what of a token goes into the state, C what of the state comes out.",
@@ -136,29 +100,9 @@ MISCONCEPTIONS = [
                     "    outputs.append(y.transpose(1, 2) + d * x[:, t:t + 1])"
                 },
             ),
-            "read_by_b": (
-                "You read the state by B, as it was written. What is read has numbers of its own: C.",
-                {"c[:, t].unsqueeze": "b[:, t].unsqueeze"},
-            ),
-            "read_without_c": (
-                "You add up the state as it is. C says how much each of its N numbers counts in the output, and differs at each token.",
-                {"h @ c[:, t].unsqueeze(-1)": "h.sum(dim=-1, keepdim=True)"},
-            ),
-            "mean_of_the_state": (
-                "You take the mean over the N numbers of state. C_t h_t is their sum, weighted by C.",
-                {"y = _": "y = _ / a.size(1)"},
-            ),
             "nothing_passes_by": (
                 "You leave out D u. Each channel also hands its input on directly, by a weight of its own.",
                 {"_ + d * x[:, t : t + 1]": "_"},
-            ),
-            "d_added_alone": (
-                "You add D, as though it were a bias. It is the weight of the input, which passes the state by: D u.",
-                {"d * x[:, t : t + 1]": "d"},
-            ),
-            "passed_by_the_step": (
-                "You multiply the skip by the step as well. D u passes everything by, the step too.",
-                {"d * x[:, t : t + 1]": "d * delta[:, t : t + 1] * x[:, t : t + 1]"},
             ),
             # --- the scan: numbers
             "divided_by_vanishing_products": (
@@ -166,11 +110,6 @@ MISCONCEPTIONS = [
                 "product of all decays so far. That is right on paper, but sooner or later the product is 0. A product may be multiplied by, and never "
                 "divided by.",
                 DIVIDING,
-            ),
-            "axes_squeezed_away": (
-                "You squeeze every axis of size 1, and not only the last. With a single row, or a single channel, there is one axis too few, and what is left is "
-                "broadcast.",
-                SQUEEZED,
             ),
             "halves_not_widened": (
                 "You compute in half precision. The state is a sum over the whole past, and three digits soon take in nothing any more: widen to float32, and go "
@@ -193,11 +132,6 @@ MISCONCEPTIONS = [
                 "Without any tokens you join an empty list, and torch does not know of what shape that is. A text may be empty: the result is `(B, 0, D)`.",
                 {"x[:, :0]": ""},
             ),
-            "history_cut_off": (
-                "Your outputs are right, but the state is cut from its history at each token: gradients reach the present token alone, and nothing would learn to "
-                "remember.",
-                {"_ * h + written": "_ * h.detach() + written"},
-            ),
             "decay_without_a_gradient": (
                 "Your outputs are right, but no gradient goes through the decay: A would never be learned, and Δ not when to forget.",
                 {"(step * a).exp": "(step * a).exp().detach"},
@@ -207,20 +141,12 @@ MISCONCEPTIONS = [
     *of(
         "Mamba",
         {
-            "state_in_training_only": (
-                "In evaluation mode you do not keep what was read. There above all texts are read in pieces: the mode changes nothing here.",
-                {"state.h = _": "state.h = _ if self.training else state.h"},
-            ),
             "state_written_over": (
                 "You write the new state into the old tensors. Others may still hold them, such as a beam that began alike: put new tensors in their place.",
                 {
                     "state.window = ...": "state.window = state.window.to(x)\nkept = seen[:, x.size(1) :].detach().clone()",
                     "return _": "state.window.copy_(kept)\nreturn _",
                 },
-            ),
-            "decay_kept": (
-                "You keep A from the first call. After an optimizer's step it is out of date, and `a_log` has no gradient.",
-                {"-self.a_log.to(wide).exp()": "self.__dict__.setdefault('kept', [-self.a_log.detach().exp()])[0]"},
             ),
             "projections_start_by_hand": (
                 "You initialize the projections yourself. Only `a_log`, `d` and `dt_proj` have a start of their own; all else starts as torch starts it.",
@@ -231,22 +157,9 @@ MISCONCEPTIONS = [
                 "Your `in_proj` has a bias, as `nn.Linear` has one by default. Only the convolution and `dt_proj` have biases here.",
                 {"nn.Linear(_, 2 * d_inner, bias=False)": "nn.Linear(_, 2 * d_inner)"},
             ),
-            "out_proj_with_a_bias": (
-                "Your `out_proj` has a bias. Only the convolution and `dt_proj` have biases here.",
-                {"1: nn.Linear(d_inner, _, bias=False)": "nn.Linear(d_inner, _)"},
-            ),
-            "x_proj_with_a_bias": (
-                "Your `x_proj` has a bias. The one bias on the way to Δ is that of `dt_proj`; B and C have none.",
-                {"3: bias=False": ""},
-            ),
             "convolution_without_a_bias": (
                 "Your convolution has no bias. Of all the parts it is one of the two that have one, beside `dt_proj`.",
                 {"self.conv1d = ...": "self.conv1d = nn.Conv1d(d_inner, d_inner, config.d_conv, bias=False, groups=d_inner)"},
-            ),
-            "convolution_mixes_channels": (
-                "Your convolution mixes the channels: its weight is D times as large. Each channel is convolved by itself (`groups`); mixing is what the "
-                "projections are for.",
-                {"groups=d_inner": ""},
             ),
             "steps_of_full_width": (
                 "You compute Δ by a matrix as wide as the layer. It goes through R numbers: `x_proj` makes them beside B and C, and `dt_proj` makes the D steps of "
@@ -265,10 +178,6 @@ MISCONCEPTIONS = [
                 "Your `a_log` is no parameter. It starts from a formula, but it is learned like everything else.",
                 {"self.a_log = nn.Parameter(_)": "self.register_buffer('a_log', _)"},
             ),
-            "skip_not_learnt": (
-                "Your skip `d` is no parameter. It starts at 1, but it is learned like everything else.",
-                {"self.d = nn.Parameter(_)": "self.register_buffer('d', _)"},
-            ),
             "state_in_the_state_dict": (
                 "Your layer keeps its state as a buffer, and saves it with its weights. What was read belongs to a text, and into the caller's `state`.",
                 {"self.d = _": "self.d = _\nself.register_buffer('h', None)", "return _": "self.h = state.h\nreturn _"},
@@ -282,36 +191,15 @@ MISCONCEPTIONS = [
                 "Your A starts at 0, −1, …: you count from 0. The logarithm of 0 is −∞, and the first number of state would never decay. A = −1, −2, …, −N.",
                 {"rates = ...": "rates = torch.arange(0.0, d_state)"},
             ),
-            "a_starts_at_random": (
-                "Your A is not initialized to −1, −2, …, −N in each channel, by which its N numbers forget at different speeds from the first step.",
-                {"rates = ...": "rates = torch.rand(d_state) + 0.5"},
-            ),
-            "skip_starts_at_zero": (
-                "Your skip does not start at 1, with which a channel at first hands on its input as it is.",
-                {"torch.ones": "torch.zeros"},
-            ),
             "bias_as_torch_starts_it": (
                 "The bias of your `dt_proj` gives initial steps outside of 0.001 to 0.1, as torch's own bias does: around 0 all steps are near 0.69, and a "
                 "state forgets within some tokens.",
                 {"self.dt_proj.bias = ...": "pass"},
             ),
-            "bias_is_the_step_itself": (
-                "All your initial steps are above 0.69, as they are where the bias is set to the steps themselves. It goes through the softplus first: what "
-                "you need is the number whose softplus is the step, ln(eˣ − 1).",
-                {"steps.expm1().log()": "steps"},
-            ),
             "steps_uniform": (
                 "Your initial steps lie between 0.001 and 0.1, but it is their logarithm that should be uniform: some channels are to remember long. Uniform "
                 "steps would be above 0.01 nine times in ten.",
                 {"steps = ...": "steps = torch.empty(d_inner).uniform_(1e-3, 0.1)"},
-            ),
-            "one_step_at_the_start": (
-                "All your channels start with the same step. Each has one of its own, drawn between 0.001 and 0.1: some forget fast, some slowly.",
-                {"steps = ...": "steps = torch.full((d_inner,), 0.01)"},
-            ),
-            "weight_of_dt_too_wide": (
-                "The weight of your `dt_proj` starts wider than ±R^−½, within which Δ stays where its bias has put it.",
-                {"nn.init.uniform_(_, -(rank**-0.5), rank**-0.5)": "nn.init.uniform_(_, -1.0, 1.0)"},
             ),
             "weight_of_dt_too_narrow": (
                 "The weight of your `dt_proj` starts narrower than ±R^−½, one over the root.",
@@ -323,29 +211,10 @@ MISCONCEPTIONS = [
                 "needs the next tokens.",
                 {"[_, x]": "[x, _]"},
             ),
-            "convolution_centred": (
-                "Your convolution looks to both sides, with half of the zeros before the text and half behind it. It has to be causal: all of them before it.",
-                {
-                    "seen = torch.cat([_.to(x), x], dim=1)": "half = _.size(1) // 2\nseen = torch.cat([_[:, half:].to(x), x, _[:, :half].to(x)], dim=1)",
-                    "seen[_].detach().clone": "torch.cat([state.window.to(x), x], dim=1)[_].detach",
-                },
-            ),
-            "convolution_flipped": (
-                "You apply the weights of the convolution in reverse. torch does not flip: the last weight belongs to the present token.",
-                {"self.conv1d(_)": "F.conv1d(_, self.conv1d.weight.flip(-1), self.conv1d.bias, groups=seen.size(2))"},
-            ),
             "no_silu_after_the_convolution": (
                 "There is no SiLU between convolution and scan in your layer. Without it the two are one linear thing; B, C and Δ are made from what comes after "
                 "it, too.",
                 {"x = F.silu(x)": ""},
-            ),
-            "silu_before_the_convolution": (
-                "You apply SiLU before the convolution. It comes after it.",
-                {"x = F.silu(x)": "", "seen = _": "x = F.silu(x)\nseen = _"},
-            ),
-            "gate_convolved": (
-                "You let the gate z through the convolution as well. Only x is convolved; z waits for the scan to be done.",
-                {"return _": "z = F.pad(z.transpose(1, 2), (self.config.d_conv - 1, 0))\nz = self.conv1d(z).transpose(1, 2)\nreturn _"},
             ),
             # --- the layer: what makes the scan selective
             "gate_first": (
@@ -356,26 +225,9 @@ MISCONCEPTIONS = [
                 "You take C before B from what `x_proj` gives. The order is r, then B, then C.",
                 {"r, b, c = _": "r, c, b = _"},
             ),
-            "steps_last": (
-                "You take r from the end of what `x_proj` gives. It comes first: r, then B, then C.",
-                {"r, b, c = _.split(..., dim=-1)": "b, c, r = _.split([config.d_state, config.d_state, config.dt_rank], dim=-1)"},
-            ),
             "selected_before_the_convolution": (
                 "You make Δ, B and C from x as it was before the convolution. They are made from what is scanned: after convolution and SiLU.",
                 {"self.x_proj(x)": "self.x_proj(seen[:, config.d_conv - 1 :])"},
-            ),
-            "steps_by_exponential": (
-                "You make the steps positive by an exponential. It is the softplus: like the exponential where it is small, and like the number itself where it is "
-                "large.",
-                {"F.softplus(_)": "_.exp()"},
-            ),
-            "steps_by_relu": (
-                "You make the steps positive by cutting off below 0. It is the softplus: a channel whose step is cut off to 0 would never learn any more.",
-                {"F.softplus(_)": "_.relu()"},
-            ),
-            "steps_by_sigmoid": (
-                "You make the steps by a sigmoid, so that none is above 1. It is the softplus: a large step is how a channel forgets everything.",
-                {"F.softplus(_)": "_.sigmoid()"},
             ),
             "steps_not_made_positive": (
                 "Your steps may be negative. With a negative step the state grows, and what the token brings enters with its sign turned: the softplus is missing.",
@@ -384,14 +236,6 @@ MISCONCEPTIONS = [
             "bias_after_the_softplus": (
                 "You add the bias of `dt_proj` after the softplus. It comes before it: there it shifts where a step starts, and the step stays positive.",
                 {"step = ...": "step = r @ self.dt_proj.weight.T", "F.softplus(step)": "F.softplus(step) + self.dt_proj.bias"},
-            ),
-            "steps_the_same_for_all_tokens": (
-                "Your steps are the bias alone, the same at every token. Then nothing is selected: what makes a step is the token, through `x_proj` and `dt_proj`.",
-                {"self.dt_proj(_)": "self.dt_proj(0 * _)"},
-            ),
-            "a_positive": (
-                "Your A is exp(a_log), without the minus. It has to be negative, or the state grows with every token until nothing is finite.",
-                {"-self.a_log.to(wide).exp()": "self.a_log.exp()"},
             ),
             "a_log_taken_for_a": (
                 "You hand −a_log to the scan as A. The parameter is a logarithm: A = −exp(a_log), negative whatever a_log becomes.",
@@ -402,76 +246,22 @@ MISCONCEPTIONS = [
                 {"self.d": "torch.zeros_like(self.d)"},
             ),
             # --- the layer: the gate
-            "gate_by_sigmoid": (
-                "You gate by a sigmoid. The gate is SiLU, z times its sigmoid: it lets through more than there was, where z is large.",
-                {"F.silu(z)": "z.sigmoid()"},
-            ),
             "gate_without_silu": (
                 "You multiply by z as it is. The gate goes through SiLU first.",
                 {"F.silu(z)": "z"},
-            ),
-            "silu_on_the_wrong_side": (
-                "You apply SiLU to what was scanned, and multiply by z as it is. It is the gate that goes through SiLU.",
-                {"y * F.silu(z)": "F.silu(y) * z"},
-            ),
-            "gate_left_out": (
-                "You have no gate: half of what `in_proj` computes is never used. What comes out of the scan is multiplied by SiLU(z).",
-                {"y * F.silu(z)": "y"},
-            ),
-            "gated_before_the_scan": (
-                "You gate what goes into the scan. The gate comes after it: what is remembered does not depend on it.",
-                {
-                    "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h)": "parallel_scan(u=x * F.silu(z), delta=delta, a=a, b=b, c=c, d=self.d, h=h)",
-                    "y * F.silu(z)": "y",
-                },
-            ),
-            "gate_added": (
-                "You add the gate. It multiplies: that is what lets a token shut a channel off.",
-                {"y * F.silu(z)": "y + F.silu(z)"},
             ),
             "shortcut_inside": (
                 "You add the input to the output. The residual connection is around the layer, in the block that holds it, together with the norm.",
                 {"if state is None:\n    _": "shortcut = x\nif state is None:\n    _\nshortcut = x", "return _": "return shortcut + _"},
             ),
             # --- the layer: a text in pieces
-            "window_after_the_convolution": (
-                "What you keep for the convolution is what came out of it. The next tokens are convolved with what went *in*.",
-                {
-                    "state.window = ...": "past = state.window.to(x)",
-                    "x = F.silu(x)": "x = F.silu(x)\nstate.window = torch.cat([past, x], dim=1)[:, x.size(1) :].detach().clone()",
-                },
-            ),
             "window_of_this_chunk_alone": (
                 "You keep the last inputs of this chunk alone. A chunk may be shorter than the window: then it still holds some of the earlier inputs.",
                 {"seen[:, x.size(1) :]": "x[:, -(self.config.d_conv - 1) :]"},
             ),
-            "window_with_the_present": (
-                "You keep d_conv inputs. d_conv − 1 are enough, since the convolution's last weight is for the token that comes.",
-                {
-                    "seen = ...": "seen = torch.cat([state.window[:, -(self.config.d_conv - 1) :].to(x), x], dim=1)\n"
-                    "longer = torch.cat([state.window.new_zeros(len(x), 1, x.size(2)).to(x), seen], dim=1)",
-                    "seen[_]": "longer[_]",
-                },
-            ),
-            "window_newest_first": (
-                "You keep the convolution's last inputs with the newest first. The oldest comes first, as in the text.",
-                {"state.window": "state.window.flip(1)", "seen[_]": "seen[_].flip(1)"},
-            ),
             "window_not_kept": (
                 "You do not keep the convolution's last inputs. For the tokens that follow it sees zeros where the text was.",
                 {"state.window = ...": "pass"},
-            ),
-            "window_not_read": (
-                "Your convolution begins each chunk with zeros, whatever `state.window` holds. The stored inputs come before the chunk.",
-                {"state.window": "torch.zeros_like(state.window)", "seen[_].detach().clone": "torch.cat([state.window.to(x), x], dim=1)[_].detach"},
-            ),
-            "h_not_read": (
-                "Each of your chunks starts its scan from 0. It continues from `state.h`, or the entire past is forgotten.",
-                {"parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d, h=h)": "parallel_scan(u=x, delta=delta, a=a, b=b, c=c, d=self.d)"},
-            ),
-            "h_not_kept": (
-                "You do not keep what the scan remembers: the state's `h` stays 0, and each chunk is scanned as if nothing had come before it.",
-                {"state.h = ...": "pass"},
             ),
             "state_for_single_tokens_only": (
                 "You continue from the state only for a single token, and scan longer chunks from 0. Any chunk follows what was read before it.",
@@ -492,10 +282,6 @@ MISCONCEPTIONS = [
                 "you keep.",
                 {"2: _.detach()": "_", "h.detach()": "h"},
             ),
-            "history_of_h_kept": (
-                "`state.window` is free of its history, and `state.h` is not: gradients go back into earlier chunks through the scan. `detach` both.",
-                {"h.detach()": "h"},
-            ),
             "h_rounded": (
                 "You keep h in half precision. It is a sum over the whole past: rounded to three digits at every token, it soon takes in nothing any more.",
                 {"h.detach().clone()": "h.detach().to(x.dtype)"},
@@ -508,10 +294,6 @@ MISCONCEPTIONS = [
                 "You convolve an empty chunk. With the window alone there are fewer inputs than weights, and torch refuses: where no token comes there is nothing "
                 "to convolve.",
                 {"x.size(1) > 0": "True"},
-            ),
-            "only_the_last_output": (
-                "With a state you return the output of the last token alone. Return an output for every token: a chunk may have several.",
-                {"return _": "y, z = (y[:, -1:], z[:, -1:]) if state is not None and seen.size(1) > 2 * self.config.d_conv else (y, z)\nreturn _"},
             ),
         },
     ),

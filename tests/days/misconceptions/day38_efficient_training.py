@@ -79,13 +79,6 @@ MISCONCEPTIONS = [
                 "is the length, and the direction stays.",
                 {"one.copy_(...)": "one.clamp_(-max_norm, max_norm)"},
             ),
-            "largest_number_for_norm": (
-                "You take the largest number for the norm. The length of a vector is the root of the sum of the squares of all its numbers.",
-                {
-                    "_.vector_norm(one, dtype=widest)": "_.vector_norm(one, math.inf, dtype=widest)",
-                    "torch.linalg.vector_norm(_)": "torch.linalg.vector_norm(_, math.inf)",
-                },
-            ),
             "norms_added_up": (
                 "You add up the norms of the parameters. Lengths that point different ways do not add up: their *squares* do.",
                 {"torch.linalg.vector_norm(_)": "_.sum()"},
@@ -98,10 +91,6 @@ MISCONCEPTIONS = [
                 "You have added up the squares and not taken the root. A norm has the gradients' own unit.",
                 {"norm = _": "norm = _.square()"},
             ),
-            "mean_of_squares": (
-                "You average where you should add up. The norm is the root of the *sum* of all squares: a longer vector may be longer.",
-                {"norm = _": "norm = _ / sum(one.numel() for one in gradients) ** 0.5"},
-            ),
             # --- clipping: the factor
             "short_gradients_lengthened": (
                 "Your gradient always ends up as long as `max_norm`: a short one is lengthened. Near a minimum gradients ought to become short. The factor is "
@@ -112,18 +101,10 @@ MISCONCEPTIONS = [
                 "You divide by the norm alone. The formula adds 10⁻⁶ to it, which also keeps a gradient of zeros from becoming NaN.",
                 {"norm + 1e-6": "norm"},
             ),
-            "small_number_as_a_floor": (
-                "You let the norm be at least 10⁻⁶. The formula *adds* 10⁻⁶.",
-                {"norm + 1e-6": "norm.clamp(min=1e-6)"},
-            ),
             "not_finite_left_alone": (
                 "Where the norm is not finite you leave the gradients as they are. The formula applies there too, as torch does it; whether the step is taken at "
                 "all is the scaler's business.",
                 {"norm = _": "norm = _\nif not norm.isfinite():\n    return norm"},
-            ),
-            "not_finite_made_0": (
-                "You make what is not finite 0, and so hide that something went wrong. The formula applies as it is: infinite times 0 is NaN, and may be seen.",
-                {"_ * factor": "(_ * factor).nan_to_num(0.0, 0.0, 0.0)"},
             ),
             # --- clipping: which gradients
             "generator_read_twice": (
@@ -170,10 +151,6 @@ MISCONCEPTIONS = [
                 "You return a float. A 0-d tensor is asked for: to make a number of it a GPU would have to finish first.",
                 {"return norm": "return norm.item()"},
             ),
-            "norm_not_returned": (
-                "You return nothing. The norm is what one looks at to see how training goes.",
-                {"return norm": "return None"},
-            ),
         },
     ),
     *of(
@@ -188,34 +165,14 @@ MISCONCEPTIONS = [
                 "You do not let the scale fall below 1. After a step that was skipped it is halved, wherever it is.",
                 {"self.current /= 2": "self.current = max(1.0, self.current / 2)"},
             ),
-            "never_above_the_usual": (
-                "You do not let the scale grow beyond 65536. After enough good steps it is doubled, wherever it is.",
-                {"self.current *= 2": "self.current = min(2.0**16, self.current * 2)"},
-            ),
-            "a_quarter": ("After a skipped step you divide the scale by more than 2. It is halved.", {"self.current /= 2": "self.current /= 4"}),
             # --- scaling: when to step
             "steps_all_the_same": (
                 "You halve the scale after an infinite gradient, but let the optimizer step along it. One such step, and all weights are NaN.",
                 {"if self.finite:\n    _": "_"},
             ),
-            "bad_numbers_made_0": (
-                "You step with the infinite numbers made 0. All of that gradient is in doubt; and even one of zeros moves an optimizer with a memory. Skip the "
-                "step.",
-                {
-                    "if self.finite:\n    _": "for group in optimizer.param_groups:\n"
-                    "    for one in group['params']:\n"
-                    "        if one.grad is not None:\n"
-                    "            one.grad.nan_to_num_(0.0, 0.0, 0.0)\n"
-                    "_"
-                },
-            ),
             "nan_overlooked": (
                 "You look for infinities, and not for NaN, which is what an infinity becomes one operation later.",
                 {"one.isfinite().all()": "~one.isinf().any()"},
-            ),
-            "infinities_overlooked": (
-                "You look for NaN, and not for infinities. A gradient that has overflowed is infinite first.",
-                {"one.isfinite().all()": "~one.isnan().any()"},
             ),
             "negative_infinity_overlooked": (
                 "You compare with +∞. −∞ is no number to step along either.",
@@ -225,10 +182,6 @@ MISCONCEPTIONS = [
                 "Only the last parameter decides whether a step is taken: for each parameter you forget what you have found before. A single infinite number "
                 "anywhere is enough.",
                 {"self.finite = _.all()": "self.finite = _[-1]"},
-            ),
-            "one_good_parameter_is_enough": (
-                "You step as soon as one parameter's gradient is finite. All have to be.",
-                {"self.finite = _.all()": "self.finite = _.any()"},
             ),
             "looks_again_when_it_steps": (
                 "You look at the gradients when the step is taken, instead of when they were unscaled. What has been done to them in between hides that they had "
@@ -245,19 +198,10 @@ MISCONCEPTIONS = [
                 "You multiply a loss in float16 as it is. 65536 is infinite there, and so is the scaled loss. Widen it first.",
                 {"loss.to(...)": "loss"},
             ),
-            "scaled_loss_without_history": (
-                "The loss that you return cannot be differentiated: what it was computed from is lost.",
-                {"scale(): return _": "return torch.tensor(_.item(), dtype=torch.promote_types(loss.dtype, torch.float32), requires_grad=True)"},
-            ),
             "scaled_down": (
                 "You divide the loss by the scale. Small gradients would vanish all the sooner: the loss is *multiplied* on the way in, and the gradients divided "
                 "on the way out.",
                 {"_ * self.current": "_ / self.current"},
-            ),
-            "starts_at_1": (
-                "Your scale is 1 at first. It would take a long time to find one that is of use; a scale that is too large is found out, and halved, in a single "
-                "step.",
-                {"init_scale=2.0**16": "init_scale=1.0"},
             ),
             "scale_as_a_tensor": (
                 "`get_scale` returns a tensor. A float is asked for.",
@@ -266,10 +210,6 @@ MISCONCEPTIONS = [
             "never_unscaled": (
                 "Your gradients are never divided by the scale. The optimizer takes steps that are thousands of times too long.",
                 {"one.div_(self.current)": ""},
-            ),
-            "multiplied_again": (
-                "You multiply the gradients by the scale once more. To unscale is to divide.",
-                {"one.div_": "one.mul_"},
             ),
             "first_group_only": (
                 "You unscale the first group of the optimizer only. Parameters may be in several groups, with their own learning rates.",
@@ -292,17 +232,9 @@ MISCONCEPTIONS = [
                 "Your scale is never halved. If it is too large the same overflow comes again in the next step, and in all that follow: nothing is learned any more.",
                 {"self.current /= 2": ""},
             ),
-            "reset_to_the_start": (
-                "After an overflow you go back to half of what you started with. What is halved is the scale as it is now.",
-                {"self.current = _": "self.current = _\nself.first = _", "self.current /= 2": "self.current = self.first / 2"},
-            ),
             "never_doubled": (
                 "Your scale never grows again. Each overflow, a chance one too, would halve it for good, until small gradients vanish as if there were none.",
                 {"self.current *= 2": ""},
-            ),
-            "doubled_at_once": (
-                "You double after every good step. So the scale would be too large again at once, and every few steps one would be skipped.",
-                {"_ == self.growth_interval": "_ > 0"},
             ),
             "one_step_too_late": (
                 "You double one step too late: the step that makes the number full counts.",
@@ -311,14 +243,6 @@ MISCONCEPTIONS = [
             "good_steps_never_forgotten": (
                 "A bad step does not interrupt your count. Only good steps *in a row* let the scale grow.",
                 {"update() 1: self.good_steps = 0": ""},
-            ),
-            "bad_steps_count_too": (
-                "You count all steps, the skipped ones among them. Only good ones in a row let the scale grow.",
-                {"update() 1: self.good_steps = 0": "self.good_steps += 1"},
-            ),
-            "doubled_ever_after": (
-                "Once the number is full you double after each further step. After a change of the scale counting begins again.",
-                {"self.good_steps == _": "self.good_steps >= _", "2: self.good_steps = 0": ""},
             ),
             "doubled_once": (
                 "Your scale is doubled once, and never again: after a change of the scale counting begins again at 0.",
@@ -350,16 +274,6 @@ MISCONCEPTIONS = [
                 {
                     "with _:\n    return ...": "if not any(isinstance(one, Tensor) and one.requires_grad for one in inputs):\n    return function(*inputs)\nwith _:\n    return function(*inputs)"
                 },
-            ),
-            "second_call_in_evaluation_mode": (
-                "You put the function into evaluation mode for the second call, so it drops nothing. It must do the same both times.",
-                by_function(
-                    {
-                        "                outputs = function(*again)": "                if isinstance(function, nn.Module):\n"
-                        "                    function.eval()\n"
-                        "                outputs = function(*again)"
-                    }
-                ),
             ),
             # --- checkpoints: gradients that are lost
             "parameters_forgotten": (
@@ -402,14 +316,6 @@ MISCONCEPTIONS = [
             "always_a_tuple": (
                 "A single output comes back in a tuple. What the function returns is what is returned.",
                 {"with _:\n    return ...": "with _:\n    outputs = function(*inputs)\nreturn outputs if isinstance(outputs, tuple) else (outputs,)"},
-            ),
-            "outputs_taken_apart": (
-                "Your outputs come back as a list. What the function returns is what is returned: a tuple stays one.",
-                by_function(
-                    {
-                        "return Again.apply(torch.ones((), requires_grad=True), *inputs)": "outputs = Again.apply(torch.ones((), requires_grad=True), *inputs)\n    return list(outputs) if isinstance(outputs, tuple) else outputs"
-                    }
-                ),
             ),
             "tensors_alone": (
                 "You hand all inputs to `save_for_backward`, which takes tensors only. Numbers, words and None are inputs too: keep them elsewhere.",
@@ -462,28 +368,9 @@ MISCONCEPTIONS = [
                 "You call the function, and autograd keeps everything as ever, so that no memory is saved.",
                 {"with ...:\n    return _": "return _"},
             ),
-            "kept_after_all": (
-                "You keep what autograd hands you, and give it back later: nothing is computed again, and nothing saved. Keep a number in its place.",
-                {"next(numbers)": "tensor", "tensor_of": "lambda tensor: tensor"},
-            ),
-            "again_for_each_tensor": (
-                "You call the function again for each single tensor that the backward pass asks for. One more call gives them all: keep what it has found.",
-                {"if number not in found:\n    _": "_"},
-            ),
             "gradients_always_enabled": (
                 "You enable gradients for the first call too. Where they are disabled, `backward` is never called: simply call the function.",
                 {"with _:\n    return ...": "with torch.enable_grad(), _:\n    return function(*inputs)"},
-            ),
-            "graph_kept_when_measuring": (
-                "You compute the function twice at once: one result for now, and one with its whole history for later. The history is exactly what should be dropped.",
-                """
-def checkpoint(function, *inputs):
-    state = torch.get_rng_state()
-    with torch.no_grad():
-        function(*inputs)
-    torch.set_rng_state(state)
-    return function(*inputs)
-""",
             ),
         },
     ),
@@ -494,17 +381,9 @@ def checkpoint(function, *inputs):
                 "Your loss is computed within autocast, which may narrow its products. Autocast is for the model's forward pass alone.",
                 {"summed = _": "with torch.autocast(inputs.device.type, dtype, enabled=dtype is not None):\n    summed = _"},
             ),
-            "norm_made_0": (
-                "Where the norm is not finite you return 0. An infinite norm, or NaN, is what tells the caller that the step was skipped.",
-                {"return _, norm.item()": "return _, norm.item() if norm.isfinite() else 0.0"},
-            ),
             "bad_step_decided_here": (
                 "You do not call `scaler.step` where the norm is not finite. Whether there is a step is the scaler's decision, in every step.",
                 {"scaler.step(optimizer)": "if norm.isfinite():\n    scaler.step(optimizer)"},
-            ),
-            "training_mode_and_back": (
-                "You put the model into training mode for the step, and back afterwards. Its mode is the caller's business.",
-                {"group = _": "group = _\nmode = model.training\nmodel.train()", "return _": "model.train(mode)\nreturn _"},
             ),
             "norm_told_after_clipping": (
                 "The norm that you return is the one after clipping. Before clipping is asked for: only that shows a spike.",
@@ -516,14 +395,6 @@ def checkpoint(function, *inputs):
                 "whole *group*.",
                 {"summed / count": "summed / (targets != -100).sum() / len(group)"},
             ),
-            "means_added_up": (
-                "You add up the batches' means: k batches give a gradient about k times too long. Divide each sum by the targets of the whole group.",
-                {"summed / count": "summed / (targets != -100).sum()"},
-            ),
-            "sums_divided_by_batches": (
-                "You divide by the number of batches. The step is the gradient of the mean over *targets*.",
-                {"summed / count": "summed / len(group)"},
-            ),
             "sums_not_divided": (
                 "You differentiate the sum of all losses. The step is the gradient of their mean over the targets of the group.",
                 {"summed / count": "summed"},
@@ -532,39 +403,19 @@ def checkpoint(function, *inputs):
                 "You count all places as targets. At −100 nothing is predicted, and nothing must be counted.",
                 {"int((targets != -100).sum())": "targets.numel()"},
             ),
-            "last_batch_told": (
-                "The loss that you return is the last batch's part only. Add up as you go.",
-                {"total += _": "total = _"},
-            ),
             "scaled_loss_told": (
                 "You return the scaled loss. The scale changes from step to step, and the true mean is wanted.",
                 {"summed.item": "scaler.scale(summed).item"},
             ),
-            "sum_told": (
-                "You return the group's summed loss. The mean over its targets is asked for.",
-                {"total / count": "total"},
-            ),
-            "mean_of_means_told": (
-                "You return the mean of the batches' means. Add up losses and targets, and divide once.",
-                {"summed.item()": "summed.item() / max(int((targets != -100).sum()), 1)", "total / count": "total / len(group)"},
-            ),
             "results_as_tensors": (
                 "You return tensors. Two floats are asked for, to be printed and kept.",
                 {"return _, norm.item()": "return torch.tensor(_), norm"},
-            ),
-            "loss_alone_returned": (
-                "You return the loss alone. The norm before clipping is asked for as well: it is the first to show that something goes wrong.",
-                {"return _, norm.item()": "return _"},
             ),
             # --- the step: in which order
             "clipped_before_unscaled": (
                 "You clip the scaled gradient and unscale it afterwards. `max_norm` is meant for the true one: as it is, what remains is thousands of times "
                 "shorter than it may be.",
                 {"scaler.unscale_(optimizer)": "", "norm = _": "norm = _\nscaler.unscale_(optimizer)"},
-            ),
-            "clipped_while_scaled": (
-                "You leave unscaling to `scaler.step`, and clip before. So it is the scaled gradient that is clipped. Unscale first.",
-                {"scaler.unscale_(optimizer)": ""},
             ),
             "clipped_batch_by_batch": (
                 "You clip after each batch of the group. What is bounded is the step, that is, the gradient of the whole group, and nothing else.",
@@ -626,10 +477,6 @@ def checkpoint(function, *inputs):
                 {"list(batches)": "batches"},
             ),
             # --- the step: precision and the model
-            "autocast_never_on": (
-                "The model computes in float32 whatever is asked for.",
-                {"dtype": "", "dtype is not None": "False"},
-            ),
             "autocast_always_on": (
                 "The model computes in half precision also where none is asked for: with `dtype=None` there is no autocast.",
                 {"enabled=...": ""},
@@ -645,10 +492,6 @@ def checkpoint(function, *inputs):
             "logits_always_float32": (
                 "You make float32 of all logits, of float64 too, which loses half of their digits.",
                 {"logits.to(...)": "logits.float()"},
-            ),
-            "batch_and_time_exchanged": (
-                "Your logits are laid out position by position and your targets row by row, so most are compared with the target of a different position.",
-                {"logits.flatten": "logits.transpose(0, 1).flatten"},
             ),
             "training_mode_set": (
                 "You put the model into training mode. Its mode is the caller's business.",

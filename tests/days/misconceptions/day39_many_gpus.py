@@ -98,11 +98,6 @@ MISCONCEPTIONS = [
                 "Your sum needs a gradient where the tensors do: it keeps their history in memory. Detach what you add up.",
                 {"tensor.detach()": "tensor"},
             ),
-            "itself_when_alone": (
-                "A process alone returns the very tensor that it was given. Code that writes into the result then changes the input: return a copy.",
-                {"after, before = _": "after, before = _\nif size == 1:\n    return tensor.detach()"},
-            ),
-            "axes_of_one_lost": ("You drop the axes of length 1. The sum has the shape of the tensor.", {"return _": "return _.squeeze()"}),
             "own_numbers_twice": (
                 "You add your own numbers twice to what comes. Each process's numbers count once.",
                 {"chunks[arriving] + _": "chunks[arriving] + chunks[arriving] + _"},
@@ -144,18 +139,6 @@ MISCONCEPTIONS = [
                 "The second time around you still add. What arrives is finished by then: it takes the place of your own numbers.",
                 {"3: chunks[...] = _": "arriving = (rank - step) % size\nchunks[arriving] = chunks[arriving] + _"},
             ),
-            "second_lap_begins_with_the_first_chunk": (
-                "The second time around you begin with chunk r again. It is the chunk r + 1 that was summed up in process r: the last one that arrived.",
-                {"3: rank - step": "rank - step - 1", "3: rank + 1": "rank"},
-            ),
-            "own_chunk_every_round": (
-                "In every round you send the same chunk. Pass on the one that came last, with your own numbers added: only so does a chunk visit all processes.",
-                {"2: (rank - step) % size": "rank"},
-            ),
-            "added_to_the_chunk_that_was_sent": (
-                "What arrives is added to the chunk that you have just sent. The process before you sent another one, by one further back: chunk r − step − 1.",
-                {"rank - step - 1": "rank - step"},
-            ),
             "one_round_too_many": (
                 "Your sums are right, but one of your two laps has n rounds. After n − 1 a chunk has been everywhere: the last message is for nothing, "
                 "and a process alone would send it to itself.",
@@ -181,10 +164,6 @@ MISCONCEPTIONS = [
                     "group.send(chunks[(rank - step) % size], after)": "incoming = group.receive(before)",
                     "chunks[arriving] = _ + ...": "chunks[arriving] = _ + incoming\ngroup.send(chunks[(rank - step) % size], after)",
                 },
-            ),
-            "chunks_in_order_of_arrival": (
-                "Every chunk is summed up, and then you join them as they came in, from the chunk that was complete here downwards. So each process has them in a different order. Chunk i belongs at place i.",
-                {"return _": "chunks = [chunks[(rank + 1 - step) % size] for step in range(size)]\nreturn _"},
             ),
             "mean_for_sum": (
                 "You divide by the number of processes. An all-reduce gives the sum; what it is divided by is up to its caller.",
@@ -220,11 +199,6 @@ MISCONCEPTIONS = [
                 "You flatten the tensor by `view`, which refuses one that is not contiguous. `flatten` and `reshape` copy it where they must.",
                 {"_.flatten()": "_.view(-1)"},
             ),
-            "columns_of_memory": (
-                "You read a transposed tensor in the order of memory, and give the result a shape in the order of rows. `flatten` reads in the "
-                "order of the axes.",
-                {"_.flatten()": "_.as_strided((tensor.numel(),), (1,))"},
-            ),
             "summed_in_float32": (
                 "You add up in float32, and that is what comes back. The sum has the tensors' dtype, whole numbers too.",
                 {"_.flatten": "_.float().flatten"},
@@ -237,10 +211,6 @@ MISCONCEPTIONS = [
             "none_stays_none": (
                 "Where a process has no gradient you take part in the sum and keep none. The mean is every process's gradient: there, too.",
                 {"parameter.grad = _": "mean = _\nif parameter.grad is not None:\n    parameter.grad = mean"},
-            ),
-            "first_mean_kept": (
-                "You keep the first mean, and put it in place of every later one. Each step has gradients of its own.",
-                {"parameter.grad = _": "parameter.__dict__.setdefault('mean', _)\nparameter.grad = parameter.mean"},
             ),
             "parameters_averaged_too": (
                 "You average the parameters, too. They stay as they are: the step is the optimizer's.",
@@ -255,10 +225,6 @@ MISCONCEPTIONS = [
                 "You add up, and then divide. In float16 a sum of gradients may overflow whose mean does not: divide before.",
                 {"ring_all_reduce(..., group)": "ring_all_reduce(gradient, group) / group.size"},
             ),
-            "divided_twice": (
-                "You divide by n before the sum and after it. Once is enough.",
-                {"parameter.grad = _": "parameter.grad = _ / group.size"},
-            ),
             "mean_thrown_away": (
                 "The gradients are what they were. The mean has to be written into `.grad`: a sum over the processes is returned, and changes nothing that went "
                 "in. (If you have averaged the parameters: those are the same in all processes already.)",
@@ -269,19 +235,10 @@ MISCONCEPTIONS = [
                 "neighbor, or waits for ever. All walk through the same parameters; no gradient counts as zeros.",
                 {"gradient = ...": "if parameter.grad is None:\n    continue\ngradient = parameter.grad"},
             ),
-            "no_gradient_counts_for_nobody": (
-                "You divide by the number of processes that have a gradient. The loss of the others counts as well, and does not depend on that parameter: their "
-                "gradient is zero, and divided by n.",
-                MEAN_OF_THOSE_THAT_HAVE_ONE,
-            ),
             "frozen_ones_too": (
                 "You average the gradients of frozen parameters too. An optimizer takes a gradient of zeros for one, and moves what has momentum or decays: leave "
                 "alone what does not require a gradient.",
                 {"if ...:\n    continue": ""},
-            ),
-            "frozen_ones_cleared": (
-                "You clear the gradients of frozen parameters. They are left as they are, with whatever gradient they have.",
-                {"continue": "parameter.grad = None\ncontinue"},
             ),
             "matrices_only": (
                 "Biases, and whatever else is no matrix, keep their own process's gradients: the processes drift apart there.",
@@ -298,16 +255,6 @@ MISCONCEPTIONS = [
                     "return ...": "length = flat.numel() // group.size\nend = (group.rank + 1) * length if group.rank < group.size - 1 else None\nreturn flat[group.rank * length : end].clone()"
                 },
             ),
-            "columns_where_they_divide": (
-                "You cut a matrix by its columns. The piece is a stretch of the flat parameter, which goes row by row.",
-                {
-                    "padded = _": "if parameter.dim() == 2 and parameter.size(1) % group.size == 0:\n    return parameter.detach().chunk(group.size, dim=1)[group.rank].flatten().clone()\npadded = _"
-                },
-            ),
-            "padded_with_its_own_elements": (
-                "You fill up the end with the first elements. It is filled up with zeros.",
-                {"F.pad(flat, _)": "torch.cat([flat, *[flat[:1]] * (length * group.size - flat.numel())])"},
-            ),
             # --- pieces
             "view_of_the_whole": (
                 "Your pieces are right, but they are views of the whole: as long as one of them is there, all of the whole's memory is, and nothing is saved. (`contiguous` "
@@ -322,18 +269,9 @@ MISCONCEPTIONS = [
                 "Your pieces differ in length. All processes keep equally long ones, with zeros at the end: so that one buffer fits all, and no process has to ask for a length.",
                 {"return ...": "return flat.tensor_split(group.size)[group.rank].clone()"},
             ),
-            "last_piece_shorter": (
-                "Your last piece is shorter than the others, or empty. Fill it up with zeros.",
-                {"F.pad(flat, ...)": "flat"},
-            ),
             "padded_in_front": (
                 "Your zeros come before the elements. They fill up the end.",
                 {"(0, _)": "(_, 0)"},
-            ),
-            "each_piece_padded": (
-                "You cut pieces whose lengths differ by one, and pad each of them. The zeros stand after all the elements: the flat parameter is padded, and then "
-                "cut.",
-                {"return ...": "piece = flat.tensor_split(group.size)[group.rank]\nreturn F.pad(piece, (0, length - len(piece))).clone()"},
             ),
             "length_rounded_down": (
                 "You round the length of a piece down: no process keeps the remainder.",
@@ -351,10 +289,6 @@ MISCONCEPTIONS = [
                 "You read the parameter in the order of memory. The order is that of `flatten`, whatever the layout.",
                 {"_.flatten()": "_.as_strided((parameter.numel(),), (1,))"},
             ),
-            "viewed_as_flat": (
-                "You flatten the parameter by `view`, which refuses one that is not contiguous.",
-                {"_.flatten()": "_.view(-1)"},
-            ),
             "pieces_in_float32": (
                 "Your pieces are float32 whatever the parameter is. They have its dtype.",
                 {"flat = _": "flat = _.float()"},
@@ -364,7 +298,6 @@ MISCONCEPTIONS = [
     *of(
         "gather",
         {
-            "axes_of_one_lost_again": ("You drop the axes of length 1. The whole has the shape that was asked for.", {"return _": "return _.squeeze()"}),
             "piece_itself_when_alone": (
                 "A process alone returns a view of its piece. Code that writes into the whole then changes the piece: return a copy.",
                 {"pieces = _": "pieces = _\nif size == 1:\n    return piece.detach()[: math.prod(shape)].view(shape)"},
@@ -379,17 +312,9 @@ MISCONCEPTIONS = [
                 "In every round you send your own piece, so your neighbor gets it again and again, and no other process ever does. Pass on what came last.",
                 {"(rank - step) % size": "rank"},
             ),
-            "counted_forwards": (
-                "You put what arrives one place further on in each round. It comes from the process before you, then from the one before that: places count down.",
-                {"(rank - step) % size": "(rank + step) % size", "rank - step - 1": "rank + step + 1"},
-            ),
             "gathered_by_a_sum": (
                 "Your whole is right, but you sum up tensors that are zero but for one piece: that goes around twice, where once is enough.",
                 FILLED_AND_SUMMED,
-            ),
-            "piece_to_all_at_once": (
-                "You send your piece straight to every process. In a ring a process speaks to its neighbor alone, which passes the piece on.",
-                TO_ALL_AT_ONCE,
             ),
             "waits_before_it_sends": (
                 "Your processes wait for pieces that none of them sends: a deadlock, as there is where all wait for a piece before they send one. First send, "
@@ -407,22 +332,6 @@ MISCONCEPTIONS = [
             "padding_left_in": (
                 "You join the pieces and give them the shape, padding and all. Only as many elements belong to the whole as the shape has.",
                 {"_[: math.prod(shape)]": "_"},
-            ),
-            "padding_cut_from_each": (
-                "You shorten every piece. Padding stands only at the end, after the elements of all.",
-                {
-                    "return ...[: _].view(shape)": "each = _ // size\n"
-                    "rest = _ - each * size\n"
-                    "return torch.cat([one[: each + (i < rest)] for i, one in enumerate(pieces)]).view(shape)"
-                },
-            ),
-            "front_cut_off": (
-                "You cut off the beginning, and keep the padding. It is at the end.",
-                {"_[: math.prod(shape)]": "_[len(piece) * size - math.prod(shape) :]"},
-            ),
-            "dealt_back_in_turn": (
-                "You take one element of each piece in turn. A piece is a stretch of neighbors: put them side by side.",
-                {"torch.cat(pieces)": "torch.stack(pieces, 1).flatten()"},
             ),
             "whole_left_flat": (
                 "The whole comes back flat. Give it its shape.",

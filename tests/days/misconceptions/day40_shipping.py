@@ -6,14 +6,6 @@ MISCONCEPTIONS = [
     *of(
         "quantize_int8",
         {
-            "one_scale_and_no_axis": (
-                "You have one scale for the whole matrix, a single number. One large weight somewhere then makes the steps wide for all rows. Each row has a scale of its own, `(out, 1)`.",
-                {"wide.abs().amax(dim=1, keepdim=True)": "wide.abs().max()"},
-            ),
-            "one_scale_of_one_row": (
-                "You have one scale for the whole matrix, `(1, 1)`. One large weight somewhere then makes the steps wide for all rows. Each row has a scale of its own, `(out, 1)`.",
-                {"wide.abs().amax(dim=1, keepdim=True)": "wide.abs().amax().view(1, 1)"},
-            ),
             "only_exact_zeros": (
                 "You look for scales that are exactly 0. Below the smallest normal number a scale has hardly any digits left: such a row counts as one of zeros.",
                 {"scale < ...": "scale == 0"},
@@ -25,10 +17,6 @@ MISCONCEPTIONS = [
             "small_number_added": (
                 "You add a small number to every scale, so that none is 0. Then all steps are a little too wide; only a row of zeros needs care.",
                 {"scale = scale.masked_fill(..., 1.0)": "scale = scale + 1e-8"},
-            ),
-            "small_rows_taken_for_zeros": (
-                "You take rows of small weights for rows of zeros. Only below the smallest normal number, 10⁻³⁸ in float32, does a scale become 1.",
-                {"scale < ...": "scale < 1e-8"},
             ),
             # --- whose scale it is
             "scale_of_the_whole_matrix": (
@@ -70,11 +58,6 @@ MISCONCEPTIONS = [
                 "to 127: 0 in the middle, and both sides alike.",
                 {"scale = _ / 127": "scale = _ / 127.5", "_.round()": "_.round().clamp(-128, 127)"},
             ),
-            "cut_off_at_three_deviations": (
-                "Your steps follow the row's standard deviation, and outliers are clipped. That can be a good idea; but then a weight may be off by more than half a "
-                "step. Here the largest magnitude decides.",
-                {"wide.abs().amax(dim=1, keepdim=True)": "3 * wide.square().mean(dim=1, keepdim=True).sqrt()", "_.round()": "_.round().clamp(-127, 127)"},
-            ),
             "largest_for_scale": (
                 "Your integers are right, but what you return beside them is the row's largest magnitude. The scale is the width of one step, so that integer "
                 "times scale is the weight.",
@@ -90,17 +73,9 @@ MISCONCEPTIONS = [
                 "towards 0. Round first.",
                 {"_.round()": "_"},
             ),
-            "always_down": (
-                "You round down, so all weights get a little smaller, half a step on the average, and the sums with them. Take the nearest integer.",
-                {"_.round": "_.floor"},
-            ),
             "ties_away_from_zero": (
                 "Halfway between two integers you go away from 0, as at school. `torch.round` takes the even one, so that ties do not all pull the same way.",
                 {"_.round()": "(_.abs() + 0.5).floor().copysign(wide)"},
-            ),
-            "ties_upwards": (
-                "You add ½ and round down, so that halfway between two integers you always go up. `torch.round` takes the even one.",
-                {"_.round": "(_ + 0.5).floor"},
             ),
             # --- rows of zeros
             "zero_by_zero": (
@@ -111,10 +86,6 @@ MISCONCEPTIONS = [
             "scale_first": (
                 "You return the scale first. First come the integers, then the scale, in the order in which `dequantize` takes them.",
                 {"return _, scale": "return scale, _"},
-            ),
-            "unsigned": (
-                "Your integers are unsigned, moved up by 128. Then every product with them needs a correction. int8 has a sign.",
-                {"_.to(torch.int8)": "(_ + 128).to(torch.uint8)"},
             ),
             "still_real_numbers": (
                 "Your integers are whole numbers, but still stored as real ones: four bytes each. Turn them into int8.",
@@ -176,10 +147,6 @@ MISCONCEPTIONS = [
     *of(
         "QuantizedLinear",
         {
-            "bias_forgotten_in_evaluation": (
-                "In evaluation mode you compute with the dequantized weights and leave out the bias. The mode changes nothing here.",
-                {"sums = _": "if not self.training:\n    return F.linear(x, self.weight.to(x.dtype))\nsums = _"},
-            ),
             "bias_handed_over_as_it_is": (
                 "You hand the bias to the product in its own dtype, and torch refuses another one than that of the sums. After `module.half()`, or for inputs in half precision, the two differ: take the sums' dtype.",
                 {"sums = ...": "sums = F.linear(x.to(wide), self.weight.to(wide), self.bias)", "sums * ...": "sums", "if self.bias is not None:\n    _": ""},
@@ -188,12 +155,6 @@ MISCONCEPTIONS = [
                 "You keep the dequantized matrix once `weight` was asked for. It takes four times the memory of the integers, goes out of date when others are loaded, and writing into it changes it. Compute it in each call.",
                 {"weight(): return _": "if 'kept' not in self.__dict__:\n    self.__dict__['kept'] = [_]\nreturn self.kept[0]"},
             ),
-            "integers_widened_once": (
-                "You keep the integers as floating-point numbers from the first call on. That is the memory that quantization should save, and when other weights are loaded the old ones are still used.",
-                {
-                    "sums = _": "if 'kept' not in self.__dict__:\n    self.__dict__['kept'] = [self.quantized.to(wide)]\nsums = F.linear(x.to(wide), self.kept[0])"
-                },
-            ),
             "integers_stored_as_floats": (
                 "You store the integers as floating-point numbers, four bytes each. The buffer is int8; widen it in each call.",
                 {
@@ -201,19 +162,11 @@ MISCONCEPTIONS = [
                     "weight(): self.quantized": "self.quantized.to(torch.int8)",
                 },
             ),
-            "linear_kept_in_a_list": (
-                "You keep the linear layer, out of sight of `nn.Module`: its weights are in no state dict, but they are still in memory. Keep the integers, the scale, and a copy of the bias.",
-                {"bias = _": "bias = _\nself.__dict__['source'] = [linear]"},
-            ),
             # --- what a layer keeps
             "linear_kept": (
                 "You keep the linear layer itself, with all its weights: now there are five bytes a weight instead of four. Keep the integers, the scale, and a "
                 "copy of the bias.",
                 {"self.register_buffer('scale', scale)": "self.linear = linear\nself.register_buffer('scale', scale)"},
-            ),
-            "dequantised_and_kept": (
-                "You keep the dequantized weights beside the integers. The state dict does not show it, but the memory does: five bytes a weight. Compute them in each call.",
-                {"self.register_buffer('scale', scale)": "self.kept = dequantize(quantized, scale)\nself.register_buffer('scale', scale)"},
             ),
             "dequantised_once": (
                 "After its first call your module keeps the dequantized weights, to save time. They are the memory that quantization should save.",
@@ -229,18 +182,9 @@ MISCONCEPTIONS = [
                 "weights.",
                 {"self.register_buffer('quantized', quantized)": "self.register_buffer('quantized', quantized, persistent=False)"},
             ),
-            "bias_no_buffer": (
-                "Your bias is not in the state dict: it is a plain attribute, or a buffer that is not persistent, and is not saved with the model. Register "
-                "it as a buffer.",
-                {"self.register_buffer('bias', bias)": "self.bias = bias"},
-            ),
             "scale_a_parameter": (
                 "Your scale is a parameter. Whatever goes through the parameters, as an optimizer or a count does, takes it for one of the numbers to be trained. Register it as a buffer.",
                 {"self.register_buffer('scale', scale)": "self.scale = nn.Parameter(scale)"},
-            ),
-            "bias_a_parameter": (
-                "Your bias is a parameter. What is quantized is not trained: everything is a buffer.",
-                {"self.register_buffer('bias', bias)": "self.bias = None if bias is None else nn.Parameter(bias)"},
             ),
             "zeros_for_no_bias": (
                 "Where there is no bias you keep zeros. A layer without a bias stays without one: `bias` is None, and is not in the state dict.",
@@ -279,10 +223,6 @@ MISCONCEPTIONS = [
                 "Your scale, (out, 1), is multiplied as it is. The outputs lie along the last axis, and so must the scales.",
                 {"_.squeeze(-1)": "_"},
             ),
-            "scale_on_the_inputs": (
-                "You multiply the inputs by the scale. It belongs to the outputs: there is one for each row, and no row for an input.",
-                {"x.to(wide)": "x.to(wide) * self.scale.to(wide).squeeze(-1)", "sums * ...": "sums"},
-            ),
             "inputs_rounded_too": (
                 "You round the inputs to eight bits as well. On hardware that multiplies integers this is the next step; here only the weights are rounded, and "
                 "the inputs stay as they are.",
@@ -305,10 +245,6 @@ MISCONCEPTIONS = [
             "sums_in_float32": (
                 "You sum in float32, whatever the inputs are. float64 keeps its sixteen digits only if no step is in float32.",
                 {"wide = ...": "wide = torch.float32"},
-            ),
-            "output_widened": (
-                "Your output has the dtype that you computed in. It goes back to that of the inputs.",
-                {"y.to(x.dtype)": "y"},
             ),
             "output_in_the_dtype_of_the_scale": (
                 "Your output has the dtype of the scale. It has that of the inputs, whatever the scale's is.",
