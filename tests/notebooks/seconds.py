@@ -1,6 +1,9 @@
-"""Write to `seconds.json` how many CPU seconds each notebook's kernel takes in `make test`.
+"""Write to `seconds.json` how many CPU seconds each notebook takes in `make test`.
 
-    python -m tests.notebooks.seconds [lessons/day12_encoder.ipynb …]     all notebooks unless named
+    python -m tests.notebooks.seconds                                  all notebooks
+    python -m tests.notebooks.seconds lessons/day12_encoder.ipynb …    these
+
+Each kernel counts, with its import of PyTorch. A busy machine makes the numbers up to half as large again.
 """
 
 from __future__ import annotations
