@@ -22,6 +22,7 @@ from course.references.text import definition_text
 from tests.imports import code_of
 from tests.notebooks.compare import notebooks
 from tests.notebooks.execute import code_until, marked
+from tests.notebooks.kernels import quick
 
 WRITTEN = [day for day in DAYS if day.lesson.exists()]
 EXERCISES = [(day, name) for day in WRITTEN for name in day.exercises]
@@ -151,6 +152,15 @@ def test_what_differs_is_of_this_code(day):
     """Outputs that nbval passes over were printed by the code that stands there."""
     for cell in marked(notebook(day)):
         assert cell.metadata["code"] == code_until(notebook(day), cell), "make notebooks"
+
+
+@pytest.mark.parametrize("day", WRITTEN, ids=lambda day: day.stem)
+def test_what_make_test_replaces_is_there(day):
+    """Where `make test` runs fewer seeds or steps, the code to replace is in the cell, and stays code."""
+    for cell in notebook(day).cells:
+        assert all(old in cell.source for old in cell.metadata.get("quick", ())), cell.source
+        if "quick" in cell.metadata:
+            ast.parse(quick(cell))
 
 
 @pytest.mark.parametrize("file", [file for _, file in notebooks()], ids=lambda file: file.stem)
