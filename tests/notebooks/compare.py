@@ -53,7 +53,10 @@ def _meaning(file: Path) -> str:
 def meaning(name: str, text: str) -> str:
     """Return what can change an output: of a notebook its code and outputs, of Python its syntax tree."""
     if name.endswith(".ipynb"):
-        return repr([(cell["source"], cell["outputs"]) for cell in code_cells(text)])
+        cells = code_cells(text)
+        return repr(
+            [(one["source"], one["outputs"], one["metadata"].get("quick")) for one in cells]
+        )
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
