@@ -16,10 +16,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from course.curriculum import DAYS, ROOT, Day, day_of_definition
+from explorer.topics import TOPICS
 from tests.changes import base, changed_since, git
 from tests.imports import needed_by
 
-DAY_TESTS = ("tests/course/test_days.py", "tests/notebooks/test_lessons.py")  # chosen by day
+# Of these it is chosen by day, or by page of the explorer, what is affected.
+DAY_TESTS = ("tests/course/test_days.py", "tests/notebooks/test_lessons.py")
+PAGE_TESTS = ("tests/explorer/test_pages.py", "tests/explorer/test_own_answers.py")
 # These decide the verdict on every day.
 EVERY_DAYS = ("course/judging/", "course/checks/", "course/references/")
 # Where the references are tested: each of the two rooms imports the other's.
@@ -60,26 +63,38 @@ READ: dict[str, tuple[str, ...]] = {
     "exercises/stubs.json": ("course/references/written.py",),
     "course/judging/sync_command.py": ("tests/course/desk/test_learner_commands.py",),
     "course/judging/known_messages.txt": ("course/judging/closed_words.py",),
-    "course/grading/*": ("tests/course/grading",),
+    "course/grading/*": ("tests/course/grading", "tests/course/hostile"),
     "course/desk/*": (
         "tests/course/desk/test_learner_commands.py",
         "tests/course/desk/test_golden.py",
     ),
     "course/edition/*": ("tests/course/edition",),
     "course/assembly/*": ("tests/course/assembly",),
-    "course/workers/*": ("tests/course/workers",),
+    "course/workers/*": ("tests/course/workers", "tests/course/hostile"),
+    "course/checks/frames.py": ("tests/course/hostile",),
     "course/references/*": ("tests/course/references",),
     "course/checks/*": ("tests/course/checks",),
     "training/generation/template_process.py": ("training/generation/chat_templates.py",),
     "course/cli.py": ("tests/course/desk/test_learner_commands.py",),
-    "explorer/*": ("tests/explorer/test_pages.py", "tests/explorer/test_explore_command.py"),
-    "explorer/*.js": ("tests/explorer",),
+    "explorer/*": ("tests/explorer/test_explore_command.py",),
+    **dict.fromkeys(
+        (
+            *("explorer/*.js", "explorer/*.css", "explorer/page.py", "explorer/charts.py"),
+            *("explorer/start.html", "explorer/own_answer.py", "explorer/call_in_worker.py"),
+        ),
+        ("tests/explorer",),
+    ),
+    **dict.fromkeys(("explorer/stills/*", "explorer/font/*", "explorer/*.svg"), PAGE_TESTS[:1]),
     "explorer/model/*": ("explorer/trained.py",),
     "laboratory/*": ("tests/laboratory/test_study_command.py",),
     "training/*": ("tests/training",),
     "website/*": ("tests/website",),
     "tests/course/desk/golden/*": ("tests/course/desk/test_golden.py",),
-    **dict.fromkeys(("tests/class_of_120.py", "tests/*/__init__.py"), ()),
+    "tests/equivalent_mutants.txt": ("tests/course/test_mutants.py",),
+    "tests/gate.py": ("tests/test_selection.py",),
+    **dict.fromkeys(
+        ("tests/class_of_120.py", "tests/*/__init__.py", "tests/notebooks/seconds.*"), ()
+    ),
 }
 
 
@@ -90,6 +105,8 @@ class Plan:
     tests: set[str] = field(default_factory=set)
     """Files of tests, those apart that are chosen by day."""
     days: set[Day] = field(default_factory=set)
+    pages: set[str] = field(default_factory=set)
+    """Pages of the explorer."""
     unknown: set[str] = field(default_factory=set)
     """Changed files of which it is not known what they affect."""
     changed: frozenset[str] | None = None
@@ -125,6 +142,7 @@ def plan(changed: Iterable[str], definitions: dict[str, set[str]] | None = None)
         if not (days or importing or below or any(fnmatch(path, pattern) for pattern in READ)):
             made.unknown.add(path)
         made.days |= days
+        made.pages |= {topic.name for topic in TOPICS if path == f"explorer/{topic.name}.py"}
         made.tests |= named | below | {test for test in importing if test.startswith(rooms(path))}
     made.tests -= set(DAY_TESTS)
     return made

@@ -74,7 +74,7 @@ def pytest_configure(config):
 def pytest_configure_node(node):
     """Hand a process of pytest-xdist what is run without regard to turns."""
     whole = node.config.stash[WHOLE]
-    node.workerinput["whole"] = [sorted(whole.files), sorted(whole.days)]
+    node.workerinput["whole"] = [sorted(whole.files), sorted(whole.subjects)]
 
 
 def pytest_ignore_collect(collection_path, config):

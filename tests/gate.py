@@ -16,7 +16,7 @@ import pytest
 
 from course.curriculum import ROOT
 from tests import affected
-from tests.affected import DAY_TESTS, Plan
+from tests.affected import DAY_TESTS, PAGE_TESTS, Plan
 from tests.notebooks import compare
 from tests.selection import turn
 
@@ -51,7 +51,8 @@ def run(what: list[str], only_affected: bool, recorder: compare.Recorder) -> int
 
 def arguments(plan: Plan) -> list[str]:
     """Return the files of tests to be named: what a change affects."""
-    return [*sorted(plan.tests), *(DAY_TESTS if plan.days else ())]
+    chosen = {*(DAY_TESTS if plan.days else ()), *(PAGE_TESTS if plan.pages else ())}
+    return sorted(plan.tests | chosen)
 
 
 def tell(plan: Plan) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.affected import DAY_TESTS, Plan
+from tests.affected import DAY_TESTS, PAGE_TESTS, Plan
 from tests.changes import git, parent
 
 # One in so many of the tests marked `by_turn` of a file or folder is run; the first line that fits counts.
@@ -37,25 +37,34 @@ class Whole:
     """What is run without regard to turns."""
 
     files: frozenset[str]
-    days: frozenset[str]
-    """By their stems."""
+    subjects: frozenset[str]
+    """Days and pages, of the files where what is affected is chosen by these."""
 
     @classmethod
     def of(cls, plan: Plan, arguments: Iterable[str]) -> Whole:
         """What a change affects, and what is named on the command line."""
         named = {one.partition("::")[0] for one in arguments}
-        days = frozenset(day.stem for day in plan.days)
-        return cls(frozenset(plan.tests | {one for one in named if one.endswith(".py")}), days)
+        subjects = plan.pages | {day.stem for day in plan.days}
+        return cls(
+            frozenset(plan.tests | {one for one in named if one.endswith(".py")}),
+            frozenset(subjects),
+        )
 
     def __contains__(self, nodeid: str) -> bool:
         file = nodeid.partition("::")[0]
-        return file in self.files or (file in DAY_TESTS and day_of(nodeid) in self.days)
+        return file in self.files or (
+            file in (*DAY_TESTS, *PAGE_TESTS) and not self.subjects.isdisjoint(parameters(nodeid))
+        )
+
+
+def parameters(nodeid: str) -> list[str]:
+    """Return the parts of a test's id in brackets."""
+    return re.split(r"[-./]", nodeid.partition("[")[2].rstrip("]"))
 
 
 def day_of(nodeid: str) -> str | None:
     """Return the stem of the day that a test is about."""
-    found = re.search(r"\bday\d\d_[a-z0-9_]+?(?=[\].-])", nodeid.partition("::")[2])
-    return found[0] if found else None
+    return next((one for one in parameters(nodeid) if re.match(r"day\d\d_", one)), None)
 
 
 def unit(nodeid: str, of: str = "") -> str:

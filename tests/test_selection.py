@@ -135,7 +135,10 @@ def test_a_days_files_affect_that_day(path):
         ("laboratory/report/statistics.py", "tests/laboratory/test_statistics.py"),
         ("laboratory/report/statistics.py", "tests/laboratory/test_report.py"),
         ("explorer/page.css", "tests/explorer/test_pages.py"),
-        ("explorer/softmax.py", "tests/explorer/test_pages.py"),
+        ("explorer/page.css", "tests/explorer/test_flash.py"),
+        ("explorer/softmax.py", "tests/explorer/test_softmax.py"),
+        ("training/loop/trainer.py", "tests/training/test_kill.py"),
+        ("course/grading/sandbox.py", "tests/course/hostile/test_hostile.py"),
         ("course/judging/known_messages.txt", "tests/course/grading/test_feedback.py"),
         ("course/desk/doctor.py", "tests/course/desk/test_learner_commands.py"),
         ("configs/copy.yaml", "tests/training/test_settings.py"),
@@ -235,7 +238,10 @@ def test_what_belongs_together_has_one_turn():
 def test_what_is_affected_or_named_is_run_wholly():
     items = [Item(f"tests/training/test_{n}.py::test_it", ()) for n in "abcdef"]
     days = [Item(f"tests/course/test_days.py::test_x[{day.stem}]", ("day",)) for day in DAYS[:8]]
-    whole = Whole.of(Plan({"tests/training/test_a.py"}, {DAYS[2]}), ["tests/training/test_b.py::x"])
+    plan = Plan({"tests/training/test_a.py"}, {DAYS[2]}, {"softmax"})
+    whole = Whole.of(plan, ["tests/training/test_b.py::x"])
+    assert "tests/explorer/test_pages.py::test_a_page[softmax]" in whole
+    assert "tests/explorer/test_pages.py::test_a_page[memory]" not in whole
     for number in range(12):
         run = run_at(items + days, number, whole)
         assert {"tests/training/test_a.py::test_it", "tests/training/test_b.py::test_it"} <= set(
