@@ -111,7 +111,7 @@ def test_a_mistake_in_each_of_two_exercises():
     """Each is named where it was made; what stands on both says where it comes from."""
     day = find_day("4")
     known = {wrong.id: wrong for wrong in load_misconceptions(day)}
-    pair = [known["split_reshaped_in_one_go"], known["join_not_swapped"]]
+    pair = [known["split_reshaped_in_one_go"], known["join_interleaved"]]
     named = {r.exercise: r for r in results_of(day, module_with(pair, day)) if r.misconception}
     assert named["split_heads"].message.startswith(pair[0].tell)
     assert named["join_heads"].message.startswith(pair[1].tell)
