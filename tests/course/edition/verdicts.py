@@ -27,7 +27,7 @@ def chosen(request, name):
 
 @contextmanager
 def recorded_in_haste(numbers, whole=()):
-    """Within it some days are recorded whole, some with one known wrong answer, and all others without checks."""
+    """Within it some days are recorded whole, some with one wrong answer, and all others without checks."""
     load_checks, load_misconceptions = recorded.load_checks, recorded.load_misconceptions
 
     def make(day, folder):
