@@ -33,6 +33,9 @@ READY = [day for day in DAYS if day.ready]
 SHORT = 3  # statements of a body that say nothing by themselves, such as `return x + y`
 
 
+# The tests of a whole run share one edition, of which eleven more days are recorded: that takes minutes.
+pytestmark = pytest.mark.timeout(1800)
+
 # Days whose checks import parts of earlier days.
 BUILT_ON_OTHERS = (14, 18, 19, 20, 23, 24, 26, 27, 32, 36, 39)
 
