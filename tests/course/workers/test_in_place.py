@@ -214,7 +214,8 @@ def test_plain_pytest_reads_no_exercises(project):
 
 def test_pytest_needs_no_more_than_a_learner_has(project, answer):
     """The project's own configuration, where pytest-xdist and pytest-timeout are not installed."""
-    for name in ("pyproject.toml", *(f"tests/{n}.py" for n in ("conftest", "changes", "selection"))):
+    ours = ("tests/conftest.py", "tests/changes.py", "tests/selection.py")
+    for name in ("pyproject.toml", *ours):
         shutil.copy(ROOT / name, project.root / name)
     project.exercise.write_text(answer, encoding="utf-8")
     without = ("-p", "no:xdist", "-p", "no:timeout", "--answers", "exercises")
