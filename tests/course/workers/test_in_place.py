@@ -174,7 +174,7 @@ def run_pytest(project, *arguments):
         env=project.environment(),
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=600,
     )
 
 
