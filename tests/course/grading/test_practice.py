@@ -1,5 +1,7 @@
 """Grading observes PyTorch days on the practice GPU, behind the walls as at home."""
 
+import pytest
+
 from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading.sandbox import WalledWorker
