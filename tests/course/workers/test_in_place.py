@@ -174,7 +174,7 @@ def run_pytest(project, *arguments):
         env=project.environment(),
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=600,
     )
 
 
@@ -214,7 +214,8 @@ def test_plain_pytest_reads_no_exercises(project):
 
 def test_pytest_needs_no_more_than_a_learner_has(project, answer):
     """The project's own configuration, where pytest-xdist and pytest-timeout are not installed."""
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/changes.py"):
+    ours = ("tests/conftest.py", "tests/changes.py", "tests/selection.py")
+    for name in ("pyproject.toml", *ours):
         shutil.copy(ROOT / name, project.root / name)
     project.exercise.write_text(answer, encoding="utf-8")
     without = ("-p", "no:xdist", "-p", "no:timeout", "--answers", "exercises")
