@@ -364,6 +364,14 @@ def test_router_decides_in_float32(answer, build, close_scores, dtype):
     return {"experts": router(close_scores["x"])[1]}
 
 
+@pytest.mark.watertight(STARTS)
+@pytest.mark.constant("start of w_r", "it is that of `nn.Linear`")
+def test_router_start(answer, roomy):
+    """The router starts as `nn.Linear` starts."""
+    router = answer.TopKRouter(*roomy["router"])
+    return {"start of w_r": start_of(router.w_r.weight), "size": router.w_r.weight.numel()}
+
+
 # --- load_balancing_loss --------------------------------------------------------------------------
 
 
