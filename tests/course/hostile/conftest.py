@@ -44,7 +44,11 @@ def pytest_generate_tests(metafunc):
 
 def chosen(items):
     """The kinds whose tests are to run: these are graded, at their turn or all of them."""
-    return [item.callspec.params["kind"] for item in items if "kind" in getattr(item, "fixturenames", ())]
+    return [
+        item.callspec.params["kind"]
+        for item in items
+        if "kind" in getattr(item, "fixturenames", ())
+    ]
 
 
 @pytest.fixture(scope="session")
