@@ -214,9 +214,9 @@ def test_plain_pytest_reads_no_exercises(project):
 
 def test_pytest_needs_no_more_than_a_learner_has(project, answer):
     """The project's own configuration, where pytest-xdist and pytest-timeout are not installed."""
-    ours = ("tests/conftest.py", "tests/changes.py", "tests/selection.py")
-    for name in ("pyproject.toml", *ours):
-        shutil.copy(ROOT / name, project.root / name)
+    shutil.copytree(ROOT / "explorer", project.root / "explorer")
+    for file in (ROOT / "pyproject.toml", *(ROOT / "tests").glob("*.py")):
+        shutil.copy(file, project.root / file.relative_to(ROOT))
     project.exercise.write_text(answer, encoding="utf-8")
     without = ("-p", "no:xdist", "-p", "no:timeout", "--answers", "exercises")
     done = run_pytest(project, *without, "tests/days/test_day02_attention.py")
