@@ -611,6 +611,7 @@ def test_sync_names_a_wrong_answer_that_no_longer_fits(project):
         assert words in said
 
 
+@pytest.mark.by_turn
 def test_doctor(project):
     """What is there is listed; what is missing makes it fail."""
     done = project.course("doctor")

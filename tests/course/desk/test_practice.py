@@ -104,6 +104,7 @@ def test_other_mistakes_are_named_there(check):
     assert "head_detached" in {one.misconception for one in there(result)}
 
 
+@pytest.mark.by_turn
 def test_what_fails_on_the_cpu_is_not_run_there(check):
     """It counts as wrong there, too, and says the same; what passes is run."""
     checked = check("self.embed(tokens) +", "2 * self.embed(tokens) +")

@@ -178,6 +178,7 @@ def run_pytest(project, *arguments):
     )
 
 
+@pytest.mark.by_turn
 def test_pytest_grades_exercises(project, answer):
     """`pytest tests/days --answers exercises`: diagnosed, and what is not started is skipped."""
     plugin = ("-p", "course.workers.pytest_plugin", "--answers", "exercises", "-rs")
@@ -224,6 +225,7 @@ def test_pytest_needs_no_more_than_a_learner_has(project, answer):
     assert done.stdout.splitlines()[-1].startswith(f"{len(load_checks(DAYS[1]))} passed in")
 
 
+@pytest.mark.by_turn
 def test_checks_fail_loudly_without_the_plugin(project):
     """A check that nobody judges must not pass."""
     done = run_pytest(project, "tests/days", "--tb=line")
