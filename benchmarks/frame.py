@@ -92,16 +92,34 @@ def in_turns(contenders: dict[str, Callable[[], Figure]], rounds: int) -> dict[s
     return taken
 
 
-def in_long_turns(contenders: dict[str, Callable[[int], float]], rounds: int, turn: float) -> Taken:
-    """`in_turns` for contenders that repeat their work, equally often: as often as the first one can in
-    `turn` seconds, but at least once."""
-    for go in contenders.values():
-        go(3)  # allocations, the choice of kernels, perhaps compilation
-    first = next(iter(contenders.values()))
-    started = time.perf_counter()
-    first(2)
-    goes = max(1, round(turn / ((time.perf_counter() - started) / 2)))
-    return in_turns({name: partial(go, goes) for name, go in contenders.items()}, rounds)
+def seconds_of(act: Callable[[], object], device: torch.device, times: int = 1) -> float:
+    """Return the seconds of one call, averaged over several: on CUDA between two events, else by the clock."""
+    if device.type != "cuda":
+        started = time.perf_counter()
+        for _ in range(times):
+            act()
+        return (time.perf_counter() - started) / times
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize(device)
+    start.record()
+    for _ in range(times):
+        act()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3 / times
+
+
+def in_long_turns(
+    acts: Mapping[str, Callable[[], object]], device: torch.device, rounds: int, turn: float
+) -> Taken:
+    """Return the seconds of one call of each contender by round. A turn repeats its call for about `turn`
+    seconds, at least once."""
+    timed = {}
+    for name, act in acts.items():
+        seconds_of(act, device, 2)  # allocations, the choice of kernels, perhaps compilation
+        goes = max(1, round(turn / seconds_of(act, device)))
+        timed[name] = partial(seconds_of, act, device, goes)
+    return in_turns(timed, rounds)
 
 
 def cpu_seconds(act: Callable[[], object]) -> float:
@@ -130,6 +148,16 @@ def start_peak(device: torch.device = CPU) -> int:
 def peak(device: torch.device = CPU) -> int:
     """Return the maximum of bytes in use since `start_peak`: by PyTorch on CUDA, else by the process."""
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _in_status("VmHWM")
+
+
+def extra_bytes(act: Callable[[], object], device: torch.device) -> int | None:
+    """Return the peak of a call beyond what is allocated before it; None on the CPU."""
+    if device.type != "cuda":
+        return None
+    before = start_peak(device)
+    act()
+    torch.cuda.synchronize(device)
+    return peak(device) - before
 
 
 def _in_status(name: str) -> int:

@@ -27,11 +27,9 @@ range of the ratios shows how quiet it was.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import frame
 import torch
@@ -84,11 +82,6 @@ class Setting:
         """Return autocast to the dtype, disabled for float32."""
         reduced = self.dtype != torch.float32
         return torch.autocast(self.device.type, dtype=self.dtype, enabled=reduced)
-
-    def wait(self) -> None:
-        """Wait for the device."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
 
 
 # --- The contenders -------------------------------------------------------------------------------
@@ -315,37 +308,15 @@ def decoding(
     return decode
 
 
-def seconds(act: Callable[[], None], setting: Setting, times: int) -> float:
-    """Return the seconds of an act, averaged over several."""
-    setting.wait()
-    started = time.perf_counter()
-    for _ in range(times):
-        act()
-    setting.wait()
-    return (time.perf_counter() - started) / times
-
-
 def take_turns(
     acts: dict[str, Callable[[], None]], setting: Setting, rounds: int, turn: float, tokens: int
 ) -> dict[str, dict[str, float]]:
     """Return the `summary` of all contenders, and the tokens per second of an act of `tokens` tokens."""
-    timed = {name: partial(seconds, act, setting) for name, act in acts.items()}
-    taken: frame.Taken = frame.in_long_turns(timed, rounds, turn)
+    taken = frame.in_long_turns(acts, setting.device, rounds, turn)
     return {
         name: row | {"tokens_per_second": tokens / row["seconds"]}
         for name, row in frame.summary(taken, OURS).items()
     }
-
-
-def peak_memory(act: Callable[[], None], setting: Setting) -> int | None:
-    """Return the peak of an act beyond what is allocated before it; None on the CPU."""
-    if setting.device.type != "cuda":
-        return None
-    setting.wait()
-    before = frame.start_peak(setting.device)
-    act()
-    setting.wait()
-    return frame.peak(setting.device) - before
 
 
 def measure(name: str, setting: Setting, rounds: int, turn: float) -> dict[str, dict]:
@@ -371,7 +342,7 @@ def measure(name: str, setting: Setting, rounds: int, turn: float) -> dict[str, 
             "parameters": counts[key],
             "train": trained[key],
             "decode": decoded[key],
-            "peak_bytes": peak_memory(steps[key], setting),
+            "peak_bytes": frame.extra_bytes(steps[key], setting.device),
         }
         for key in models
     }
