@@ -27,11 +27,14 @@ from rich.table import Table
 from torch import nn
 
 from training.cores import cores
+from training.devices import ProcessContext
 
 Figure = TypeVar("Figure")
 Facts = dict[str, str | int]
 Taken = dict[str, list[float]]
 """The figures of every contender, by round."""
+Row = dict[str, Any]
+"""What was measured, and its figures by name."""
 
 CPU = torch.device("cpu")
 console = Console(soft_wrap=True, highlight=False)
@@ -93,7 +96,7 @@ def in_turns(contenders: dict[str, Callable[[], Figure]], rounds: int) -> dict[s
 
 
 def seconds_of(act: Callable[[], object], device: torch.device, times: int = 1) -> float:
-    """Return the seconds of one call, averaged over several: on CUDA between two events, else by the clock."""
+    """Return the seconds of one call, averaged over several; on CUDA between two events."""
     if device.type != "cuda":
         started = time.perf_counter()
         for _ in range(times):
@@ -208,6 +211,45 @@ def exponent(by_length: Mapping[int, float]) -> float:
         [math.log(one) for one in column] for column in zip(*by_length.items(), strict=True)
     )
     return statistics.linear_regression(lengths, figures).slope
+
+
+def beside(
+    acts: Mapping[str, Callable[[], object]],
+    device: torch.device,
+    seconds: float,
+    tokens: int = 0,
+    flops: float = 0.0,
+) -> list[Row]:
+    """Return a row for each contender, whose time is compared with that of the first.
+
+    Args:
+        seconds: that five rounds may take; 0 takes a single round.
+        tokens: of one call, if it counts tokens.
+        flops: of one call, if they are known.
+    """
+    peak_flops = ProcessContext(device).peak_flops
+    extra, rows = {}, {}
+    for name, act in acts.items():
+        try:
+            act()  # kernels are chosen and compiled
+            extra[name] = extra_bytes(act, device) or 0
+        except torch.OutOfMemoryError:
+            rows[name] = {"what": name, "note": "out of memory"}
+    rounds = 5 if seconds else 1
+    fitting = {name: acts[name] for name in extra}
+    taken = in_long_turns(fitting, device, rounds, seconds / rounds / max(1, len(fitting)))
+    for name, times in taken.items():
+        middle, first = statistics.median(times), next(iter(taken.values()))
+        figures = {
+            "tokens/s": tokens / middle,
+            "ms": 1e3 * middle,
+            "times": 0.0 if times is first else statistics.median(ratios(times, first)),
+            "TFLOP/s": flops / middle / 1e12,
+            "MFU": flops / middle / peak_flops if peak_flops else 0.0,
+            "GiB": extra[name] / 2**30,
+        }
+        rows[name] = {"what": name} | {key: one for key, one in figures.items() if one}
+    return [rows[name] for name in acts]
 
 
 # --- The machine, and what is printed ---------------------------------------------------------------
