@@ -24,13 +24,11 @@ masked or computed twice does not count.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.util
 import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -41,23 +39,19 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from rich.console import Console
-from torch import Tensor, nn
+from torch import Tensor
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # where the course is not installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where the course is not installed
 
 import frame
 import parts
 from frame import Row
-from parts import Here, Part, Skipped
+from parts import Here, Part
 
 # A part imports what it measures itself: where a package is missing, it alone is skipped.
 
 Act = Callable[[], Any]
-TOY = {"layers": 1, "d_model": 32, "heads": 2, "d_ff": 64, "context": 16, "batch": 2}
-TOY |= {"compile": False, "validate_every": 1000, "save_every": 1000, "warmup": 1}
 SILENT = Console(quiet=True)
-BATCHES = 8  # random ones, again and again
 
 
 def beside(acts: Mapping[str, Act], here: Here, tokens: int = 0, flops: float = 0.0) -> list[Row]:
@@ -65,9 +59,14 @@ def beside(acts: Mapping[str, Act], here: Here, tokens: int = 0, flops: float = 
     return frame.beside(acts, here.device, here.seconds, tokens, flops)
 
 
-def in_both_passes(forward: Callable[[], Tensor]) -> Act:
-    """Return an act that computes the gradients too."""
-    return lambda: forward().sum().backward()
+def both_passes(acts: Mapping[str, Callable[[], Tensor]]) -> dict[str, Act]:
+    """Return acts that compute the gradients too."""
+    return {name: lambda act=act: act().sum().backward() for name, act in acts.items()}
+
+
+def skipped(name: str, why: str = "the package is not installed") -> Row:
+    """Return the row of a contender that cannot run here."""
+    return {"what": name, "note": f"skipped: {why}"}
 
 
 def agree(acts: Mapping[str, Callable[[], Tensor]], here: Here) -> None:
@@ -93,7 +92,7 @@ def correctness(here: Here) -> list[Row]:
         command += ["-p", "xdist", "-n", str(min(8, frame.cores()))]
     stopped, most = "", here.seconds or None
     try:
-        kind = {"cwd": ROOT, "env": environment, "stdout": subprocess.PIPE, "timeout": most}
+        kind = {"cwd": parts.ROOT, "env": environment, "stdout": subprocess.PIPE, "timeout": most}
         output = subprocess.run(command, check=False, **kind).stdout
     except subprocess.TimeoutExpired as error:
         stopped, output = "; stopped: no time left", error.stdout or b""
@@ -106,97 +105,32 @@ def correctness(here: Here) -> list[Row]:
     return [{"what": "tests/course/test_cuda.py", "note": "; ".join([told, *failed])}]
 
 
-class RandomTokens:
-    """A task for the trainer: random tokens, because what is timed does not depend on the text."""
-
-    fingerprint, per_epoch, splits, held_out_bytes = "", None, (), None
-
-    def __init__(self, vocabulary: int, batch: int, context: int):
-        from training.data.vocabulary import Languages, Symbols
-
-        self.languages = Languages(None, Symbols(tuple(map(str, range(vocabulary))), " "), None)
-        draw = torch.Generator().manual_seed(0)
-        shape = (BATCHES, batch, context + 1)
-        self.tokens = torch.randint(1, vocabulary, shape, generator=draw)  # 0 is padding
-
-    def batch(self, number: int) -> Any:
-        from training.data.batches import Rows
-
-        return Rows(None, self.tokens[number % BATCHES])
-
-
-def trained(config: str, changes: Mapping[str, Any], vocabulary: int, here: Here) -> tuple:
-    """Return a trainer of random tokens with a shipped config, and an act that takes one of its steps."""
-    from training import settings
-    from training.devices import ProcessContext
-    from training.loop.run_folder import Run
-    from training.loop.trainer import Trainer, Window
-
-    asked = settings.load(settings.CONFIGS / f"{config}.yaml").but(changes)
-    asked = asked.but(here.size({}, TOY | {"precision": "fp32"}))
-    task: Any = RandomTokens(vocabulary, asked.batch, asked.context)
-    nowhere = Run(Path(tempfile.gettempdir()) / "no run")  # a step writes nothing
-    trainer = Trainer(asked, task, nowhere, ProcessContext(here.device))
-    batches = trainer._groups()
-    return trainer, lambda: trainer._step(next(batches), Window())
-
-
-def training_flops(settings: Any, size: int) -> float:
-    """Return the model FLOPs of a training token; `size` leaves out learned positions."""
-    return 6 * size + 12 * settings.layers * settings.d_model * settings.context
+def paces(trainer: Any, acts: Mapping[str, Act], here: Here) -> list[Row]:
+    """Return a row for each contender that trains a model of the trainer's sizes."""
+    asked, tokens = trainer.settings, trainer.settings.batch * trainer.settings.context
+    positions = asked.context * asked.d_model if asked.model == "gpt" else 0
+    flops = 6 * (trainer.size - positions) + 12 * asked.layers * asked.d_model * asked.context
+    rows = beside(acts, here, tokens, tokens * flops)
+    return [row | {"parameters": trainer.size} for row in rows]
 
 
 def gpt2(here: Here) -> list[Row]:
     """Train GPT-2 124M with our trainer, and nanoGPT's model with the steps of its train.py."""
+    from trainers import nanogpt_step, trained
+
     vocabulary = here.size(50304, 64)  # nanoGPT's: GPT-2's, rounded up to a multiple of 64
     trainer, step = trained("gpt2_124m_gpu", {"accumulate": 1}, vocabulary, here)
-    asked = trainer.settings
-    acts = {"ours": step}
-    if here.nanogpt:
-        acts["nanoGPT"] = nanogpt_step(here, trainer)
-    tokens = asked.batch * asked.context
-    size = trainer.size - asked.context * asked.d_model
-    rows = beside(acts, here, tokens, tokens * training_flops(asked, size))
-    return [row | {"parameters": trainer.size} for row in rows]
-
-
-def nanogpt_step(here: Here, trainer: Any) -> Act:
-    """Return a training step of nanoGPT's model of the trainer's sizes, on the trainer's batches."""
-    spec: Any = importlib.util.spec_from_file_location("nanogpt", here.nanogpt / "model.py")
-    nanogpt = sys.modules["nanogpt"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(nanogpt)
-    asked, kind = trainer.settings, here.device.type
-    sizes = {"n_layer": asked.layers, "n_head": asked.heads, "n_embd": asked.d_model}
-    vocabulary = len(trainer.task.languages.target)
-    config = nanogpt.GPTConfig(block_size=asked.context, vocab_size=vocabulary, **sizes)
-    with contextlib.redirect_stdout(None):  # it prints its sizes
-        model = nanogpt.GPT(config).to(here.device)
-        optimizer = model.configure_optimizers(0.1, 6e-4, (0.9, 0.95), kind)
-    if asked.compile:
-        model.compile()
-    batches = trainer._groups()
-
-    def step() -> None:
-        tokens = next(batches)[0].to(here.device).target
-        with torch.autocast(kind, torch.bfloat16, enabled=not here.dry):
-            loss = model(tokens[:, :-1], tokens[:, 1:].contiguous())[1]
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return step
+    theirs = {"nanoGPT": nanogpt_step(here, trainer)} if here.nanogpt else {}
+    return paces(trainer, {"ours": step, **theirs}, here)
 
 
 def small_model(here: Here) -> list[Row]:
     """Train the model of 2.5 million parameters for Shakespeare's characters."""
+    from trainers import trained
+
     sizes = {"layers": 4, "d_model": 256, "heads": 8, "d_ff": 688, "batch": 256}
     trainer, step = trained("shakespeare_gpu", sizes, 65, here)
-    asked, tokens = trainer.settings, trainer.settings.batch * trainer.settings.context
-    flops = tokens * training_flops(asked, trainer.size)
-    return [
-        row | {"parameters": trainer.size} for row in beside({"ours": step}, here, tokens, flops)
-    ]
+    return paces(trainer, {"ours": step}, here)
 
 
 def attention_at(length: int, here: Here) -> list[Row]:
@@ -214,19 +148,19 @@ def attention_at(length: int, here: Here) -> list[Row]:
         "day 33": lambda: flash_attention(q, k, v, causal=True),
         "day 8": lambda: attention(q, k, v, mask)[0],
     }
-    both = {f"{name}, both passes": in_both_passes(act) for name, act in forward.items()}
-    missing = []
+    both = {f"{name}, both passes": act for name, act in both_passes(forward).items()}
+    rows = []
     if here.device.type == "cuda" and importlib.util.find_spec("triton"):
         from variants.flash_triton import flash_forward
 
         forward["Triton"] = lambda: flash_forward(q, k, v, causal=True)[0]
     else:
-        missing = [{"what": "Triton", "note": "skipped: it needs a GPU and the package triton"}]
+        rows = [skipped("Triton", "it needs a GPU and the package triton")]
     agree({name: act for name, act in forward.items() if name != "day 8"}, here)
     flops, half = 2 * batch * heads * length**2 * d_k, replace(here, seconds=here.seconds / 2)
     with torch.no_grad():
-        rows = beside(forward, half, flops=flops)
-    return [*rows, *missing, *beside(both, half, flops=3.5 * flops)]
+        rows += beside(forward, half, flops=flops)
+    return rows + beside(both, half, flops=3.5 * flops)
 
 
 def decoding(batch: int, here: Here) -> list[Row]:
@@ -241,16 +175,12 @@ def decoding(batch: int, here: Here) -> list[Row]:
     new = here.size(128, 4)
     quick = last_alone(fuse(model))
     acts = {"ours": lambda: generate_cached(quick, prompt, new, temperature=0)}
-    missing = []
-    if importlib.util.find_spec("transformers"):
-        acts["transformers"] = in_transformers(model, prompt, new)
-    else:
-        missing = [{"what": "transformers", "note": "skipped: the package is not installed"}]
+    if not importlib.util.find_spec("transformers"):
+        return [*beside(acts, here, tokens=batch * new), skipped("transformers")]
+    acts["transformers"] = in_transformers(model, prompt, new)
     rows = beside(acts, here, tokens=batch * new)
-    if not missing:
-        same = (acts["ours"]() == acts["transformers"]()).float().mean()
-        rows[1]["same"] = float(same)  # of text and prompt; in bfloat16 near ties differ
-    return [*rows, *missing]
+    same = (acts["ours"]() == acts["transformers"]()).float().mean()
+    return [rows[0], rows[1] | {"same": float(same)}]  # in bfloat16 near ties differ
 
 
 def in_transformers(ours: Any, prompt: Tensor, new: int) -> Act:
@@ -269,22 +199,10 @@ def in_transformers(ours: Any, prompt: Tensor, new: int) -> Act:
     return lambda: theirs.generate(prompt, attention_mask=mask, **asked)
 
 
-def of_shakespeare(settings: Any, here: Here) -> Any:
-    """Return settings with Tiny Shakespeare, which is not downloaded; at toy size with this file's text."""
-    if here.dry:
-        return settings.but(TOY | {"task": "text", "data": __file__, "steps": 2})
-    from training.data.corpora import TINY_SHAKESPEARE
-    from training.data.downloads import find
-
-    def refuse(*_: Any) -> None:
-        raise Skipped(f"{TINY_SHAKESPEARE.name} is not in the cache or in --data-dir DIR")
-
-    find(TINY_SHAKESPEARE, here.data_dir, SILENT, refuse)
-    return settings.but({"data_dir": str(here.data_dir or "")})
-
-
 def shakespeare(here: Here) -> list[Row]:
     """Train configs/shakespeare_gpu.yaml, and report its best loss on the whole last tenth."""
+    from trainers import of_shakespeare
+
     from training import settings
     from training.data import tasks
     from training.devices import ProcessContext
@@ -294,11 +212,10 @@ def shakespeare(here: Here) -> list[Row]:
     asked = of_shakespeare(settings.load(settings.CONFIGS / "shakespeare_gpu.yaml"), here)
     run = Run(here.out / f"shakespeare-{parts.code()}")  # a killed run resumes
     run = run if run.config.exists() else Run.begin(run.folder, asked)
-    context = ProcessContext(here.device)
-    trainer = Trainer(asked, tasks.load(asked, SILENT), run, context)
+    trainer = Trainer(asked, tasks.load(asked, SILENT), run, ProcessContext(here.device))
     trainer.train(None)
-    progress = trainer.progress
-    return [{"what": "seed 0", "loss": progress.best, "seconds": progress.seconds}]
+    found = trainer.progress
+    return [{"what": "seed 0", "loss": found.best, "seconds": found.seconds}]
 
 
 def scans(here: Here) -> list[Row]:
@@ -310,15 +227,15 @@ def scans(here: Here) -> list[Row]:
     tensors = randn(b, t, d), randn(b, t, d), randn(d, n), randn(b, t, n), randn(b, t, n), randn(d)
     u, delta, a, *rest = tensors
 
-    def stable(scan: Callable[..., Any]) -> Any:
-        return scan(u, F.softplus(delta), -a.exp(), *rest)
+    def inputs() -> list[Tensor]:
+        return [u, F.softplus(delta), -a.exp(), *rest]
 
     acts = {
-        "token by token": lambda: stable(selective_scan),
-        "in chunks": lambda: stable(parallel_scan)[0],
+        "loop": lambda: selective_scan(*inputs()),
+        "chunks": lambda: parallel_scan(*inputs())[0],
     }
     agree(acts, here)
-    return beside({name: in_both_passes(act) for name, act in acts.items()}, here, tokens=b * t)
+    return beside(both_passes(acts), here, tokens=b * t)
 
 
 def experts(here: Here) -> list[Row]:
@@ -329,17 +246,22 @@ def experts(here: Here) -> list[Row]:
     from variants.moe import MixtureOfExperts
 
     d_model, d_ff, tokens = here.size((1024, 2752, 16384), (16, 32, 64))
-    mixture = MixtureOfExperts(d_model, d_ff, 8, 2).to(here.device, here.dtype)
-    dense = SwiGLU(d_model, d_ff).to(here.device, here.dtype)
-    x = torch.randn(1, tokens, d_model, device=here.device, dtype=here.dtype, requires_grad=True)
+    kind = {"device": here.device, "dtype": here.dtype}
+    mixture, dense = (
+        MixtureOfExperts(d_model, d_ff, 8, 2).to(**kind),
+        SwiGLU(d_model, d_ff).to(**kind),
+    )
+    x = torch.randn(1, tokens, d_model, requires_grad=True, **kind)
     acts = {"all experts": lambda: all_eight(mixture, x), "2 of 8": lambda: mixture(x)}
     agree(acts, here)
     acts["dense layer"] = lambda: dense(x)
-    return beside({name: in_both_passes(act) for name, act in acts.items()}, here, tokens=tokens)
+    return beside(both_passes(acts), here, tokens=tokens)
 
 
 def study_cell(here: Here) -> list[Row]:
     """Run one cell of the study of positions at full size, as `course study positions --full` does."""
+    from trainers import of_shakespeare
+
     from laboratory.running.cell import perform
     from laboratory.study.description import read
 
@@ -350,19 +272,17 @@ def study_cell(here: Here) -> list[Row]:
     return [{"what": "positions, rope", **figures, "seconds": found.timed["seconds"]}]
 
 
+TRITON = "Triton: at most 2.00 × the time of PyTorch's kernel"
 PARTS = [
     Part("Checks on CUDA", correctness, 110, "0 failed"),
     Part("GPT-2 124M, training", gpt2, 90, "MFU at least 45% on an H100"),
     Part("2.5M parameters, training", small_model, 30, "at least 1,000,000 tokens/s"),
     *(
-        Part(f"Attention, {length:,} tokens", partial(attention_at, length), 10, goal)
+        Part(f"Attention, {length:,} tokens", partial(attention_at, length), 10, TRITON)
         for length in (1024, 2048, 4096, 8192, 16384)
-        for goal in ("Triton forward at most 2.00 × the time of PyTorch's kernel",)
     ),
-    *(
-        Part(f"SmolLM2-135M, decoding, batch {batch}", partial(decoding, batch), 25)
-        for batch in (1, 64)
-    ),
+    Part("SmolLM2-135M, decoding, batch 1", partial(decoding, 1), 25),
+    Part("SmolLM2-135M, decoding, batch 64", partial(decoding, 64), 25),
     Part("Shakespeare, loss", shakespeare, 130, "at most 1.45", least=100),
     Part("Mamba's scan", scans, 10),
     Part("Mixture of experts", experts, 10),
@@ -386,9 +306,8 @@ def main(arguments: list[str] | None = None) -> None:
     if given.nanogpt and not (given.nanogpt / "model.py").is_file():
         parser.error(f"--nanogpt must be a folder with nanoGPT's model.py, got {given.nanogpt}")
     given.out.mkdir(parents=True, exist_ok=True)
-    device = torch.device("cpu" if given.dry else "cuda")
-    torch.set_float32_matmul_precision("high")
     torch.manual_seed(0)
+    device = torch.device("cpu" if given.dry else "cuda")
     here = Here(device, given.dry, given.out, given.nanogpt, given.data_dir)
     fine = parts.run(PARTS, here, given.out / "on_gpu.jsonl", 60 * given.minutes)
     sys.exit(0 if fine else 1)

@@ -143,7 +143,7 @@ def outcome(part: Part, here: Here) -> tuple[str, list[frame.Row]]:
 
 
 def run(parts: list[Part], here: Here, file: Path, seconds: float) -> bool:
-    """Run the parts that are not done, and last those that failed or were skipped; return whether none failed."""
+    """Run the parts that are not done, last those that failed or were skipped; return whether none failed."""
     until, results = time.monotonic() + seconds, Results(file, here.card)
     seen = results.statuses()
     waiting = [part for part in parts if seen.get(part.name) != "done"]
