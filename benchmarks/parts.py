@@ -136,9 +136,9 @@ def outcome(part: Part, here: Here) -> tuple[str, list[frame.Row]]:
         words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return "failed", [{"what": "", "note": words}]
     finally:
-        gc.collect()
         if here.device.type == "cuda":
             torch.compiler.reset()  # compiled code holds its model
+            gc.collect()
             torch.cuda.empty_cache()
 
 
