@@ -263,10 +263,9 @@ def test_where_git_knows_no_parent_the_turn_is_0_and_nothing_is_affected(reposit
 
 
 def test_what_costs_too_much_is_named(monkeypatch):
-    monkeypatch.setattr(costs, "BUDGET", {"tests/variants": (10, 20), "tests/training": (10, 20)})
+    monkeypatch.setattr(costs, "BUDGET", {"tests/variants": 10, "tests/training": 10})
     monkeypatch.setattr(costs, "ENDED", Counter({"tests/variants": 14, "tests/training": 16}))
-    assert costs.over(all_of_it=False) == ["tests/training"]
-    assert costs.over(all_of_it=True) == []
+    assert costs.over() == ["tests/training"]
 
 
 # --- Notebooks, and what has passed ---------------------------------------------------------------
