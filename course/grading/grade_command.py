@@ -168,7 +168,7 @@ def grade(
         raise typer.BadParameter("The reports cannot go into the folder of the submissions.")
     try:
         with sole_use(out):
-            lacking = _walls(unsafe, console) if cluster is None else []
+            lacking = _walls(unsafe, console) if unsafe or cluster is None else []
             points = _weights(chosen, weights, watertight, policy)
             files, learners = _read(read_map, names, "--map") if names else ({}, {})
             members = _read(read_roster, roster, "--roster") if roster else []
