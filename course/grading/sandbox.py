@@ -40,6 +40,7 @@ STAGE = "course-walls"
 MOST_PROCESSES = 64  # threads counted; an honest worker has three
 ROOM = 64 * 2**20  # bytes that can be written, in each of the two folders and in one file
 MOST_FILES = 256  # open at once
+ANSWERING = 60.0  # seconds in which something behind the walls must have answered
 
 # The modules of ours that a worker imports: none of them reveals a right answer.
 MODULES = {
@@ -211,10 +212,12 @@ def _try(found: Walls) -> None:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=60,
+            timeout=ANSWERING,
             pass_fds=[filter_file] if filter_file is not None else [],
             check=False,
         )
+    except subprocess.TimeoutExpired as error:
+        raise NoSandbox(f"bubblewrap does not answer in {ANSWERING:g} seconds.") from error
     finally:
         if filter_file is not None:
             os.close(filter_file)

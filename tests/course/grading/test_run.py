@@ -234,7 +234,7 @@ def test_threads_of_one_process_take_turns(monkeypatch):
         threading.Event().wait(0.01)
         together.append(len(at_work))
         at_work.remove(source.learner)
-        return None
+        return
 
     monkeypatch.setattr(job, "_grader", lambda plan: SimpleNamespace(grade=grade_one))
     tasks = [

@@ -10,9 +10,10 @@ import pytest
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS
+from course.grading import sandbox
 from course.grading.analysis import listened_for
 from course.grading.cgroups import Hierarchy
-from course.grading.sandbox import HOME, MODULES, WalledWorker
+from course.grading.sandbox import HOME, MODULES, NoSandbox, WalledWorker
 from course.judging.closed_words import NO_TORCH
 from course.judging.judge import Judge
 from course.workers.answer_run import Answer
@@ -73,6 +74,13 @@ def say(found, expression, setup=""):
         session.worker.end()
     [leaf, *_] = next(observation for observation in session.observations if observation).values()
     return leaf.value.tobytes().decode()
+
+
+def test_a_bubblewrap_that_hangs_is_no_sandbox(found, monkeypatch):
+    """What does not answer in time is reported as what does not work."""
+    monkeypatch.setattr(sandbox, "ANSWERING", 0.0)
+    with pytest.raises(NoSandbox, match="does not answer in 0 seconds"):
+        sandbox._try(found)
 
 
 def test_what_is_there(found):
