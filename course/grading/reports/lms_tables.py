@@ -131,8 +131,8 @@ def write_roster(path: Path, graded: GradedClass) -> None:
         who = [cell(member.id), cell(member.name), cell(member.group)]
         learner = submission_of(member, systems)
         if learner is None:
-            points = plain(by_hand.get(named_as(member, by_hand), Fraction(0)))
-            return [*who, "", "nothing_handed_in", points, plain(weights.max_points), ""]
+            earned = plain(by_hand.get(named_as(member, by_hand), Fraction(0)))
+            return [*who, "", "nothing_handed_in", earned, plain(weights.max_points), ""]
         result = handed_in[learner]
         points = "" if result.verdict == GRADER_FAULT else plain(weights.total(result))
         late = "late" if result.late else ""
