@@ -28,7 +28,7 @@ from course.grading.instructions import (
 )
 from course.grading.job import Plan, lacking_device
 from course.grading.pools import DaskPool, ProcessPool, closing, processes_that_fit
-from course.grading.reports import Returned, submission_of
+from course.grading.reports import Returned, named_as, submission_of
 from course.grading.run import ClassRun, InUse, grade_all, remember, seed_of, sole_use
 from course.grading.sandbox import NoSandbox, walls
 from course.grading.submissions import (
@@ -168,11 +168,11 @@ def grade(
         raise typer.BadParameter("The reports cannot go into the folder of the submissions.")
     try:
         with sole_use(out):
-            lacking = _walls(unsafe, console) if cluster is None else []
+            lacking = _walls(unsafe, console) if unsafe or cluster is None else []
             points = _weights(chosen, weights, watertight, policy)
             files, learners = _read(read_map, names, "--map") if names else ({}, {})
             members = _read(read_roster, roster, "--roster") if roster else []
-            sources = _sources(submissions, learners, points.policy)
+            sources = _sources(submissions, learners)
             plan = _plan(points, seed_of(out, seed, resume), device, unsafe, feedback, files)
             run = ClassRun(out, plan, points, sources, members)
             remember(out, run.plan)
@@ -191,6 +191,7 @@ def grade(
     _print_returned(console, returned)
     _print_unclear(console, [source for source in run.sources if source.unclear])
     _print_missing(console, members, run.sources)
+    _print_unknown(console, points.policy, members, run.sources)
     if gone:
         who = "a learner" if gone == 1 else f"{gone} learners"
         words = f"What an earlier run said of {who} no more in this class is now in {aside}."
@@ -209,19 +210,15 @@ def _read(read: Callable[[Path], T], path: Path, option: str) -> T:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def _sources(submissions: Path, learners: Mapping[str, str], policy: Policy) -> list[Source]:
-    """Return the submissions, which must include all learners in the instructor's files."""
+def _sources(submissions: Path, learners: Mapping[str, str]) -> list[Source]:
+    """Return the submissions, which must include all that the instructor's map names."""
     try:
-        sources = attributed(find_sources(submissions), learners)
+        return attributed(find_sources(submissions), learners)
     except NothingHandedIn as error:
         raise typer.BadParameter(str(error)) from error
     except KeyError as error:
         words = f"No submission is called {error}."
         raise typer.BadParameter(words, param_hint="--map") from error
-    if unknown := sorted(policy.named - {source.learner for source in sources}):
-        words = f"No one in this class is called {unknown[0]!r}."
-        raise typer.BadParameter(words, param_hint="--policy")
-    return sources
 
 
 def _plan(
@@ -346,11 +343,24 @@ def _print_summary(console: Console, out: Path, results: Iterable[LearnerResult]
 
 def _print_missing(console: Console, members: Sequence[Member], sources: Sequence[Source]) -> None:
     """Print the learners in the roster who handed in nothing."""
-    learners = [source.learner for source in sources]
-    missing = [one.name or one.id for one in members if submission_of(one, learners) is None]
+    systems = {source.learner: source.system for source in sources}
+    missing = [one.name or one.id for one in members if submission_of(one, systems) is None]
     if missing:
         words = f"{len(missing)} of {len(members)} in the roster handed in nothing"
         console.print(_line_of(f"{words}: {_first(missing)} (roster.csv)."))
+
+
+def _print_unknown(
+    console: Console, policy: Policy, members: Sequence[Member], sources: Sequence[Source]
+) -> None:
+    """Print the learners in the policy who neither handed in anything nor are in the roster."""
+    known = {source.learner for source in sources}
+    known |= {named_as(one, policy.named) for one in members}
+    if unknown := sorted(policy.named - known):
+        words = (
+            f"--policy names {_first(unknown)}: no submission and no one in a roster is called so."
+        )
+        console.print(_line_of(words))
 
 
 def _print_unclear(console: Console, sources: Sequence[Source]) -> None:

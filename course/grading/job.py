@@ -51,6 +51,8 @@ from course.workers.worker import Worker, WorkerStopped, exhaust
 
 T = TypeVar("T")
 
+_alone = threading.Lock()  # a Dask worker has a thread for each core, and they share one grader
+
 # Seconds of CPU time that a submission may take for a day, before no more days run
 COMPUTING = 20.0
 FINISHING = 600.0  # seconds beyond which the job itself must be at fault
@@ -101,10 +103,10 @@ class Plan:
 
         Args:
             files: the files that were taken.
-            told: what the result contains beside the verdicts.
+            told: the sandbox, and what the result contains beside the verdicts.
         """
-        run = (self.days, self.seed, self.device, self.feedback.value, self.edition, told)
-        whole = hashlib.sha256(repr(run).encode())
+        run = (self.days, self.seed, self.device, self.unsafe, self.feedback.value, self.edition)
+        whole = hashlib.sha256(repr((run, told)).encode())
         for name, data in sorted(files.items()):
             whole.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())
         return whole.hexdigest()
@@ -122,13 +124,15 @@ def grade_as_json(task: str) -> str:
     limit = FINISHING + WAITING * COMPUTING * len(plan.days)
     watchdog = threading.Timer(limit, os._exit, (1,))
     watchdog.daemon = True
-    watchdog.start()
-    try:
-        result = _grader(plan).grade(source, entry["known"])
-    except Exception:
-        result = LearnerResult(source.learner, GRADER_FAULT, reason=traceback.format_exc()[-2000:])
-    finally:
-        watchdog.cancel()
+    with _alone:
+        watchdog.start()
+        try:
+            result = _grader(plan).grade(source, entry["known"])
+        except Exception:
+            why = traceback.format_exc()[-2000:]
+            result = LearnerResult(source.learner, GRADER_FAULT, reason=why)
+        finally:
+            watchdog.cancel()
     return json.dumps(None if result is None else asdict(result))
 
 
@@ -182,6 +186,7 @@ class Grader:
         ]
         self._kept = contextlib.ExitStack()
         self._start: Callable[[str | None], Worker]
+        self._walls: tuple[bool, ...] = ()
         if plan.unsafe:
             folder = self._kept.enter_context(tempfile.TemporaryDirectory(prefix="course-unsafe-"))
             self._home = folder
@@ -189,6 +194,7 @@ class Grader:
         else:
             found = self._kept.enter_context(walls())
             self._home, self._start = HOME, partial(WalledWorker, found)
+            self._walls = (found.groups is not None, found.filter is not None)
 
     def grade(self, source: Source, known: str = "") -> LearnerResult | None:
         """Return the result of a submission, or None if its digest is known.
@@ -202,7 +208,8 @@ class Grader:
             taken = take(source)
         except SubmissionRefused as error:
             return LearnerResult(source.learner, REFUSED, reason=str(error), late=source.late)
-        digest = self._plan.digest(taken.files, (source.late, taken.taken, taken.ignored))
+        told = (self._walls, source.late, taken.taken, taken.ignored)
+        digest = self._plan.digest(taken.files, told)
         if digest == known:
             return None
         with WorkerSession(self._start, apart=True) as session:

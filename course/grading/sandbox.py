@@ -11,7 +11,7 @@ import contextlib
 import errno
 import functools
 import glob
-import importlib.util
+import importlib.metadata
 import json
 import os
 import shutil
@@ -19,12 +19,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
+from packaging.requirements import Requirement
 
 from course.curriculum import DAYS, ROOT
 from course.grading import cgroups
@@ -40,6 +41,7 @@ STAGE = "course-walls"
 MOST_PROCESSES = 64  # threads counted; an honest worker has three
 ROOM = 64 * 2**20  # bytes that can be written, in each of the two folders and in one file
 MOST_FILES = 256  # open at once
+ANSWERING = 60.0  # seconds in which something behind the walls must have answered
 
 # The modules of ours that a worker imports: none of them reveals a right answer.
 MODULES = {
@@ -53,11 +55,9 @@ MODULES = {
     "grading": ("__init__", "analysis"),
 }
 
-# Packages in which some day's answer lies ready: they are not there behind the walls.
-READY_MADE = (
-    *("keras", "nltk", "onnx", "onnxruntime", "sacrebleu", "scipy", "sentencepiece", "sklearn"),
-    *("tiktoken", "tokenizers", "torchtext", "transformers", "x_transformers"),
-)
+# The distributions behind the walls, with all that they require, and torch on its days. In any other
+# that is installed, some day's answer may be.
+ALLOWED = ("ipython", "jaxtyping", "matplotlib", "numpy", "pytest", "safetensors", "tqdm")
 
 # Doors that no answer needs: into other processes, into the kernel's younger parts, out of the walls.
 FORBIDDEN_CALLS = """
@@ -124,10 +124,22 @@ class Walls:
         # Before all that may lie in one of them, as a course in /tmp does.
         for folder in (HOME, "/tmp"):
             argv += ["--size", str(ROOM), "--tmpfs", folder]
-        for folder, place in self.shown.items():
-            argv += ["--ro-bind", place if os.geteuid() == 0 else folder, folder]
-        for package in _packages(READY_MADE if device else (*READY_MADE, "torch")):
-            argv += ["--tmpfs", package, "--remount-ro", package]
+        within = [folder for folder in self.shown if Path(folder).is_relative_to(ROOT)]
+        around = [folder for folder in self.shown if ROOT.is_relative_to(folder)]
+        allowed, others = _packages((*ALLOWED, "torch") if device else ALLOWED)
+        for shown, hidden in (
+            ([one for one in self.shown if one not in within], [str(ROOT)] if around else []),
+            (within, _package_folders()),
+            (allowed, []),
+        ):
+            for path in shown:
+                argv += ["--ro-bind", self._place(path), path]
+            for folder in hidden:
+                argv += ["--tmpfs", folder]
+        for package in others:
+            argv += ["--dir", package]
+        for folder in ([str(ROOT)] if around else []) + _package_folders():
+            argv += ["--remount-ro", folder]
         argv += _system_links()
         argv += ["--ro-bind", str(self.inside), INSIDE]
         argv += ["--proc", "/proc", "--dev", "/dev"]
@@ -139,6 +151,13 @@ class Walls:
         if filter_file is not None:
             argv += ["--seccomp", str(filter_file)]
         return argv
+
+    def _place(self, path: str) -> str:
+        """Return where bubblewrap finds something that is shown."""
+        if os.geteuid() != 0:
+            return path
+        folder = next(one for one in reversed(self.shown) if Path(path).is_relative_to(one))
+        return str(Path(self.shown[folder], Path(path).relative_to(folder)))
 
 
 @contextlib.contextmanager
@@ -211,10 +230,12 @@ def _try(found: Walls) -> None:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=60,
+            timeout=ANSWERING,
             pass_fds=[filter_file] if filter_file is not None else [],
             check=False,
         )
+    except subprocess.TimeoutExpired as error:
+        raise NoSandbox(f"bubblewrap does not answer in {ANSWERING:g} seconds.") from error
     finally:
         if filter_file is not None:
             os.close(filter_file)
@@ -313,24 +334,55 @@ def _system_folders() -> tuple[str, ...]:
     packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     libraries = [path for path in ("/bin", "/lib", "/lib64") if not Path(path).is_symlink()]
     wanted = ["/usr", *libraries, sys.base_prefix, sys.prefix, *packages]
-    folders = [Path(path).resolve() for path in wanted if Path(path).is_dir()]
-    kept = [
-        folder
-        for folder in dict.fromkeys(folders)
-        if not any(other in folder.parents for other in folders) and folder not in _ours()
-    ]
-    return tuple(str(folder) for folder in kept)
+    folders = {Path(path).resolve() for path in wanted if Path(path).is_dir()} - {ROOT}
+    return tuple(
+        str(folder)
+        for folder in sorted(folders)
+        if not any(_shows(other, folder) for other in folders)
+    )
 
 
-def _packages(names: Sequence[str]) -> list[str]:
-    """The folders of these packages, where they are installed."""
-    found = [importlib.util.find_spec(name) for name in names]
-    # A package that is imported already may have put paths in place of words there, as transformers does.
-    return [str(folder) for one in found if one for folder in one.submodule_search_locations or ()]
+def _shows(outer: Path, inner: Path) -> bool:
+    """Whether a folder shows a folder in it: not where the course, which is hidden, lies between them."""
+    hidden = outer in ROOT.parents and ROOT in inner.parents
+    return outer in inner.parents and not hidden
 
 
-def _ours() -> list[Path]:
-    return [ROOT, *ROOT.parents]
+@functools.cache
+def _package_folders() -> list[str]:
+    """The folders of what is installed beside the standard library, for any Python that is visible."""
+    prefixes = {"/usr", "/usr/local", sys.base_prefix, sys.prefix}
+    patterns = ("lib*/py*/site-packages", "lib*/py*/dist-packages", "pkgs", "envs")  # conda's too
+    found = {path for one in prefixes for end in patterns for path in Path(one).glob(end)}
+    found |= {Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("platlib"))}
+    real = sorted({path.resolve() for path in found if path.is_dir()})
+    shown = [path for path in real if any(path.is_relative_to(one) for one in _system_folders())]
+    return [str(one) for one in shown if not any(other in one.parents for other in shown)]
+
+
+@functools.cache
+def _packages(distributions: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the paths of distributions with what they require, and those of all other packages.
+
+    Of these an empty folder remains, so that an import that an answer does not use changes nothing.
+    """
+    allowed, waiting, seen = set(), [*map(Requirement, distributions)], set()
+    while waiting:
+        one = waiting.pop()
+        if str(one) in seen:
+            continue
+        seen.add(str(one))
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found = importlib.metadata.distribution(one.name)
+            allowed |= {found.locate_file(file.parts[0]) for file in found.files or ()}
+            needed = map(Requirement, found.requires or ())
+            extras = [{"extra": extra} for extra in one.extras or {""}]
+            waiting += [r for r in needed if not r.marker or any(map(r.marker.evaluate, extras))]
+    folders = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+    here = sorted(path for folder in folders for path in folder.iterdir())
+    real = {Path(str(path)).resolve() for path in allowed}
+    others = [one for one in here if one not in real and one.is_dir() and one.name.isidentifier()]
+    return [str(one) for one in here if one in real], list(map(str, others))
 
 
 def _system_links() -> list[str]:

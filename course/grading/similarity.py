@@ -12,7 +12,8 @@ so each submission is compared with the worked solution and with the stub as wel
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -144,10 +145,11 @@ def _prints(result: LearnerResult, day: Day) -> set[int]:
 
 def _shared_weights(rows: list[set[int]]) -> Array:
     """For each pair the weight of what both have; on the diagonal, of all that one has."""
-    columns = {one: number for number, one in enumerate(sorted(set().union(*rows)))}
-    table = np.zeros((len(rows), len(columns)), dtype=np.float32)
-    for number, row in enumerate(rows):
-        table[number, [columns[one] for one in row]] = 1
-    having = table.sum(axis=0)
-    weight = np.log(len(rows) / np.maximum(having, 1))
-    return np.asarray((table * weight) @ table.T, dtype=np.float64)
+    having = defaultdict(list)
+    for learner, row in enumerate(rows):
+        for one in row:
+            having[one].append(learner)
+    weights = np.zeros((len(rows), len(rows)))
+    for learners, count in Counter(map(tuple, having.values())).items():
+        weights[np.ix_(learners, learners)] += count * math.log(len(rows) / len(learners))
+    return weights

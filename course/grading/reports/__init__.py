@@ -9,7 +9,7 @@ from course.grading.reports.escaping import file_name
 from course.grading.reports.graded import Alike, Given, GradedClass, SystemDownload
 from course.grading.reports.gradescope import gradescope_results, write_gradescope
 from course.grading.reports.junit import write_junit
-from course.grading.reports.lms_tables import submission_of, write_tables
+from course.grading.reports.lms_tables import named_as, submission_of, write_tables
 from course.grading.reports.returning import Returned, write_returned
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "SystemDownload",
     "file_name",
     "gradescope_results",
+    "named_as",
     "submission_of",
     "write_reports",
 ]

@@ -57,14 +57,17 @@ def file_name(learner: str) -> str:
     """The learner's name as a file name, to which an ending is still to be appended.
 
     All but ASCII letters, digits, `.`, `_` and `-` is percent-encoded as UTF-8. No two names share
-    a file name: one that is cut always has `FILE_NAME` bytes, one that is not has fewer.
+    a file name: one that is cut always has `FILE_NAME` bytes, one that is not has fewer. Some disks take
+    `Ada` and `ada` for one file, so a name with capitals ends in `~` and a digest.
     """
     try:
         data = learner.encode("utf-8", "surrogateescape")  # as the file system had it
     except UnicodeEncodeError:
         data = learner.encode("utf-8", "surrogatepass")
-    name = quote(data, safe="").replace("~", "%7E")
+    name, digest = quote(data, safe="").replace("~", "%7E"), hashlib.sha256(data).hexdigest()
+    if data != data.lower():
+        name += f"~{digest[:16]}"
     if len(name) < FILE_NAME:
         return name
     head = re.sub(r"%.?$", "", name[: FILE_NAME - 50])
-    return f"{head}-{hashlib.sha256(data).hexdigest()}"[:FILE_NAME]
+    return f"{head}-{digest}"[:FILE_NAME]

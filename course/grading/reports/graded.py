@@ -82,6 +82,11 @@ class GradedClass:
         download = self.downloads.get(learner)
         return download.unclear if download else ()
 
+    def system_of(self, learner: str) -> str:
+        """The system from which a submission came, or nothing."""
+        download = self.downloads.get(learner)
+        return download.system if download else ""
+
     @property
     def which_days(self) -> str:
         """The days that were graded, as in `1–7, 9`."""

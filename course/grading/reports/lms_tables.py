@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from fractions import Fraction
@@ -19,6 +19,7 @@ from course.grading.instructions import Member
 from course.grading.reports.escaping import cell
 from course.grading.reports.files import whole_file
 from course.grading.reports.graded import GradedClass
+from course.grading.submissions import CANVAS, MOODLE
 
 Cell = str | int | float
 
@@ -68,7 +69,7 @@ def write_canvas(path: Path, graded: GradedClass) -> None:
     def rows() -> Iterable[list[Cell]]:
         yield ["    Points Possible", "", "", "", "", plain(weights.max_points)]
         for result in graded.known:
-            who = Person.of(result.learner)
+            who = Person.known_to(CANVAS, result.learner, graded)
             yield [cell(who.name), who.id, "", "", "", plain(weights.total(result))]
 
     _write(path, columns, rows())
@@ -89,7 +90,7 @@ def write_moodle(path: Path, graded: GradedClass) -> None:
     ]
 
     def row(result: LearnerResult) -> list[Cell]:
-        who = Person.of(result.learner)
+        who = Person.known_to(MOODLE, result.learner, graded)
         identifier = f"Participant {who.id}" if who.id else ""
         grade, most = plain(weights.total(result)), plain(weights.max_points)
         return [identifier, cell(who.name), "", "", grade, most, "Yes", "-", when]
@@ -122,13 +123,16 @@ def write_roster(path: Path, graded: GradedClass) -> None:
     """The class as the roster has it: a row for each member, with what their group handed in, or nothing."""
     weights = graded.weights
     handed_in = {result.learner: result for result in graded.results()}
+    systems = {learner: graded.system_of(learner) for learner in handed_in}
+    by_hand = weights.policy.points
     columns = ["id", "name", "group", "learner", "verdict", "points", "max_points", "late"]
 
     def row(member: Member) -> list[Cell]:
         who = [cell(member.id), cell(member.name), cell(member.group)]
-        learner = submission_of(member, handed_in)
+        learner = submission_of(member, systems)
         if learner is None:
-            return [*who, "", "nothing_handed_in", 0, plain(weights.max_points), ""]
+            earned = plain(by_hand.get(named_as(member, by_hand), Fraction(0)))
+            return [*who, "", "nothing_handed_in", earned, plain(weights.max_points), ""]
         result = handed_in[learner]
         points = "" if result.verdict == GRADER_FAULT else plain(weights.total(result))
         late = "late" if result.late else ""
@@ -137,41 +141,48 @@ def write_roster(path: Path, graded: GradedClass) -> None:
     _write(path, columns, map(row, graded.roster))
 
 
-def submission_of(member: Member, learners: Iterable[str]) -> str | None:
-    """The submission of a member of the class: by their number, their name, or their group's."""
-    learners = list(learners)
-    keys = [
-        (member.id, Person.id_of),
-        (member.name, Person.name_of),
-        (member.group, Person.name_of),
-    ]
-    for wanted, key in keys:
-        found = [one for one in learners if wanted and wanted in (one, key(one))]
+def submission_of(member: Member, systems: Mapping[str, str]) -> str | None:
+    """The submission of a member of the class: by their number, their name, or their group's.
+
+    Args:
+        member: of the class.
+        systems: by learners who handed in, the system from which their submissions came.
+    """
+    people = {learner: Person.of(learner, system) for learner, system in systems.items()}
+    for wanted, key in ((member.id, "id"), (member.name, "name"), (member.group, "name")):
+        found = [
+            one for one, who in people.items() if wanted and wanted in (one, getattr(who, key))
+        ]
         if len(found) == 1:
             return found[0]
     return None
 
 
+def named_as(member: Member, names: Iterable[str]) -> str:
+    """The name among these by which a policy means a member who handed in nothing; or nothing."""
+    meant = (member.id, member.name, f"{member.name}_{member.id}")
+    return next((name for name in names if name in meant), "")
+
+
 @dataclass(frozen=True)
 class Person:
-    """Who a submission is of: in a download of Canvas or Moodle its name ends in the learner's id."""
+    """Who a submission is of: in a download of Canvas or Moodle, and nowhere else, its name ends in the
+    learner's id, which means nothing to another system."""
 
     name: str
     id: str
 
     @classmethod
-    def of(cls, learner: str) -> Person:
+    def of(cls, learner: str, system: str) -> Person:
         """Tell the name from the id, as in `Jane Doe_12345`."""
-        found = re.fullmatch(r"(.+)_([0-9]{1,18})", learner, re.DOTALL)
+        found = re.fullmatch(r"(.+)_([0-9]{1,18})", learner, re.DOTALL) if system else None
         return cls(found[1], found[2]) if found else cls(learner, "")
 
     @classmethod
-    def id_of(cls, learner: str) -> str:
-        return cls.of(learner).id
-
-    @classmethod
-    def name_of(cls, learner: str) -> str:
-        return cls.of(learner).name
+    def known_to(cls, system: str, learner: str, graded: GradedClass) -> Person:
+        """The learner with the id that the system has for them, if it has any."""
+        who = cls.of(learner, graded.system_of(learner))
+        return who if graded.system_of(learner) == system else cls(who.name, "")
 
 
 def plain(points: Fraction) -> int | float:

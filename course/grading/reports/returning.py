@@ -36,11 +36,11 @@ def _write(path: Path, pages: Path, graded: GradedClass, system: str) -> list[st
     without = []
     with replaced(path) as draft, ZipFile(draft, "w", ZIP_DEFLATED) as archive:
         for learner in (result.learner for result in graded.known):
-            download = graded.downloads.get(learner)
-            if download is None or download.system != system:
+            if graded.system_of(learner) != system:
                 continue
-            if download.back and _is_text(download.back):
-                archive.write(pages / f"{file_name(learner)}.html", download.back)
+            back = graded.downloads[learner].back
+            if back and _is_text(back):
+                archive.write(pages / f"{file_name(learner)}.html", back)
             else:
                 without.append(learner)
     return without

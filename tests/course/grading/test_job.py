@@ -8,6 +8,7 @@ from rich.console import Console
 
 from course.grading import grade_command, job
 from course.grading.gradebook import GRADED, UNSEEN, LearnerResult, Shortcut
+from course.grading.instructions import Member, Policy
 from course.grading.job import Grader, Plan
 from course.grading.submissions import Source
 from course.grading.taking import Taken
@@ -83,6 +84,16 @@ def test_the_summary_counts_what_could_not_be_looked_through(tmp_path):
         grade_command._print_summary(console, tmp_path, results)
         said.append(console.file.getvalue().splitlines()[0])
     assert said == ["5 graded.", "5 graded, 2 with files that could not be looked through."]
+
+
+def test_a_policy_for_who_handed_in_nothing_is_no_error():
+    """Points set by hand are for just that case; a name that nobody has is a note."""
+    policy = Policy(excused=["jane"], points={"paul_paper": 1, "zoe_1": 2, "ada": 3})
+    console = Console(file=io.StringIO(), width=200)
+    roster, sources = [Member("paul_paper"), Member("1", "zoe")], [Source("ada", (), ())]
+    grade_command._print_unknown(console, policy, roster, sources)
+    words = "--policy names jane: no submission and no one in a roster is called so."
+    assert console.file.getvalue().splitlines() == [words]
 
 
 def test_a_submission_has_so_many_runs_for_all_its_days(monkeypatch):

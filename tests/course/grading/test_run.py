@@ -1,11 +1,15 @@
 """A class graded: turns, retries, what is kept, and what is refused before anything begins."""
 
+import contextlib
 import json
 import subprocess
 import sys
+import threading
 from collections import Counter
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -180,9 +184,66 @@ def test_the_digest_tells_all_that_matters():
     ]
     digests = [plan.digest(files) for plan in (PLAN, *others)]
     digests += [PLAN.digest({"a.py": b"2", "b.py": b"1"}), PLAN.digest({"a.py": b"1"})]
-    digests += [PLAN.digest(files, "late")]
+    digests += [PLAN.digest(files, "late"), replace(PLAN, unsafe=True).digest(files)]
     assert len(set(digests)) == len(digests)
     assert PLAN.digest(dict(reversed(files.items()))) == PLAN.digest(files)
+
+
+class Here:
+    """A pool that grades in this process."""
+
+    width = 1
+
+    def submit(self, task):
+        future = Future()
+        future.set_result(job.grade_as_json(task))
+        return future
+
+    def result(self, future):
+        return future.result()
+
+
+@pytest.mark.by_turn
+def test_grades_of_weaker_walls_do_not_stay(found, tmp_path, monkeypatch):
+    """A thief who got a point without walls has none with them; with other walls all is graded again."""
+    thief = tmp_path / "class" / "thief"
+    thief.mkdir(parents=True)
+    reference = str(ROOT / "numpy_reference.py")
+    stolen = f"exec(open({reference!r}).read())\n"
+    (thief / DAYS[0].stub.name).write_text(stolen, encoding="utf-8")
+    source = Source("thief", (thief,), ("thief",))
+    weaker = replace(found, groups=None) if found.groups else replace(found, filter=None)
+    outcomes = []
+    for unsafe, sandbox in ((True, found), (False, found), (False, found), (False, weaker)):
+        monkeypatch.setattr(job, "walls", lambda here=sandbox: contextlib.nullcontext(here))
+        plan = Plan((1,), 5, "cpu", unsafe, course_digest())
+        run = ClassRun(tmp_path / "out", plan, Weights(DAYS[:1]), [source])
+        [(result, kept)] = grade(run, Here()).values()
+        job._grader(plan).close()
+        job._grader.cache_clear()
+        outcomes.append((run.weights.total(result), kept))
+    assert outcomes == [(1, False), (0, False), (0, True), (0, False)]
+
+
+def test_threads_of_one_process_take_turns(monkeypatch):
+    """A Dask worker has a thread for each core, but judges, seeds and given names are the process's."""
+    at_work, together = set(), []
+
+    def grade_one(source, known):
+        at_work.add(source.learner)
+        threading.Event().wait(0.01)
+        together.append(len(at_work))
+        at_work.remove(source.learner)
+        return
+
+    monkeypatch.setattr(job, "_grader", lambda plan: SimpleNamespace(grade=grade_one))
+    tasks = [
+        json.dumps({"plan": PLAN.as_json(), "source": Source(n, (), ()).as_json(), "known": ""})
+        for n in "abcd"
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(job.grade_as_json, tasks)) == {"null"}
+    assert together == [1, 1, 1, 1]
 
 
 def test_one_run_a_folder(tmp_path):

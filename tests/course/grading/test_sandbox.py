@@ -13,9 +13,10 @@ import pytest
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS
+from course.grading import sandbox
 from course.grading.analysis import listened_for
 from course.grading.cgroups import Hierarchy
-from course.grading.sandbox import HOME, MODULES, WalledWorker
+from course.grading.sandbox import HOME, MODULES, NoSandbox, WalledWorker
 from course.judging.closed_words import NO_TORCH
 from course.judging.judge import Judge
 from course.workers.answer_run import Answer, AnswerRun
@@ -112,6 +113,13 @@ def test_sentences(said, expression):
     assert re.search(SENTENCES[expression], said[expression]), said[expression]
 
 
+def test_a_bubblewrap_that_hangs_is_no_sandbox(found, monkeypatch):
+    """What does not answer in time is reported as what does not work."""
+    monkeypatch.setattr(sandbox, "ANSWERING", 0.0)
+    with pytest.raises(NoSandbox, match="does not answer in 0 seconds"):
+        sandbox._try(found)
+
+
 # --- Limits ---------------------------------------------------------------------------------------
 
 
@@ -181,15 +189,20 @@ def test_computing_is_counted(found):
     assert 0.1 < before <= worker.computed < 60
 
 
-READY_MADE = ("onnx", "sacrebleu", "scipy", "transformers")
+READY_MADE = ("gguf", "onnx", "pip", "sacrebleu", "scipy", "tokenizers", "transformers", "yaml")
 
 
-def packages_behind(found, device):
-    """Which packages that answer a day can be imported behind the walls."""
-    code = (
-        f"import importlib.util as u; print([n for n in {(*READY_MADE, 'torch')} if '__init__' in "
-    )
-    code += "str(getattr(u.find_spec(n), 'origin', ''))])"
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_what_lies_ready_is_not_there(found, device):
+    """Of packages there are those of the allowlist and what they import, for days of NumPy without torch;
+    nor are there any others in a folder of the system's own Python. An unused import does no harm."""
+    code = f"""
+import importlib.util, pathlib, pkgutil, sys
+import sacrebleu, scipy, torch
+sys.path += map(str, pathlib.Path('/usr').glob('lib*/python3*/*-packages'))
+sys.path += map(str, pathlib.Path({sys.base_prefix!r}).glob('lib*/python3*/*-packages'))
+print(*sorted(one.name for one in pkgutil.iter_modules()))
+"""
     launch, file = found.launch(None, device)
     done = subprocess.run(
         [*launch, sys.executable, "-I", "-c", code],
@@ -198,20 +211,26 @@ def packages_behind(found, device):
         encoding="utf-8",
         check=True,
     )
-    return done.stdout.strip()
+    there = set(done.stdout.split())
+    assert {"numpy", "matplotlib", "jaxtyping"} <= there
+    assert {"torch", "sympy"} & there == ({"torch", "sympy"} if device else set())
+    assert not there & {*READY_MADE, "httplib2", "gi", "apt", "wheel"}
 
 
-def test_what_lies_ready_is_not_there(found, monkeypatch):
-    """Packages that answer a day are not behind the walls, and for days of NumPy torch is none of them.
-
-    One that was imported before may have put paths in place of words into its own description, as
-    transformers does.
-    """
-    import sacrebleu
-
-    folders = [Path(sacrebleu.__path__[0])]
-    monkeypatch.setattr(sacrebleu.__spec__, "submodule_search_locations", folders)
-    assert (packages_behind(found, None), packages_behind(found, "cpu")) == ("[]", "['torch']")
+def test_a_course_within_the_system_hides_itself_alone(found, monkeypatch):
+    """A clone below /usr, or in conda's prefix, takes neither Python nor libraries away."""
+    monkeypatch.setattr(sandbox, "ROOT", Path("/usr/share"))
+    assert "/usr" in sandbox._system_folders.__wrapped__()
+    launch, file = found.launch(None, None)
+    code = "import os, numpy; print(os.listdir('/usr/share'))"
+    done = subprocess.run(
+        [*launch, sys.executable, "-I", "-c", code],
+        pass_fds=[file] if file is not None else [],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.stdout == "[]\n"
 
 
 # --- Verdicts -------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
 """Pairs that are more alike than independent work would be."""
 
+import math
 import random
+import tracemalloc
 
+import numpy as np
 import pytest
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading.analysis import fingerprints
 from course.grading.gradebook import GRADED, LearnerResult
-from course.grading.similarity import alike, like_what_is_given
+from course.grading.similarity import _shared_weights, alike, like_what_is_given
 from course.references.stubs import stub_text
 
 NAMES = [f"learner{number:02d}" for number in range(20)]
@@ -50,6 +53,19 @@ def test_copies_stand_out():
     found = pairs(class_of([("learner03", "learner11"), ("learner07", "learner19")]))
     assert set(found) == {("learner03", "learner11"), ("learner07", "learner19")}
     assert all(pair.days == [8] and pair.share > 0.7 for pair in found.values())
+
+
+@pytest.mark.by_turn
+def test_memory_does_not_grow_with_learners_times_fingerprints():
+    """Hostile files have many fingerprints that are nobody else's: no table has a column for each."""
+    learners, own = 200, 500
+    rows = [set(range(own * number, own * (number + 1))) for number in range(learners)]
+    tracemalloc.start()
+    weights = _shared_weights(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < learners * learners * own * 4
+    assert weights == pytest.approx(own * math.log(learners) * np.eye(learners))
 
 
 def test_the_stub_is_nobodys():

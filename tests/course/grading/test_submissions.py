@@ -315,7 +315,7 @@ def test_a_name_that_imitates_canvas_takes_nobodys_place(tmp_path, packed):
     assert sorted(taken) == sorted(f"{UNCLEAR}{name}" for name in forged)
     for learner in taken:
         assert "victim_123" in " ".join(sources[learner].unclear)
-        assert Person.of(learner).id == sources[learner].back == ""
+        assert Person.of(learner, "Canvas").id == sources[learner].back == ""
 
 
 @pytest.mark.parametrize("ending", ["", "_7_assignsubmission_file"])

@@ -18,7 +18,7 @@ from course.grading.instructions import (
 )
 from course.grading.job import Plan
 from course.grading.names import meaning
-from course.grading.reports import gradescope_results, submission_of
+from course.grading.reports import SystemDownload, gradescope_results, submission_of
 from course.grading.reports.lms_tables import write_canvas, write_roster
 from course.grading.submissions import attributed, find_sources
 from course.grading.taking import take
@@ -146,17 +146,23 @@ def test_a_roster(tmp_path, made_up):
     members = read_roster(tmp_path / "roster.csv")
     assert members[0] == Member("1", "Ada Lee", "")
     assert len(members) == 5
-    learners = ["adalee_1", "Bo_2", "Team A", "Zed_9"]
+    learners = dict.fromkeys(["adalee_1", "Bo_2", "Team A", "Zed_9"], "Canvas")
     assert [submission_of(one, learners) for one in members] == [
         *("adalee_1", "Bo_2", "Team A", "Team A", None)
     ]
-    graded = made_up.graded(*(passed(one) for one in learners), roster=members)
+    graded = made_up.graded(
+        *(passed(one) for one in learners),
+        roster=members,
+        weights=Weights([DAYS[1]], policy=Policy(points={"5": Fraction(1, 2)})),
+        downloads={one: SystemDownload("Canvas", "") for one in learners},
+    )
     write_roster(tmp_path / "out.csv", graded)
     rows = list(csv.DictReader((tmp_path / "out.csv").open(encoding="utf-8")))
     assert [(row["name"], row["verdict"]) for row in rows] == [
         ("Ada Lee", "graded"), ("Bo", "graded"), ("Cem", "graded"), ("Dee", "graded"),
         ("'=Eve", "nothing_handed_in"),
     ]  # fmt: skip
+    assert [row["points"] for row in rows] == ["1", "1", "1", "1", "0.5"]
     (tmp_path / "roster.csv").write_text("who\nAda\n", encoding="utf-8")
     with pytest.raises(ValueError, match="id,name,group"):
         read_roster(tmp_path / "roster.csv")

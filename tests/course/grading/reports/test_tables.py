@@ -8,6 +8,8 @@ from fractions import Fraction
 import pytest
 
 from course.grading.gradebook import Weights
+from course.grading.instructions import Member
+from course.grading.reports import SystemDownload
 from course.grading.reports.lms_tables import Person, write_tables
 
 
@@ -21,6 +23,10 @@ def tables(tmp_path):
             return list(csv.reader(file, **how))
 
     return read
+
+
+def from_system(system, *learners):
+    return {one.learner: SystemDownload(system, "") for one in learners}
 
 
 OLD_COLUMNS = [
@@ -72,7 +78,8 @@ def test_thirds_and_weights(tables, made_up):
 def test_canvas(tables, made_up):
     """Canvas finds its columns, the points possible, and the id that its download had in the name."""
     learners = [made_up.learner("doejane_12345", wrong=1), made_up.learner("Ada")]
-    graded = made_up.graded(*learners, made_up.refused("Bo_7"), made_up.fault("unlucky"))
+    learners += [made_up.refused("Bo_7"), made_up.fault("unlucky")]
+    graded = made_up.graded(*learners, downloads=from_system("Canvas", *learners))
     title = "Transformers from scratch: days 1-3"
     assert tables(graded, "canvas.csv") == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title],
@@ -85,7 +92,8 @@ def test_canvas(tables, made_up):
 
 def test_moodle(tables, made_up):
     """Moodle finds the columns without which it takes nothing, and the participant."""
-    graded = made_up.graded(made_up.learner("Jane Doe_12345", wrong=1), made_up.fault("unlucky"))
+    learners = made_up.learner("Jane Doe_12345", wrong=1), made_up.fault("unlucky")
+    graded = made_up.graded(*learners, downloads=from_system("Moodle", *learners))
     columns, *rows = tables(graded, "moodle.csv")
     assert [dict(zip(columns, row, strict=True)) for row in rows] == [
         {
@@ -130,7 +138,26 @@ def test_nbgrader(tables, made_up):
 )
 def test_ids(learner, name, number):
     """An id is what stands last, in ASCII digits, after a name and an underscore."""
-    assert Person.of(learner) == Person(name, number)
+    assert Person.of(learner, "Moodle") == Person(name, number)
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "canvas", "moodle"),
+    [
+        ("", "team_3", "", ""),
+        ("Canvas", "team", "3", ""),
+        ("Moodle", "team", "", "Participant 3"),
+    ],
+)
+def test_no_id_is_invented(tables, made_up, system, name, canvas, moodle):
+    """Imported, it would be someone else's grade: a folder's name has none, and each system its own."""
+    team = made_up.learner("team_3")
+    members = [Member("3", "Cem"), Member("9", "Paul", "")]
+    graded = made_up.graded(team, downloads=from_system(system, team), roster=members)
+    assert tables(graded, "canvas.csv")[2][:2] == [name, canvas]
+    assert [tables(graded, "moodle.csv")[1][at] for at in (1, 0)] == [name, moodle]
+    verdict = "graded" if system else "nothing_handed_in"
+    assert [row[4] for row in tables(graded, "roster.csv")[1:]] == [verdict, "nothing_handed_in"]
 
 
 TABLES = ("grades.csv", "canvas.csv", "moodle.csv", "nbgrader.csv")
