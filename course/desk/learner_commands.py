@@ -101,10 +101,11 @@ def check(
                 if device is not Device.cpu and not checked.verdict.asks_of(device.value):
                     where = f"nothing of day {checked.verdict.day.number} can run on {device}."
                     console.print(Text(f"  Checked on the CPU: {where}", "quiet"))
-                if checked.search is not None and not checked.search.done:
+                searching = checked.search is not None and not checked.search.done
+                if searching and checked.verdict.is_puzzling:
                     console.print(Text(f"  {LOOKING}", "quiet"))
             waited_for = checked.is_waited_for
-            result = checked.look()  # which takes longer, and may find nothing
+            result = checked.look(long=True)  # which takes seconds, and may find nothing
             results.append(result)
             if belongs_on_board(answers, seed, device.value):
                 keep_result(result, marks[result.day])
@@ -205,7 +206,7 @@ def _show_case(day: Day, asked: str, answers: Path, device: str, seed: int) -> i
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
     found: dict[str, CheckResult] = {}
-    for check in checked.look().checks:  # the practice GPU counts where the CPU passes
+    for check in checked.look(long=True).checks:  # the practice GPU counts where the CPU passes
         if check.name not in found or (check.is_open and not check.repeats):
             found[check.name] = check
     try:

@@ -28,9 +28,10 @@ from course.judging.results import CheckResult
 from course.judging.truth import Diagnosis, Truth
 from course.references.editions import names_used_by
 
-# Seconds of CPU time after which the search gives up where nobody waits for a prompt: where the runs of the
-# known wrong answers are cached, and where they have to be made first.
-PATIENCE, PATIENCE_AT_FIRST = 3.0, 20.0
+# Seconds of CPU time after which the search gives up: where the runs of the known wrong answers are cached,
+# and where they have to be made first; while a learner waits, and where nobody waits for a prompt.
+PATIENCE, PATIENCE_AT_FIRST = 0.5, 5.0
+LONG_PATIENCE, LONG_PATIENCE_AT_FIRST = 3.0, 20.0
 # Maximum number of runs with several mistakes at once for an answer in a batch, on any machine.
 MOST_RUNS = 300
 
@@ -112,10 +113,13 @@ class Search:
         self._wrong = wrong
         self._pieces = self._diagnose_all()
 
-    def look(self) -> bool:
-        """Search for as long as a command that ends may take. Returns whether the search is complete."""
+    def look(self, long: bool = False) -> bool:
+        """Search within the time that a learner waits, or that a command that ends may take. Returns whether
+        the search is complete."""
         failing = [check for check in self._checks if check.exercise in self._wrong]
         ready = all(map(self._truth.knows, failing))
+        if long:
+            return self._resume(LONG_PATIENCE if ready else LONG_PATIENCE_AT_FIRST, math.inf)
         return self._resume(PATIENCE if ready else PATIENCE_AT_FIRST, math.inf)
 
     def look_in_batch(self, most_runs: int = MOST_RUNS) -> int:

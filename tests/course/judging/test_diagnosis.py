@@ -380,6 +380,13 @@ def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
     assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
 
 
+def test_a_command_that_ends_looks_longer(search, monkeypatch):
+    monkeypatch.setattr(diagnosis, "PATIENCE", 0.0)
+    monkeypatch.setattr(diagnosis, "PATIENCE_AT_FIRST", 0.0)
+    assert search.look(long=True)
+    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
+
+
 def test_a_batch_looks_as_long_on_every_machine(search, monkeypatch):
     """Its measure is runs, and no clock: the fewer are allowed, the less is found."""
     monkeypatch.setattr(diagnosis.time, "thread_time", lambda: float("inf"))
