@@ -42,10 +42,11 @@ READ: dict[str, tuple[str, ...]] = {
             ".dockerignore",
             ".gitignore",
             "tests/days/misconceptions/ruff.toml",
-            "benchmarks/*",
+            "benchmarks/README.md",
         ),
         (),
     ),
+    "benchmarks/*.py": ("tests/training/test_on_gpu.py",),
     "README.md": (
         "tests/course/test_readme.py",
         "tests/course/test_pictures.py",

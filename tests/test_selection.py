@@ -297,6 +297,7 @@ def test_notebooks_of_an_affected_day_are_run_and_those_that_only_use_it_are_not
 
 
 def test_what_has_passed_is_not_run_again_until_an_input_changes(monkeypatch):
+    monkeypatch.delenv(compare.QUICK, raising=False)
     monkeypatch.setattr(compare, "differing", lambda commit: {compare.name_of(DAYS[4].lesson)})
     [(notebook, now)] = compare.chosen(Plan(), None).items()
     record.note(compare.record_of(notebook), now)
@@ -340,6 +341,7 @@ def test_a_notebook_is_recorded_where_no_cell_failed():
     assert run(pytest.ExitCode.TESTS_FAILED) == ["now", None, None]
 
 
+@pytest.mark.by_turn
 def test_kernels_of_notebooks_open_no_port(tmp_path):
     """Another process can take a port between Jupyter's finding it free and the kernel's opening it."""
     asked = (

@@ -27,8 +27,10 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
 
     `which` may pick tokens by their choices, from most to least likely: it returns their rows.
     """
-    chosen = 0
-    while chosen < n_experts:  # now and then somebody is nobody's clear choice
+    chosen, count = 0, math.prod(batch)
+    tokens = torch.empty(0)
+    # Now and then an expert is nobody's clear choice, or too few tokens choose clearly.
+    while chosen < n_experts or len(tokens) < count:
         router = draw.normal(n_experts, d_model, dtype="float64")
         router = (2 * router / router.norm(dim=-1, keepdim=True)).to(getattr(torch, dtype))
         tokens = draw.normal(1500, d_model, dtype=dtype)
@@ -42,7 +44,6 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
         rows = torch.cat([torch.cat(found).unique(), torch.arange(len(tokens))])
     else:
         rows = which(choices)
-    count = math.prod(batch)
     x = (
         tokens[rows[:count]][draw.sizes(0, count - 1, count)]
         if which is None
@@ -378,6 +379,14 @@ def test_router_decides_in_float32(answer, build, close_scores, dtype):
     """Scores that half precision would round to the same number are still told apart."""
     router = router_of(build, answer.TopKRouter, close_scores, dtype=dtype)
     return {"experts": router(close_scores["x"])[1]}
+
+
+@pytest.mark.watertight(STARTS)
+@pytest.mark.constant("start of w_r", "it is that of `nn.Linear`")
+def test_router_start(answer, roomy):
+    """The router starts as `nn.Linear` starts."""
+    router = answer.TopKRouter(*roomy["router"])
+    return {"start of w_r": start_of(router.w_r.weight), "size": router.w_r.weight.numel()}
 
 
 # --- load_balancing_loss --------------------------------------------------------------------------
