@@ -13,7 +13,7 @@ install = UV_DEFAULT_INDEX="$(INDEX)" UV_SYSTEM_CERTS=true \
 	"$$(command -v uv || echo $(BIN)/uv)" pip install --quiet --python $(BIN)/python $(1) || \
 	{ echo "        uv could not: pip does it, and takes longer"; $(PIP) $(1); }
 
-.PHONY: start lint format rooms types quick test thorough notebooks pictures site mutants class clean
+.PHONY: start lint format consistency types quick test thorough notebooks pictures site mutants class clean
 
 start: $(READY)  ## set up, check day 1, show the board
 	@echo "Day 1, which is yours to write, checked:"
@@ -29,20 +29,20 @@ quick test thorough notebooks mutants class: export OMP_NUM_THREADS := 1
 # Hundreds of processes are started: what the first compiles, the others need not.
 quick test thorough mutants class: export PYTHONDONTWRITEBYTECODE :=
 
-lint: $(READY) .venv/.ready-test format rooms types  ## formatting, types, imports between rooms, stubs and solutions
+lint: format consistency types  ## formatting, types, imports between rooms, stubs and solutions
 
 format: $(READY) .venv/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-rooms: $(READY) .venv/.ready-test
+consistency: $(READY) .venv/.ready-test
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/course sync --check
 
 types: $(READY) .venv/.ready-test
 	$(BIN)/mypy
 
-# What is quick comes first, so that a mistake is found early; rooms and types are checked beside the tests.
+# What is quick comes first, so that a mistake is found early; the others run beside the tests.
 quick: format  ## lint, and the tests that a change affects: three minutes
 	$(BIN)/python -m tests.gate --affected
 
@@ -50,7 +50,7 @@ test: format  ## what a change affects, and of the rest a share by turn: CONTRIB
 	$(BIN)/python -m tests.gate
 
 PART =
-thorough: $(READY) .venv/.ready-test  ## what `make test` samples, all of it; `make thorough PART=pages` for one part
+thorough: $(READY) .venv/.ready-test  ## everything that `make test` runs by turn; `make thorough PART=pages` for one part
 	$(BIN)/python -m tests.thorough $(PART)
 
 notebooks: $(READY)  ## execute every notebook again, in place

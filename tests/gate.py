@@ -20,7 +20,7 @@ from tests.affected import DAY_TESTS, PAGE_TESTS, Plan
 from tests.notebooks import compare
 from tests.selection import turn
 
-BESIDE = ("make", "--no-print-directory", "-s", "rooms", "types")
+BESIDE = ("make", "--no-print-directory", "-s", "consistency", "types")
 
 
 def main(only_affected: bool) -> int:

@@ -106,8 +106,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Whether torch is to keep its compiler, which nobody uses here, out of what this class does: for
-        that it would import the compiler, for more than a second."""
+        """Return False, so that torch does not exclude `__torch_dispatch__` from its compiler: to do so, it
+        would import the compiler, which takes more than a second and is not used here."""
         return False
 
     def __torch_dispatch__(

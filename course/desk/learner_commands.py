@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from course.checks.answers import find_answer
@@ -49,7 +50,7 @@ from course.terminal.arguments import (
     day_argument,
     days_argument,
 )
-from course.workers.checking import check_days
+from course.workers.checking import Checked, check_days
 
 
 def board() -> None:
@@ -97,33 +98,43 @@ def check(
     try:
         for checked in check_days(wanted, answers, seed, device.value):
             if not as_json:
-                console.print(verdict(checked.verdict, seed=seed))
-                if device is not Device.cpu and not checked.verdict.asks_of(device.value):
-                    where = f"nothing of day {checked.verdict.day.number} can run on {device}."
-                    console.print(Text(f"  Checked on the CPU: {where}", "quiet"))
-                searching = checked.search is not None and not checked.search.done
-                if searching and checked.verdict.is_puzzling:
-                    console.print(Text(f"  {LOOKING}", "quiet"))
+                _print_verdict(console, checked, device, seed)
             waited_for = checked.is_waited_for
             result = checked.look(long=True)  # which takes seconds, and may find nothing
             results.append(result)
             if belongs_on_board(answers, seed, device.value):
                 keep_result(result, marks[result.day])
-            if as_json:
-                continue
-            here = [one for one in result.checks if not (waited_for and one.device == PRACTICE)]
-            if any(check.misconception for check in here):
-                console.print(diagnoses(replace(result, checks=tuple(here))))
-            elif checked.search is not None and checked.search.wanted and result.is_puzzling:
-                longer = f"Not found in time: `course watch {result.day.number}` looks longer."
-                console.print(Text(f"  {UNKNOWN if checked.search.done else longer}", "quiet"))
-            if waited_for:
+            if not as_json:
+                _print_diagnosis(console, checked, result, waited_for)
+            if waited_for and not as_json:
                 console.print(there(result, seed))
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
     if as_json:
         print(json.dumps(report_json(results), ensure_ascii=False))
     raise typer.Exit(0 if all(result.status == "passed" for result in results) else 1)
+
+
+def _print_verdict(console: Console, checked: Checked, device: Device, seed: int) -> None:
+    """Print the verdict, and whether a diagnosis is still searched."""
+    console.print(verdict(checked.verdict, seed=seed))
+    if device is not Device.cpu and not checked.verdict.asks_of(device.value):
+        where = f"nothing of day {checked.verdict.day.number} can run on {device}."
+        console.print(Text(f"  Checked on the CPU: {where}", "quiet"))
+    if checked.search is not None and not checked.search.done and checked.verdict.is_puzzling:
+        console.print(Text(f"  {LOOKING}", "quiet"))
+
+
+def _print_diagnosis(
+    console: Console, checked: Checked, result: DayResult, waited_for: bool
+) -> None:
+    """Print what was found, or that nothing was; the practice GPU's own is printed with its checks."""
+    here = [one for one in result.checks if not (waited_for and one.device == PRACTICE)]
+    if any(check.misconception for check in here):
+        console.print(diagnoses(replace(result, checks=tuple(here))))
+    elif checked.search is not None and checked.search.wanted and result.is_puzzling:
+        longer = f"Not found in time: `course watch {result.day.number}` looks longer."
+        console.print(Text(f"  {UNKNOWN if checked.search.done else longer}", "quiet"))
 
 
 def watch(

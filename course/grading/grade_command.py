@@ -357,9 +357,7 @@ def _print_unknown(
     known = {source.learner for source in sources}
     known |= {named_as(one, policy.named) for one in members}
     if unknown := sorted(policy.named - known):
-        words = (
-            f"--policy names {_first(unknown)}: no submission and no one in a roster is called so."
-        )
+        words = f"--policy names {_first(unknown)}: no submission and no roster has that name."
         console.print(_line_of(words))
 
 

@@ -24,8 +24,9 @@ from course.references.text import (
 )
 
 PARTS = "\nWhat is imported from them below:\n"
-ERRORS = """What stands under `Raises` is what the reference refuses; no check asks you to refuse it, too.
-"""
+ERRORS = (
+    "`Raises` lists what the reference refuses; no check tests that your code refuses it too.\n"
+)
 WIDEST = 106  # characters, for text indented by four
 
 
@@ -44,11 +45,8 @@ def stub_text(day: Day) -> str:
         ''')
     contracts = read_contracts(day)
     bodies = [_stub_of(definition_text(day, name), contracts) for name in day.exercises]
-    head += (
-        ERRORS
-        if any("\n    Raises:\n" in text or "\n        Raises:\n" in text for text in bodies)
-        else ""
-    )
+    if any(re.search(r"^ +Raises:$", text, re.MULTILINE) for text in bodies):
+        head += ERRORS
     parts = "\n".join(map(_folded, _earlier_parts(day)))
     head += f'{PARTS}\n{textwrap.indent(parts, "    ")}\n"""\n' if parts else '"""\n'
     imports = sorted_imports(import_lines(day, private=False))

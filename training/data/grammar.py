@@ -1,7 +1,7 @@
 """English sentences and their French translations, in pairs: the corpus `toy` of the task `translation`.
 
-It is what can be learned where nothing can be downloaded. A grammar of some 200 words for each language has
-made it. What makes it worth a Transformer is that few words can be translated alone: genders, agreements,
+It can be learned where nothing can be downloaded. A grammar of some 200 words for each language generated
+it. What makes it worth a Transformer is that few words can be translated alone: genders, agreements,
 elisions, another order of words, an "it" that is il or elle by the noun it stands for. Yet nothing is a
 matter of taste: each English sentence has exactly one French translation here, and each French one exactly
 one English, so that a model can be taught in either direction.

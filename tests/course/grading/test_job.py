@@ -92,7 +92,7 @@ def test_a_policy_for_who_handed_in_nothing_is_no_error():
     console = Console(file=io.StringIO(), width=200)
     roster, sources = [Member("paul_paper"), Member("1", "zoe")], [Source("ada", (), ())]
     grade_command._print_unknown(console, policy, roster, sources)
-    words = "--policy names jane: no submission and no one in a roster is called so."
+    words = "--policy names jane: no submission and no roster has that name."
     assert console.file.getvalue().splitlines() == [words]
 
 

@@ -192,6 +192,19 @@ def test_computing_is_counted(found):
 READY_MADE = ("gguf", "onnx", "pip", "sacrebleu", "scipy", "tokenizers", "transformers", "yaml")
 
 
+def printed_behind(found, device, code):
+    """What Python prints behind the walls of a device's days."""
+    launch, file = found.launch(None, device)
+    done = subprocess.run(
+        [*launch, sys.executable, "-I", "-c", code],
+        pass_fds=[file] if file is not None else [],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    return done.stdout
+
+
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_what_lies_ready_is_not_there(found, device):
     """Of packages there are those of the allowlist and what they import, for days of NumPy without torch;
@@ -203,15 +216,7 @@ sys.path += map(str, pathlib.Path('/usr').glob('lib*/python3*/*-packages'))
 sys.path += map(str, pathlib.Path({sys.base_prefix!r}).glob('lib*/python3*/*-packages'))
 print(*sorted(one.name for one in pkgutil.iter_modules()))
 """
-    launch, file = found.launch(None, device)
-    done = subprocess.run(
-        [*launch, sys.executable, "-I", "-c", code],
-        pass_fds=[file] if file is not None else [],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    there = set(done.stdout.split())
+    there = set(printed_behind(found, device, code).split())
     assert {"numpy", "matplotlib", "jaxtyping"} <= there
     assert {"torch", "sympy"} & there == ({"torch", "sympy"} if device else set())
     assert not there & {*READY_MADE, "httplib2", "gi", "apt", "wheel"}
@@ -221,16 +226,8 @@ def test_a_course_within_the_system_hides_itself_alone(found, monkeypatch):
     """A clone below /usr, or in conda's prefix, takes neither Python nor libraries away."""
     monkeypatch.setattr(sandbox, "ROOT", Path("/usr/share"))
     assert "/usr" in sandbox._system_folders.__wrapped__()
-    launch, file = found.launch(None, None)
     code = "import os, numpy; print(os.listdir('/usr/share'))"
-    done = subprocess.run(
-        [*launch, sys.executable, "-I", "-c", code],
-        pass_fds=[file] if file is not None else [],
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.stdout == "[]\n"
+    assert printed_behind(found, None, code) == "[]\n"
 
 
 # --- Verdicts -------------------------------------------------------------------------------------
