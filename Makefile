@@ -89,11 +89,9 @@ $(READY): requirements.txt pyproject.toml
 	@$(call install,-r requirements-site.txt)
 	@touch $@
 
-# Hundreds of processes are started by the tests: everything is compiled, but for a file or two of newer Python.
 .venv/.ready-test: $(READY) .venv/.ready-site requirements-test.txt
-	@echo "What the tests need: 0.9 GB on disk, with the compiled files of all packages"
+	@echo "What the tests need: 0.8 GB on disk"
 	@$(call install,-r requirements-test.txt)
-	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@touch $@
 
 class: $(READY) .venv/.ready-test  ## a class of 120, a third of it hostile, graded and killed on the way

@@ -27,11 +27,14 @@ from rich.table import Table
 from torch import nn
 
 from training.cores import cores
+from training.devices import ProcessContext
 
 Figure = TypeVar("Figure")
 Facts = dict[str, str | int]
 Taken = dict[str, list[float]]
 """The figures of every contender, by round."""
+Row = dict[str, Any]
+"""What was measured, and its figures by name."""
 
 CPU = torch.device("cpu")
 console = Console(soft_wrap=True, highlight=False)
@@ -92,16 +95,34 @@ def in_turns(contenders: dict[str, Callable[[], Figure]], rounds: int) -> dict[s
     return taken
 
 
-def in_long_turns(contenders: dict[str, Callable[[int], float]], rounds: int, turn: float) -> Taken:
-    """`in_turns` for contenders that repeat their work, equally often: as often as the first one can in
-    `turn` seconds, but at least once."""
-    for go in contenders.values():
-        go(3)  # allocations, the choice of kernels, perhaps compilation
-    first = next(iter(contenders.values()))
-    started = time.perf_counter()
-    first(2)
-    goes = max(1, round(turn / ((time.perf_counter() - started) / 2)))
-    return in_turns({name: partial(go, goes) for name, go in contenders.items()}, rounds)
+def seconds_of(act: Callable[[], object], device: torch.device, times: int = 1) -> float:
+    """Return the seconds of one call, averaged over several; on CUDA between two events."""
+    if device.type != "cuda":
+        started = time.perf_counter()
+        for _ in range(times):
+            act()
+        return (time.perf_counter() - started) / times
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize(device)
+    start.record()
+    for _ in range(times):
+        act()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3 / times
+
+
+def in_long_turns(
+    acts: Mapping[str, Callable[[], object]], device: torch.device, rounds: int, turn: float
+) -> Taken:
+    """Return the seconds of one call of each contender by round. A turn repeats its call for about `turn`
+    seconds, at least once."""
+    timed = {}
+    for name, act in acts.items():
+        seconds_of(act, device, 2)  # allocations, the choice of kernels, perhaps compilation
+        goes = max(1, round(turn / seconds_of(act, device)))
+        timed[name] = partial(seconds_of, act, device, goes)
+    return in_turns(timed, rounds)
 
 
 def cpu_seconds(act: Callable[[], object]) -> float:
@@ -130,6 +151,16 @@ def start_peak(device: torch.device = CPU) -> int:
 def peak(device: torch.device = CPU) -> int:
     """Return the maximum of bytes in use since `start_peak`: by PyTorch on CUDA, else by the process."""
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _in_status("VmHWM")
+
+
+def extra_bytes(act: Callable[[], object], device: torch.device) -> int | None:
+    """Return the peak of a call beyond what is allocated before it; None on the CPU."""
+    if device.type != "cuda":
+        return None
+    before = start_peak(device)
+    act()
+    torch.cuda.synchronize(device)
+    return peak(device) - before
 
 
 def _in_status(name: str) -> int:
@@ -180,6 +211,45 @@ def exponent(by_length: Mapping[int, float]) -> float:
         [math.log(one) for one in column] for column in zip(*by_length.items(), strict=True)
     )
     return statistics.linear_regression(lengths, figures).slope
+
+
+def beside(
+    acts: Mapping[str, Callable[[], object]],
+    device: torch.device,
+    seconds: float,
+    tokens: int = 0,
+    flops: float = 0.0,
+) -> list[Row]:
+    """Return a row for each contender, whose time is compared with that of the first.
+
+    Args:
+        seconds: that five rounds may take; 0 takes a single round.
+        tokens: of one call, if it counts tokens.
+        flops: of one call, if they are known.
+    """
+    peak_flops = ProcessContext(device).peak_flops
+    extra, rows = {}, {}
+    for name, act in acts.items():
+        try:
+            act()  # kernels are chosen and compiled
+            extra[name] = extra_bytes(act, device) or 0
+        except torch.OutOfMemoryError:
+            rows[name] = {"what": name, "note": "out of memory"}
+    rounds = 5 if seconds else 1
+    fitting = {name: acts[name] for name in extra}
+    taken = in_long_turns(fitting, device, rounds, seconds / rounds / max(1, len(fitting)))
+    for name, times in taken.items():
+        middle, first = statistics.median(times), next(iter(taken.values()))
+        figures = {
+            "tokens/s": tokens / middle,
+            "ms": 1e3 * middle,
+            "times": 0.0 if times is first else statistics.median(ratios(times, first)),
+            "TFLOP/s": flops / middle / 1e12,
+            "MFU": flops / middle / peak_flops if peak_flops else 0.0,
+            "GiB": extra[name] / 2**30,
+        }
+        rows[name] = {"what": name} | {key: one for key, one in figures.items() if one}
+    return [rows[name] for name in acts]
 
 
 # --- The machine, and what is printed ---------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Speed of training and decoding with the reference, beside `torch.nn.Transformer` and x-transformers.
+"""Speed of training and decoding with the reference, beside `torch.nn.Transformer`.
 
 The contenders differ in encoder and decoder only: embeddings, positions, output projection, loss, greedy
 decoding and Adam are those of `implementation.py`. They have the same batches and alternate. A ratio is the
@@ -10,11 +10,8 @@ reference's time over theirs in the same round: below 1 the reference is faster.
                          With the reference's weights it must have the reference's loss, gradient and
                          tokens. When it decodes it may use its fast path through the encoder (but not under
                          autocast on the CPU, where that path fails in torch 2.13)
-    x-transformers       its `Encoder` and `Decoder`, post-norm, ReLU, fused attention, the same dropouts.
-                         Different remain: its attention and norms have no biases, hence slightly fewer
-                         parameters; its initialization; and its check for rows without keys
 
-No contender uses a cache when decoding (x-transformers could), and there is no end symbol, so all decode the
+No contender uses a cache when decoding, and there is no end symbol, so all decode the
 same number of tokens. Memory is the peak of a training step beyond what is allocated between steps
 (parameters, Adam's moments); it is measured on CUDA only.
 
@@ -27,11 +24,9 @@ range of the ratios shows how quiet it was.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import frame
 import torch
@@ -85,11 +80,6 @@ class Setting:
         reduced = self.dtype != torch.float32
         return torch.autocast(self.device.type, dtype=self.dtype, enabled=reduced)
 
-    def wait(self) -> None:
-        """Wait for the device."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
 
 # --- The contenders -------------------------------------------------------------------------------
 
@@ -123,30 +113,6 @@ class TorchDecoder(nn.Module):
         )
 
 
-class XEncoder(nn.Module):
-    """x-transformers' encoder with our signature."""
-
-    def __init__(self, layers: nn.Module):
-        super().__init__()
-        self.layers = layers
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        return self.layers(x, mask=mask.squeeze(1))
-
-
-class XDecoder(nn.Module):
-    """x-transformers' decoder with our signature. It is always causal."""
-
-    def __init__(self, layers: nn.Module):
-        super().__init__()
-        self.layers = layers
-
-    def forward(self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor) -> Tensor:
-        hidden = hidden_keys(tgt_mask)
-        real = None if hidden is None else ~hidden
-        return self.layers(x, context=memory, mask=real, context_mask=src_mask.squeeze(1))
-
-
 def hidden_keys(tgt_mask: Tensor) -> Tensor | None:
     """Return `(B, T)`, True at padding; None when decoding, where there is none."""
     return None if tgt_mask.size(0) == 1 else ~tgt_mask[:, -1]
@@ -169,44 +135,13 @@ def torch_model(size: Size) -> EncoderDecoder:
     return model
 
 
-def x_model(size: Size) -> EncoderDecoder:
-    """Return the reference with encoder and decoder of x-transformers."""
-    from x_transformers import Decoder, Encoder
-
-    how = {
-        "dim": size.d_model,
-        "depth": size.n,
-        "heads": size.h,
-        "pre_norm": False,
-        "attn_dim_head": size.d_model // size.h,
-        "attn_flash": True,
-        "attn_dropout": 0.1,
-        "attn_sublayer_dropout": 0.1,
-        "ff_mult": size.d_ff / size.d_model,
-        "ff_custom_activation": nn.ReLU(),
-        "ff_dropout": 0.1,
-        "ff_sublayer_dropout": 0.1,
-    }
-    model = our_model(size)
-    model.encoder, model.decoder = (
-        XEncoder(Encoder(**how)),
-        XDecoder(Decoder(cross_attend=True, **how)),
-    )
-    return model
-
-
 def contenders(size: Size) -> dict[str, EncoderDecoder]:
     """Return all contenders by name, the reference first."""
-    models = {
+    return {
         OURS: our_model(size),
         "ours, weights kept": fuse(our_model(size), False),
         "nn.Transformer": torch_model(size),
     }
-    try:
-        models["x-transformers"] = x_model(size)
-    except ImportError:
-        print("x-transformers is not installed (pip install x-transformers), so it is left out.")
-    return models
 
 
 # --- Is the work equal? ---------------------------------------------------------------------------
@@ -315,37 +250,15 @@ def decoding(
     return decode
 
 
-def seconds(act: Callable[[], None], setting: Setting, times: int) -> float:
-    """Return the seconds of an act, averaged over several."""
-    setting.wait()
-    started = time.perf_counter()
-    for _ in range(times):
-        act()
-    setting.wait()
-    return (time.perf_counter() - started) / times
-
-
 def take_turns(
     acts: dict[str, Callable[[], None]], setting: Setting, rounds: int, turn: float, tokens: int
 ) -> dict[str, dict[str, float]]:
     """Return the `summary` of all contenders, and the tokens per second of an act of `tokens` tokens."""
-    timed = {name: partial(seconds, act, setting) for name, act in acts.items()}
-    taken: frame.Taken = frame.in_long_turns(timed, rounds, turn)
+    taken = frame.in_long_turns(acts, setting.device, rounds, turn)
     return {
         name: row | {"tokens_per_second": tokens / row["seconds"]}
         for name, row in frame.summary(taken, OURS).items()
     }
-
-
-def peak_memory(act: Callable[[], None], setting: Setting) -> int | None:
-    """Return the peak of an act beyond what is allocated before it; None on the CPU."""
-    if setting.device.type != "cuda":
-        return None
-    setting.wait()
-    before = frame.start_peak(setting.device)
-    act()
-    setting.wait()
-    return frame.peak(setting.device) - before
 
 
 def measure(name: str, setting: Setting, rounds: int, turn: float) -> dict[str, dict]:
@@ -356,8 +269,7 @@ def measure(name: str, setting: Setting, rounds: int, turn: float) -> dict[str, 
     check_agreement(size, setting, batch)
     models = {key: model.to(setting.device) for key, model in contenders(size).items()}
     counts = {key: frame.parameters(model) for key, model in models.items()}
-    assert counts["nn.Transformer"] == counts[OURS], counts
-    assert all(abs(count / counts[OURS] - 1) < 0.03 for count in counts.values()), counts
+    assert len(set(counts.values())) == 1, counts
     if setting.compiled:
         for model in models.values():
             model.encoder.compile()
@@ -371,7 +283,7 @@ def measure(name: str, setting: Setting, rounds: int, turn: float) -> dict[str, 
             "parameters": counts[key],
             "train": trained[key],
             "decode": decoded[key],
-            "peak_bytes": peak_memory(steps[key], setting),
+            "peak_bytes": frame.extra_bytes(steps[key], setting.device),
         }
         for key in models
     }

@@ -6,6 +6,7 @@ Check   course watch 17    (checks at every save; `course check 17` checks once)
 
 Replace each `raise NotImplementedError` with your own code. The numbered comments are a way there; you may
 take another. Earlier days' parts come from the reference, so a day can be skipped.
+What stands under `Raises` is what the reference refuses; no check asks you to refuse it, too.
 """
 
 

@@ -42,10 +42,11 @@ READ: dict[str, tuple[str, ...]] = {
             ".dockerignore",
             ".gitignore",
             "tests/days/misconceptions/ruff.toml",
-            "benchmarks/*",
+            "benchmarks/README.md",
         ),
         (),
     ),
+    "benchmarks/*.py": ("tests/training/test_on_gpu.py",),
     "README.md": (
         "tests/course/test_readme.py",
         "tests/course/test_pictures.py",
@@ -90,6 +91,7 @@ READ: dict[str, tuple[str, ...]] = {
     "training/*": ("tests/training",),
     "website/*": ("tests/website",),
     "tests/course/desk/golden/*": ("tests/course/desk/test_golden.py",),
+    "tests/course/cases/*": ("tests/course/test_published.py",),
     "tests/equivalent_mutants.txt": ("tests/course/test_mutants.py",),
     "tests/gate.py": ("tests/test_selection.py",),
     **dict.fromkeys(

@@ -104,7 +104,11 @@ def visit(
     )
     page.on(
         "response",
-        lambda answer: faults.append(f"{answer.status}: {answer.url}") if not answer.ok else None,
+        lambda answer: (
+            faults.append(f"{answer.status}: {answer.url}")
+            if not answer.ok and answer.status != 304
+            else None
+        ),
     )
     try:
         page.goto(address)

@@ -60,7 +60,9 @@ def pytest_configure(config):
         "where what they test has changed. unit: '' (the test), 'function', 'file' or 'day'",
     )
     if not hasattr(config, "workerinput"):  # it takes seconds to find out: once, for all processes
-        config.stash[WHOLE] = Whole.of(affected.now(), config.args)
+        budget = config.getoption("--budget", default=False)  # of tests/costs.py
+        plan = affected.Plan() if budget else affected.now()
+        config.stash[WHOLE] = Whole.of(plan, config.args)
     else:
         config.stash[WHOLE] = Whole(*map(frozenset, config.workerinput["whole"]))
     os.environ.setdefault(FRESH_SEED, str(10 + seed()))

@@ -18,7 +18,12 @@ from tests.changes import git, parent
 # One in so many of the tests marked `by_turn` of a file or folder is run; the first line that fits counts.
 SHARE = {
     "tests/course/test_days.py": 4,
+    "tests/course/grading/test_classes.py": 2,
+    "tests/course/grading": 4,
     "tests/course/hostile": 8,
+    "tests/course/edition": 12,
+    "tests/course/assembly": 6,
+    "tests/course/desk": 4,
     "tests/explorer": 8,
     "tests/website": 4,
     "tests/laboratory": 4,

@@ -263,10 +263,9 @@ def test_where_git_knows_no_parent_the_turn_is_0_and_nothing_is_affected(reposit
 
 
 def test_what_costs_too_much_is_named(monkeypatch):
-    monkeypatch.setattr(costs, "BUDGET", {"tests/variants": (10, 20), "tests/training": (10, 20)})
+    monkeypatch.setattr(costs, "BUDGET", {"tests/variants": 10, "tests/training": 10})
     monkeypatch.setattr(costs, "ENDED", Counter({"tests/variants": 14, "tests/training": 16}))
-    assert costs.over(all_of_it=False) == ["tests/training"]
-    assert costs.over(all_of_it=True) == []
+    assert costs.over() == ["tests/training"]
 
 
 # --- Notebooks, and what has passed ---------------------------------------------------------------
@@ -297,6 +296,7 @@ def test_notebooks_of_an_affected_day_are_run_and_those_that_only_use_it_are_not
 
 
 def test_what_has_passed_is_not_run_again_until_an_input_changes(monkeypatch):
+    monkeypatch.delenv(compare.QUICK, raising=False)
     monkeypatch.setattr(compare, "differing", lambda commit: {compare.name_of(DAYS[4].lesson)})
     [(notebook, now)] = compare.chosen(Plan(), None).items()
     record.note(compare.record_of(notebook), now)
@@ -340,6 +340,7 @@ def test_a_notebook_is_recorded_where_no_cell_failed():
     assert run(pytest.ExitCode.TESTS_FAILED) == ["now", None, None]
 
 
+@pytest.mark.by_turn
 def test_kernels_of_notebooks_open_no_port(tmp_path):
     """Another process can take a port between Jupyter's finding it free and the kernel's opening it."""
     asked = (

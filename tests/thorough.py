@@ -17,7 +17,8 @@ from tests.affected import name_of
 from tests.changes import tree
 from tests.record import digest_of, note, passed
 
-PYTEST = ("-m", "pytest", "--thorough", "-q", "-p", "tests.costs", "--budget")
+PYTEST = ("-m", "pytest", "--thorough", "-q")
+COST = ("-m", "pytest", "-n", "auto", "-q", "-p", "tests.costs", "--budget", "tests")
 GROUP = 5  # days that are tested by one command: to collect their tests takes some seconds
 READY = [day for day in DAYS if day.ready]
 GROUPS = [READY[start : start + GROUP] for start in range(0, len(READY), GROUP)]
@@ -45,6 +46,7 @@ PARTS: dict[str, Commands] = {
         )
         for group in GROUPS
     },
+    "cost": {"cost": COST},
     "rooms": {f"rooms-{room.replace('/', '-')}": (*PYTEST, "-n", "auto", room) for room in ROOMS},
     "attacks": {"attacks": (*PYTEST, "tests/course/hostile")},
     "pages": {f"pages-{page}": (*PYTEST, f"tests/explorer/{page}.py") for page in PAGES},

@@ -8,7 +8,7 @@ them back several times.
 It supports float16, bfloat16 and float32 on a CUDA device, a block of 16, 32, 64 or 128, and widths up to
 256, where its tiles fit into the registers (use a smaller block for wide float32). There is no backward pass.
 `flash.py` never imports this file, which needs Triton. With TRITON_INTERPRET=1 it runs on a CPU, slowly, and
-not in bfloat16.
+not in bfloat16; `tests/variants/test_flash.py` compares it with day 8 in this way where there is no GPU.
 
 Source: Dao 2023, *FlashAttention-2*, §3.1, algorithm 1; the layout of the kernel follows Triton's tutorial on
 fused attention.

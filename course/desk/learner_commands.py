@@ -30,7 +30,7 @@ from course.desk.state import belongs_on_board, keep_result
 from course.desk.verdicts import case as case_
 from course.desk.verdicts import diagnoses, there, verdict
 from course.desk.verdicts import hint as hint_
-from course.desk.watching import Watch
+from course.desk.watching import LOOKING, UNKNOWN, Watch
 from course.judging.digests import verdict_digest
 from course.judging.recorded import NotRecorded
 from course.judging.results import CheckResult, DayResult, report_json
@@ -101,8 +101,11 @@ def check(
                 if device is not Device.cpu and not checked.verdict.asks_of(device.value):
                     where = f"nothing of day {checked.verdict.day.number} can run on {device}."
                     console.print(Text(f"  Checked on the CPU: {where}", "quiet"))
+                searching = checked.search is not None and not checked.search.done
+                if searching and checked.verdict.is_puzzling:
+                    console.print(Text(f"  {LOOKING}", "quiet"))
             waited_for = checked.is_waited_for
-            result = checked.look()  # which takes longer, and may find nothing
+            result = checked.look(long=True)  # which takes seconds, and may find nothing
             results.append(result)
             if belongs_on_board(answers, seed, device.value):
                 keep_result(result, marks[result.day])
@@ -111,6 +114,9 @@ def check(
             here = [one for one in result.checks if not (waited_for and one.device == PRACTICE)]
             if any(check.misconception for check in here):
                 console.print(diagnoses(replace(result, checks=tuple(here))))
+            elif checked.search is not None and checked.search.wanted and result.is_puzzling:
+                longer = f"Not found in time: `course watch {result.day.number}` looks longer."
+                console.print(Text(f"  {UNKNOWN if checked.search.done else longer}", "quiet"))
             if waited_for:
                 console.print(there(result, seed))
     except NotRecorded as error:
@@ -200,7 +206,7 @@ def _show_case(day: Day, asked: str, answers: Path, device: str, seed: int) -> i
     except NotRecorded as error:
         raise typer.BadParameter(str(error)) from error
     found: dict[str, CheckResult] = {}
-    for check in checked.look().checks:  # the practice GPU counts where the CPU passes
+    for check in checked.look(long=True).checks:  # the practice GPU counts where the CPU passes
         if check.name not in found or (check.is_open and not check.repeats):
             found[check.name] = check
     try:

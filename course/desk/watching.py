@@ -47,7 +47,7 @@ AGAIN = {"r", "c-j", "c-m"}  # Enter is either
 NEIGHBOURS = {"n": 1, "p": -1}
 QUIT = {"q", CTRL_C}
 
-LOOKING = "Looking for what was misunderstood …"
+LOOKING = "Looking for what was misunderstood."
 UNKNOWN = "No known mistake explains all of this."
 
 ROWS_BELOW = 7  # a blank row and a sentence twice, a notice, the keys, and the row of the cursor

@@ -28,9 +28,10 @@ from course.judging.results import CheckResult
 from course.judging.truth import Diagnosis, Truth
 from course.references.editions import names_used_by
 
-# Seconds of CPU time after which the search gives up while a learner waits: where the runs of the known
-# wrong answers are cached, and where they have to be made first.
+# Seconds of CPU time after which the search gives up: where the runs of the known wrong answers are cached,
+# and where they have to be made first; while a learner waits, and where nobody waits for a prompt.
 PATIENCE, PATIENCE_AT_FIRST = 0.5, 5.0
+LONG_PATIENCE, LONG_PATIENCE_AT_FIRST = 3.0, 20.0
 # Maximum number of runs with several mistakes at once for an answer in a batch, on any machine.
 MOST_RUNS = 300
 
@@ -93,6 +94,8 @@ class Search:
         """The diagnosis of each exercise so far; empty if none was found."""
         self.partly: dict[str, PartialDiagnosis] = {}
         """The partial diagnosis of each exercise without a full one."""
+        self._covered: dict[str, frozenset[str]] = {}
+        """The failing checks that the diagnosis of each exercise explains: all of the core, if it fails."""
         self.wanted = any(
             all(seen[check.name] is not None for check in checks if check.exercise == exercise)
             for exercise in wrong
@@ -110,10 +113,13 @@ class Search:
         self._wrong = wrong
         self._pieces = self._diagnose_all()
 
-    def look(self) -> bool:
-        """Search within the time that a learner waits. Returns whether the search is complete."""
+    def look(self, long: bool = False) -> bool:
+        """Search within the time that a learner waits, or that a command that ends may take. Returns whether
+        the search is complete."""
         failing = [check for check in self._checks if check.exercise in self._wrong]
         ready = all(map(self._truth.knows, failing))
+        if long:
+            return self._resume(LONG_PATIENCE if ready else LONG_PATIENCE_AT_FIRST, math.inf)
         return self._resume(PATIENCE if ready else PATIENCE_AT_FIRST, math.inf)
 
     def look_in_batch(self, most_runs: int = MOST_RUNS) -> int:
@@ -163,6 +169,8 @@ class Search:
             part = self.partly[exercise]
             return (part.one,) if check in part.shows else ()
         told = self.told.get(exercise, ())
+        if check not in self._covered.get(exercise, ()):
+            return ()
         if len(told) < 2:
             return told
         outline = self._outlines[check]
@@ -219,11 +227,14 @@ class Search:
         return ordered
 
     def _diagnose(self, exercise: str) -> Pieces:
-        """Return what explains every check of an exercise: one known mistake, or else two or three at once.
+        """Return what explains the core checks of an exercise, or all if those pass: one known mistake, or
+        else two or three at once.
 
-        A mistake in a different exercise can show here too, but counts only if it was found there.
+        What goes beyond the core does not hide what is wrong in it: checks of that which fail need not be
+        explained. A mistake in a different exercise can show here too, but counts only if it was found there.
         """
         mine = [check for check in self._checks if check.exercise == exercise]
+        mine = [check for check in mine if not self._ends_in_a_stub(check)]
         if any(self._seen[check.name] is None for check in mine):
             return ()
         if any(self.told.get(name) == () for name in self.shaky(exercise)):
@@ -232,15 +243,34 @@ class Search:
         passing = [check for check in mine if check not in failing]
         found = dict.fromkeys(itertools.chain.from_iterable(self.told.values()))
         known = [*found, *(one for one in self._truth.candidates if one.definition == exercise)]
-        evidence = _Evidence(failing, passing, known)
-        return (
-            (yield from self._single(evidence))
+        core = [check for check in failing if check.tier == CORE]
+        evidence = _Evidence(core or failing, passing, known)
+        beyond = [check for check in failing if check not in evidence.failing]
+        mistakes = (
+            (yield from self._single(evidence, beyond))
+            or (yield from self._note_part(exercise, evidence, beyond))
             or (yield from self._pair(evidence))
-            or (yield from self._triple_or_part(exercise, evidence))
+            or (yield from self._triple(evidence))
         )
+        if mistakes:
+            self.partly.pop(exercise, None)
+            covered = yield from self._explained_by(mistakes, beyond)
+            self._covered[exercise] = frozenset(
+                check.name for check in [*evidence.failing, *covered]
+            )
+        return mistakes
 
-    def _single(self, evidence: _Evidence) -> Pieces:
-        """Return the first mistake that explains every check."""
+    def _ends_in_a_stub(self, check: Outline) -> bool:
+        """Whether the run ended in code still to be written, so that it says nothing of what is there."""
+        seen = self._seen[check.name]
+        return seen is not None and seen.raised is not None and seen.raised.not_started
+
+    def _single(self, evidence: _Evidence, beyond: Sequence[Outline]) -> Pieces:
+        """Return the mistake that explains every check and most of those beyond the core.
+
+        If several explain the core equally well, or if no number shows it, a second mistake has to make up
+        for what is not explained.
+        """
         left = evidence.known
         for check in evidence.checks:
             guilty, explaining = yield from self._suspects(check, left)
@@ -251,15 +281,28 @@ class Search:
             ]
             if not left:
                 return ()
-        return (left[0],)
+        explained = dict.fromkeys(left, 0)
+        for check in beyond:
+            _, explaining = yield from self._suspects(check, left)
+            for one in explaining:
+                explained[one] += 1
+        most = max(explained.values())
+        best = [one for one in left if explained[one] == most]
+        if most == len(beyond) or (
+            len(best) == 1 and any(map(self._shows_in_numbers, evidence.failing))
+        ):
+            return (best[0],)
+        whole = replace(evidence, failing=[*evidence.failing, *beyond])
+        return (yield from self._pair(whole, left))
 
-    def _pair(self, evidence: _Evidence) -> Pieces:
-        """Return the first two mistakes that together explain every check.
+    def _pair(self, evidence: _Evidence, either: Collection[Misconception] = ()) -> Pieces:
+        """Return the first two mistakes that together explain every check, one of them among `either`.
 
         Most pairs are ruled out without a run: both pass a check that passes, and one of them fails a
         check that fails. If only one of the two fails a check, the pair nearly always fails like it.
         """
-        surprises = dict.fromkeys(itertools.combinations(evidence.known, 2), 0)
+        pairs = itertools.combinations(evidence.known, 2)
+        surprises = {pair: 0 for pair in pairs if not either or not set(pair).isdisjoint(either)}
         for check in evidence.checks:
             guilty, explaining = yield from self._suspects(check, evidence.known)
             for pair in list(surprises):
@@ -276,20 +319,15 @@ class Search:
                 return pair
         return ()
 
-    def _triple_or_part(self, exercise: str, evidence: _Evidence) -> Pieces:
-        """Return the first three mistakes that together explain every check; or else note in `partly` one
-        that explains a part.
+    def _triple(self, evidence: _Evidence) -> Pieces:
+        """Return the first three mistakes that together explain every check.
 
         At least two of the three each explain some check alone: otherwise there are too many to try.
         """
-        left = evidence.known
-        for check in evidence.passing:
-            guilty, _ = yield from self._suspects(check, left)
-            left = [one for one in left if one not in guilty]
+        left = yield from self._unrefuted(evidence)
         suspects = {}
         for check in evidence.failing:
             suspects[check] = yield from self._suspects(check, left)
-        self._note_part(exercise, {check: seen for check, (_, seen) in suspects.items()})
         showing = [one for one in left if any(one in seen for _, seen in suspects.values())]
         others = [one for one in left if one not in showing]
         threes = itertools.chain(
@@ -302,9 +340,27 @@ class Search:
                 and self._is_possible(three)
                 and (yield from self._is_confirmed(three, evidence.checks))
             ):
-                self.partly.pop(exercise, None)
                 return three
         return ()
+
+    def _unrefuted(self, evidence: _Evidence) -> Generator[bool, None, list[Misconception]]:
+        """Return the mistakes that pass every check that passes."""
+        left = evidence.known
+        for check in evidence.passing:
+            guilty, _ = yield from self._suspects(check, left)
+            left = [one for one in left if one not in guilty]
+        return left
+
+    def _explained_by(
+        self, mistakes: Diagnosis, checks: Sequence[Outline]
+    ) -> Generator[bool, None, list[Outline]]:
+        """Return the checks in which the run with these mistakes agrees with the answer's."""
+        explained = []
+        for check in checks:
+            if self._agrees(check, self._truth.together(check, mistakes)):
+                explained.append(check)
+            yield COMPARED if len(mistakes) == 1 else RAN
+        return explained
 
     def _is_possible(self, mistakes: Diagnosis) -> bool:
         """Whether the mistakes can be made, and be reported, together."""
@@ -313,10 +369,15 @@ class Search:
             mistakes
         )
 
-    def _note_part(
-        self, exercise: str, explaining: Mapping[Outline, Collection[Misconception]]
-    ) -> None:
-        """Note the mistake that alone explains several failing checks, if their numbers show it."""
+    def _note_part(self, exercise: str, evidence: _Evidence, beyond: Sequence[Outline]) -> Pieces:
+        """Note in `partly` the mistake that alone explains several failing checks, if their numbers show it.
+
+        That takes comparisons only, so it is done before two at once are tried. Returns no diagnosis.
+        """
+        left = yield from self._unrefuted(evidence)
+        explaining = {}
+        for check in [*evidence.failing, *beyond]:
+            _, explaining[check] = yield from self._suspects(check, left)
         shown = defaultdict(set)
         for check, mistakes in explaining.items():
             if len(mistakes) == 1 and self._shows_in_numbers(check):
@@ -325,9 +386,10 @@ class Search:
         if shown:
             one, names = max(shown.items(), key=lambda entry: len(entry[1]))
             if len(names) >= FEWEST_CHECKS:
-                left = (check for check, mistakes in explaining.items() if one not in mistakes)
-                core = tuple(check.name for check in left if check.tier == CORE)
+                others = (check for check, mistakes in explaining.items() if one not in mistakes)
+                core = tuple(check.name for check in others if check.tier == CORE)
                 self.partly[exercise] = PartialDiagnosis(one, frozenset(names), core)
+        return ()
 
     def _shows_in_numbers(self, check: Outline) -> bool:
         """Whether floating-point values differ: two mistakes do not produce equal ones by accident, as they

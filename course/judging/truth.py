@@ -153,8 +153,10 @@ class Truth:
 
     def together(self, check: Outline, mistakes: Diagnosis) -> Expected:
         """Return the run with several mistakes that are possible together."""
+        if len(mistakes) == 1:  # which an edition has recorded, without the reference
+            return self.wrong(check, mistakes[0]).expected
         shown = tuple(one for one in mistakes if may_show(one, check, self._day))
-        if len(shown) == 1 and shown[0] in self.misconceptions:
+        if len(shown) == 1:
             return self.wrong(check, shown[0]).expected
         return self._run_wrong(check, shown).expected
 

@@ -24,6 +24,8 @@ from course.references.text import (
 )
 
 PARTS = "\nWhat is imported from them below:\n"
+ERRORS = """What stands under `Raises` is what the reference refuses; no check asks you to refuse it, too.
+"""
 WIDEST = 106  # characters, for text indented by four
 
 
@@ -40,10 +42,15 @@ def stub_text(day: Day) -> str:
         Replace each `{RAISE}` with your own code. The numbered comments are a way there; you may
         take another. Earlier days' parts come from the reference, so a day can be skipped.
         ''')
-    parts = "\n".join(map(_folded, _earlier_parts(day)))
-    head += f'{PARTS}\n{textwrap.indent(parts, "    ")}\n"""\n' if parts else '"""\n'
     contracts = read_contracts(day)
     bodies = [_stub_of(definition_text(day, name), contracts) for name in day.exercises]
+    head += (
+        ERRORS
+        if any("\n    Raises:\n" in text or "\n        Raises:\n" in text for text in bodies)
+        else ""
+    )
+    parts = "\n".join(map(_folded, _earlier_parts(day)))
+    head += f'{PARTS}\n{textwrap.indent(parts, "    ")}\n"""\n' if parts else '"""\n'
     imports = sorted_imports(import_lines(day, private=False))
     return "\n\n".join([f"{head}\n{imports}" if imports else head, *bodies])
 

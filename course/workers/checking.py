@@ -56,12 +56,12 @@ class Checked:
             self._found, self._there = (yield from self._there), None
         return self._found.search if self._found else None
 
-    def look(self) -> DayResult:
-        """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner waits.
-        Returns the verdict with what was found."""
+    def look(self, long: bool = False) -> DayResult:
+        """Run the remaining checks on the practice GPU, and search for diagnoses as long as a learner waits,
+        or as a command that ends may take. Returns the verdict with what was found."""
         for search in (self.search, exhaust(self.run_there())):
             if search is not None:
-                search.look()
+                search.look(long)
         return self.result
 
     def look_in_batch(self, most_runs: int) -> int:

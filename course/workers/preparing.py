@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Iterator
 
-IDLE = 0.5  # seconds without a request, after which there is time for imports
+IDLE = 5.0  # seconds without a request, after which there is time for imports: in `watch`, not in one `check`
 
 # PyTorch imports its compiler, 800 modules, at the first step of an optimizer, under the first dispatch
 # mode, and for the first module on the meta device. Here it comes in parts, so that a request waits for

@@ -5,10 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from filelock import FileLock
 
 from course.curriculum import ROOT
 from course.grading.sandbox import NoSandbox, walls
@@ -17,7 +20,37 @@ COPIED = (
     *("course", "training", "numpy_reference.py", "implementation.py", "variants"),
     *("tests/days", "exercises", "solutions", "lessons"),
 )
+LINKED = ("course", "training", "variants", "lessons")  # no test changes anything in these
 ANSWER = ROOT / "tests" / "days" / "accepted" / "day02_attention" / "query_scaled_first.py"
+# Runs commands in one process, as a start costs a second of imports; prints what became of each.
+SEVERAL = """
+import json, sys
+from typer.testing import CliRunner
+from course.cli import app
+
+def said(arguments, environment):
+    done = CliRunner().invoke(app, arguments, env=environment, prog_name="course")
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return {"returncode": done.exit_code, "stdout": done.stdout, "stderr": done.stderr}
+
+print(json.dumps([said(*command) for command in json.load(sys.stdin)]))
+"""
+
+
+def said_by(
+    program: Sequence[str], commands: Sequence[Sequence[str]], **how: object
+) -> list[SimpleNamespace]:
+    """Exit code and output of each of several commands that a program runs, which is given them as JSON."""
+    asked = [
+        (command[:-1], command[-1]) if command and isinstance(command[-1], dict) else (command, {})
+        for command in commands
+    ]
+    done = subprocess.run(
+        program, input=json.dumps(asked), capture_output=True, encoding="utf-8", **how
+    )
+    assert done.returncode == 0, done.stderr
+    return [SimpleNamespace(**one) for one in json.loads(done.stdout)]
 
 
 @dataclass
@@ -51,6 +84,23 @@ class Project:
             encoding="utf-8",
         )
 
+    def courses(
+        self, *commands: Sequence[str], prefix: Sequence[str] = (), **environment: str
+    ) -> list[SimpleNamespace]:
+        """Run several commands in one process, one after the other.
+
+        Args:
+            commands: the arguments of each; the last may be a dict, its own environment.
+            prefix: what the process is started by.
+            environment: that of all of them.
+        """
+        return said_by(
+            [*prefix, sys.executable, "-c", SEVERAL],
+            commands,
+            cwd=self.root,
+            env=self.environment(**environment),
+        )
+
     def check(self, *arguments: str) -> dict:
         """The one day that `course check --json` reports on."""
         done = self.course("check", *(arguments or ("2",)), "--json")
@@ -72,8 +122,21 @@ def found():
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory):
-    """A copy of the project with every stub untouched, made once."""
-    root = tmp_path_factory.mktemp("pristine") / "project"
+    """A copy of the project with every stub untouched, made once for all processes of a run."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    root = shared / "pristine" / "project"
+    with FileLock(shared / "pristine.lock"):
+        made = root.with_name("made")
+        if not made.exists():
+            shutil.rmtree(root, ignore_errors=True)  # of a process that was killed
+            _copy_to(root)
+            made.touch()
+    return root
+
+
+def _copy_to(root):
     for name in COPIED:
         source, target = ROOT / name, root / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -83,19 +146,17 @@ def pristine(tmp_path_factory):
             shutil.copy(source, target)
     for day in (root / "exercises").glob("day*.py"):
         day.unlink()
-    Project(root).course("sync")
-    return root
+    done = Project(root).course("sync")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
 def project(pristine, tmp_path):
-    """A fresh copy, with every stub untouched.
-
-    Lessons are most of its bytes, and no test changes one: they are linked.
-    """
+    """A fresh copy, with every stub untouched."""
     root = tmp_path / "project"
-    shutil.copytree(pristine, root, ignore=shutil.ignore_patterns("lessons"))
-    shutil.copytree(pristine / "lessons", root / "lessons", copy_function=os.link)
+    shutil.copytree(pristine, root, ignore=shutil.ignore_patterns(*LINKED))
+    for name in LINKED:
+        shutil.copytree(pristine / name, root / name, copy_function=os.link)
     return Project(root)
 
 

@@ -57,11 +57,11 @@ def one_head(draw):
 
 
 @pytest.fixture
-def square(draw):
+def square(draw, shape):
     """Every size that can be mixed up with another is equal to it."""
     size = draw.size(3, 4)
     given = arguments(draw, size, size, size, size, size)
-    return given | {"mask": draw.mask(size, size, size)}
+    return given | {"mask": draw.mask(*(1 if axis == "1" else size for axis in shape.split()))}
 
 
 @pytest.fixture
@@ -147,7 +147,8 @@ def test_multi_headed_attention(answer, build, given):
     return {"output": module(**tensors(given))}
 
 
-def test_self_attention(answer, build, square):
+@pytest.mark.parametrize("shape", ["B T T", "B 1 T"])
+def test_self_attention(answer, build, square, shape):
     """Query, key and value may be one and the same tensor; equal sizes are not mixed up."""
     module = build(answer.MultiHeadedAttention, square["h"], square["d_model"], 0.0)
     x = square["query"]

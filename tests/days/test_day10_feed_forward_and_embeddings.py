@@ -216,6 +216,7 @@ def test_embeddings(answer, build, table, tokens):
     return {"output": build(answer.Embeddings, **table)(tokens)}
 
 
+@pytest.mark.watertight("ids that are no batch of sequences, though each is looked up by itself")
 @pytest.mark.parametrize("leading", [0, 2])
 def test_embeddings_leading_dimensions(answer, build, table, tokens_of_rank, leading):
     """One sequence alone, or more axes in front."""

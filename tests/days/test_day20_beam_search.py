@@ -203,9 +203,9 @@ def speech(draw, how, rows, **limits):
 
 
 def wide_enough(draw, rows, vocab, places, **limits):
-    """Any probabilities, and a beam that holds every hypothesis."""
+    """Any probabilities, and a beam that holds every hypothesis of a length before the last."""
     how = symbols(draw, vocab)
-    limits = {"beam": vocab**places, "alpha": draw.choice([0.3, 0.6, 1.0, 2.0])} | limits
+    limits = {"beam": vocab, "alpha": draw.choice([0.3, 0.6, 1.0, 2.0])} | limits
     table = [drawn(draw, how, vocab, places, limits["alpha"]) for _ in range(rows)]
     return speech(draw, how, table, **limits)
 
@@ -257,14 +257,13 @@ def garden_path(draw):
 @pytest.fixture
 def one_row(draw):
     """A single source."""
-    return wide_enough(draw, 1, *draw.choice([(3, 3), (4, 2)]), alpha=0.0)
+    return wide_enough(draw, 1, draw.size(4, 7), 2, alpha=0.0)
 
 
 @pytest.fixture
 def everything(draw):
     """Several rows, and a beam that holds every hypothesis of each."""
-    vocab, places = draw.choice([(3, 3), (4, 2)])
-    return wide_enough(draw, draw.size(4, 6), vocab, places)
+    return wide_enough(draw, draw.size(4, 6), draw.size(4, 7), 2)
 
 
 @pytest.fixture
@@ -389,9 +388,10 @@ def races(draw, alpha):
     """A short hypothesis against a long one, over and over, now with the one ahead, now with the other."""
     how, lengths = symbols(draw, 5), (1, draw.size(2, 3))
     right = even(lengths, alpha)
-    ratios = between(
-        0.8, 1.0, right, even(lengths, 1.0), lengths[1], even(lengths, alpha, lambda n: n)
-    )
+    counts = [
+        even(lengths, alpha, count) for count in (lambda n: n, lambda n: 4 + n, lambda n: 6 + n)
+    ]
+    ratios = between(0.8, 1.0, right, even(lengths, 1.0), lengths[1], *counts)
     table = [race(draw, how, 5, 3, lengths, ratio) for ratio in ratios]
     return speech(draw, how, table, beam=5, alpha=alpha)
 
@@ -434,6 +434,17 @@ def overtaken_soon(draw):
     """One hypothesis has ended, and one that continues is more likely, though not by its bare sum."""
     how = symbols(draw, 5)
     return speech(draw, how, [race(draw, how, 5, 4, (2, 4), 0.85, likely=0.42)], beam=5, alpha=2.5)
+
+
+@pytest.fixture
+def overtaken_by_one_left(draw):
+    """Two short hypotheses end, as many as the beam holds, and the one that is left becomes the best."""
+    how, table = symbols(draw, 5), []
+    for _ in range(draw.size(2, 3)):
+        going, *others = a_path(draw, how, 5, 4)
+        paths = [((how["end"],), 0.25), ((going, how["end"]), 0.12), ((going, *others), 0.4)]
+        table.append(planned(draw, how, 5, 4, paths))
+    return speech(draw, how, table, beam=2, alpha=draw.uniform(0.8, 1.2).item())
 
 
 @pytest.fixture
@@ -504,13 +515,13 @@ def likely(shares, given):
 @pytest.fixture
 def sentences(draw):
     """Sources with padding at their ends, for a Transformer with two vocabularies."""
-    vocabularies = [draw.size(7, 12), 4]
+    vocabularies = [draw.size(7, 12), 6]
     rows, length = draw.sizes(3, 5, 2)
     src = draw.integers(1, vocabularies[0] - 1, rows, length)
     for row in range(1, rows):
         src[row, draw.size(1, length - 1) :] = PAD
-    call = {"src": src, "src_mask": (src != PAD).unsqueeze(1), "max_len": 4, "beam": 27}
-    return {"vocabularies": vocabularies, "call": call | symbols(draw, 4) | {"alpha": 0.8}}
+    call = {"src": src, "src_mask": (src != PAD).unsqueeze(1), "max_len": 3, "beam": 6}
+    return {"vocabularies": vocabularies, "call": call | symbols(draw, 6) | {"alpha": 0.8}}
 
 
 # --- The simplest beams ---------------------------------------------------------------------------
@@ -651,6 +662,13 @@ def test_overtaken_soon(answer, overtaken_soon):
     """An unfinished hypothesis is not compared with a finished one by its bare log-probability."""
     model = Script(overtaken_soon["log_probs"])
     return {"tokens": answer.beam_search(model, **overtaken_soon["call"])}
+
+
+@pytest.mark.watertight("a late winner, which a search that stops early never sees")
+def test_overtaken_by_one_left(answer, overtaken_by_one_left):
+    """As many hypotheses as the beam holds have ended, and one that continues still wins."""
+    model = Script(overtaken_by_one_left["log_probs"])
+    return {"tokens": answer.beam_search(model, **overtaken_by_one_left["call"])}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -245,6 +245,13 @@ def shrinking(draw):
 
 
 @pytest.fixture
+def unlike(draw):
+    """A long target, then a long source: each pair fits by itself, and both together do not."""
+    early, late = (ids(draw, 2, 2), ids(draw, 9, 10)), (ids(draw, 11, 12), ids(draw, 1, 1))
+    return {"pairs": [early, late], "max_tokens": draw.size(29, 33)}
+
+
+@pytest.fixture
 def lopsided(draw):
     """Targets far longer than their sources."""
     given = [(ids(draw, 1, 2), ids(draw, 9, 12)) for _ in range(draw.size(7, 9))]
@@ -402,6 +409,12 @@ def test_crossed_lengths(answer, crossed):
 def test_shrinking_targets(answer, shrinking):
     """The longest source and the longest target count, also where they are of different pairs."""
     return facts(answer.token_batches(**shrinking), **shrinking)
+
+
+@pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")
+def test_unlike_pairs(answer, unlike):
+    """Two pairs fit together if both do once they are padded to the longer source and the longer target."""
+    return facts(answer.token_batches(**unlike), **unlike)
 
 
 @pytest.mark.constant("an empty batch", "batches beyond the limit", "there is none")

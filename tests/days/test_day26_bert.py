@@ -9,6 +9,7 @@ from course.checks.authoring import (
     DTYPES,
     backward,
     gradients,
+    listed,
     named,
     named_parameters,
 )
@@ -19,7 +20,9 @@ MANY = 20_000  # tokens: a share misses the nearer fortieth by 0.025, 7 deviatio
 VERY_MANY = 250_000  # a share misses the nearer hundredth by 0.005, 6.2 standard deviations
 HUNDREDTHS = "a share that is off by a hundredth shows in no single batch, and in every loss"
 KEPT = "whatever a model keeps of one call must still be right in the next"
-PADDING = "published code gives padding no gradient; here the table has no padding index"
+PADDING = pytest.mark.watertight(
+    "published code gives padding no gradient; here the table has no padding index"
+)
 EVERY = "a rule that spares some tokens is a clue, and a small vocabulary makes it a large one"
 ALONE = "the published code chooses as many in each row; here each token is chosen for itself"
 ANY_SHAPE = "a corpus that is read piece by piece has rows of any shape, and at times an empty one"
@@ -97,12 +100,6 @@ def with_special_ids(draw):
 
 
 @pytest.fixture
-def rows_of_one(draw):
-    """Very many rows of a single token."""
-    return one_word(draw, MANY + draw.size(0, 99), 1, vocab=30)
-
-
-@pytest.fixture
 def two_tokens(draw):
     """A vocabulary of the mask and one token."""
     return one_word(draw, MANY + draw.size(0, 99), vocab=2)
@@ -113,13 +110,6 @@ def of_axes(draw, axes):
     """Tokens with so many axes, or with an empty one."""
     shape = (draw.size(2, 9), 0) if axes == "an empty one" else draw.sizes(2, 5, axes)
     return text(draw, *shape, vocab=draw.size(9, 14))
-
-
-@pytest.fixture
-def kept_as(draw, kind):
-    """Special ids as another collection."""
-    given = text(draw, *draw.sizes(3, 8, 2), vocab=draw.size(9, 14), special=2)
-    return given | {"special": {"tuple": tuple, "set": set}[kind](given["special"])}
 
 
 @pytest.fixture
@@ -168,6 +158,12 @@ def pair(draw, config, rows, length):
     return {"tokens": tokens, "segments": draw.integers(0, config.segments - 1, rows, length)}
 
 
+def with_texts(draw, **more):
+    """A small model's config, and texts that are shorter than its context."""
+    config = small(draw, **more)
+    return {"config": config, "texts": pair(draw, config, *draw.sizes(3, 6, 2))}
+
+
 @pytest.fixture
 def config(draw):
     """A small model of two layers."""
@@ -175,15 +171,21 @@ def config(draw):
 
 
 @pytest.fixture
-def without_layers(draw):
-    """A model that has no layers: embeddings and head."""
-    return small(draw, n_layers=0)
+def bare(draw):
+    """A model that has no layers, embeddings and head, and texts for it."""
+    return with_texts(draw, n_layers=0)
 
 
 @pytest.fixture
 def large_eps(draw):
-    """A model whose norms have an ε that shows."""
-    return small(draw, eps=draw.uniform(0.1, 0.3).item())
+    """A model whose norms have an ε that shows, and texts for it."""
+    return with_texts(draw, eps=draw.uniform(0.1, 0.3).item())
+
+
+@pytest.fixture
+def dropping(draw):
+    """A model that drops everything, and texts for it."""
+    return with_texts(draw, dropout=1.0)
 
 
 @pytest.fixture
@@ -196,18 +198,6 @@ def texts(draw, config):
 def full_texts(draw, config):
     """Texts that are as long as the context."""
     return pair(draw, config, draw.size(2, 4), config.context)
-
-
-@pytest.fixture
-def texts_for_no_layers(draw, without_layers):
-    """Texts for that model."""
-    return pair(draw, without_layers, *draw.sizes(3, 6, 2))
-
-
-@pytest.fixture
-def texts_for_large_eps(draw, large_eps):
-    """Texts for that model."""
-    return pair(draw, large_eps, *draw.sizes(3, 6, 2))
 
 
 @pytest.fixture
@@ -236,18 +226,6 @@ def under_a_mask(draw, config, shape):
 
 
 @pytest.fixture
-def dropping(draw):
-    """A model that drops everything."""
-    return small(draw, dropout=1.0)
-
-
-@pytest.fixture
-def texts_to_drop(draw, dropping):
-    """Texts for that model."""
-    return pair(draw, dropping, *draw.sizes(3, 6, 2))
-
-
-@pytest.fixture
 def halving(draw):
     """A model without layers that drops one half, and has more tokens than features."""
     config = small(draw, dropout=0.5, n_layers=0)
@@ -264,7 +242,7 @@ def many_texts(draw, halving):
 @pytest.fixture
 def vectors(draw, dropping):
     """Vectors for its parts."""
-    return draw.normal(*draw.sizes(2, 5, 2), dropping.d_model)
+    return draw.normal(*draw.sizes(2, 5, 2), dropping["config"].d_model)
 
 
 @pytest.fixture
@@ -279,12 +257,6 @@ def telling(model):
     """The gradients by name, without those of the keys' biases: they are 0, and what is seen of them is
     rounding."""
     return {n: g for n, g in gradients(model).items() if not n.endswith("w_k.bias")}
-
-
-def listed(names):
-    """The first of some names, and how many more there are."""
-    first, *others = [*names, ""]
-    return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "none"
 
 
 # --- mask_tokens: what is asked for ---------------------------------------------------------------
@@ -385,40 +357,24 @@ def test_each_token_has_a_fate_of_its_own(answer, square):
     "touches torch's own state",
     "the generator alone decides",
 )
-def test_generator(answer, long_text, state, device):
-    """Equal states of the generator give the same and move on; torch's own state has no part in it."""
-    generator = torch.Generator(device)
+@pytest.mark.parametrize("whose", ["given", "torch's own"])
+def test_generator(answer, long_text, state, device, whose):
+    """Equal states of the generator give the same and move on; without one it is torch's own."""
+    generator = torch.Generator(device) if whose == "given" else None
+    begin = generator.manual_seed if generator else torch.manual_seed
+    begin(state)
     own = torch.get_rng_state()
-    first = masked(answer.mask_tokens, long_text, generator=generator.manual_seed(state))
+    first = masked(answer.mask_tokens, long_text, generator=generator)
     second = masked(answer.mask_tokens, long_text, generator=generator)
     touched = not torch.equal(torch.get_rng_state(), own)
     torch.manual_seed(state + 1)
-    again = masked(answer.mask_tokens, long_text, generator=generator.manual_seed(state))
+    begin(state)
+    again = masked(answer.mask_tokens, long_text, generator=generator)
     return {
         "chooses the same again from the same state": torch.equal(first[1], again[1]),
         "the same inputs again": torch.equal(first[0], again[0]),
         "chooses the same from the next state": torch.equal(first[1], second[1]),
         "touches torch's own state": touched,
-        "shape": sizes_of(first[0]),
-    }
-
-
-@pytest.mark.constant(
-    "chooses the same again from the same state",
-    "the same inputs again",
-    "chooses the same from the next state",
-    "torch's own state decides",
-)
-def test_without_a_generator(answer, long_text, state):
-    """Without a generator torch's own state decides: `torch.manual_seed` makes it repeatable."""
-    torch.manual_seed(state)
-    first, second = masked(answer.mask_tokens, long_text), masked(answer.mask_tokens, long_text)
-    torch.manual_seed(state)
-    again = masked(answer.mask_tokens, long_text)
-    return {
-        "chooses the same again from the same state": torch.equal(first[1], again[1]),
-        "the same inputs again": torch.equal(first[0], again[0]),
-        "chooses the same from the next state": torch.equal(first[1], second[1]),
         "shape": sizes_of(first[0]),
     }
 
@@ -467,9 +423,10 @@ def test_new_tensors(answer, given, p):
 
 
 @pytest.mark.watertight(ALONE)
-def test_rows_of_one_token(answer, rows_of_one, p):
+@pytest.mark.parametrize("shape", ["a column"])
+def test_rows_of_one_token(answer, line, p, shape):
     """Each token is chosen for itself: a row may have all its tokens chosen, or none."""
-    _, labels = masked(answer.mask_tokens, rows_of_one, p=p)
+    _, labels = masked(answer.mask_tokens, line, p=p)
     return {"twentieths chosen": twentieths(labels != -100)}
 
 
@@ -499,10 +456,10 @@ def test_axes(answer, of_axes, axes):
 
 @pytest.mark.watertight("special ids are a set by nature, and some tokenizers give them as one")
 @pytest.mark.parametrize("kind", ["tuple", "set"])
-def test_special_ids_of_another_kind(answer, kept_as, kind):
+def test_special_ids_of_another_kind(answer, with_special, kind):
     """The special ids may be a list, a tuple or a set."""
-    _, labels = masked(answer.mask_tokens, kept_as, p=1.0)
-    return {"labels": labels}
+    given = with_special | {"special": {"tuple": tuple, "set": set}[kind](with_special["special"])}
+    return {"labels": masked(answer.mask_tokens, given, p=1.0)[1]}
 
 
 # --- BERT: from text to scores --------------------------------------------------------------------
@@ -514,10 +471,9 @@ def test_parameters(answer, config):
     return {"parameters": {name: str(tuple(p.shape)) for name, p in named_parameters(model)}}
 
 
-def test_embedding_and_head(answer, build, without_layers, texts_for_no_layers):
+def test_embedding_and_head(answer, build, bare):
     """Three vectors are added and normalized; a state is transformed and compared with every embedding."""
-    model = build(answer.BERT, without_layers)
-    return {"logits": model(**texts_for_no_layers)}
+    return {"logits": build(answer.BERT, bare["config"])(**bare["texts"])}
 
 
 def test_both_sides(answer, build, config, texts):
@@ -540,22 +496,12 @@ def test_model(answer, build, config, texts):
     return {"logits": model(texts["tokens"])}
 
 
-def test_segments(answer, build, config, texts):
-    """Each token's vector has that of its segment added to it."""
-    model = build(answer.BERT, config)
-    return {"logits": model(**texts)}
-
-
-def test_full_context(answer, build, config, full_texts):
-    """A text may be as long as the context: its last token has the last position."""
-    model = build(answer.BERT, config)
-    return {"logits": model(**full_texts)}
-
-
-def test_padding(answer, build, config, padded):
-    """Padding is hidden from every query, in every layer."""
-    model = build(answer.BERT, config)
-    return {"logits": model(**padded)}
+@pytest.mark.parametrize("given", ["segments", "as long as the context", "padding"])
+def test_texts(answer, build, config, texts, full_texts, padded, given):
+    """Each token's vector has that of its segment and that of its position, of the last one too, added to
+    it; padding is hidden from every query, in every layer."""
+    inputs = {"segments": texts, "as long as the context": full_texts, "padding": padded}[given]
+    return {"logits": build(answer.BERT, config)(**inputs)}
 
 
 @pytest.mark.parametrize("shape", ["1 1 T", "1 T T", "B T T"])
@@ -572,18 +518,11 @@ def test_second_call(answer, build, config, texts, full_texts):
     return {"logits": model(**full_texts)}
 
 
-def test_gradients(answer, build, config, texts):
+@pytest.mark.parametrize("token_0", ["left out", pytest.param("read", marks=PADDING)])
+def test_gradients(answer, build, config, texts, token_0):
     """Gradients reach every parameter; the tied matrix has the sum of both its uses."""
     model = build(answer.BERT, config)
-    backward(model(texts["tokens"].clamp(min=1), texts["segments"]))
-    return {"gradients": telling(model)}
-
-
-@pytest.mark.watertight(PADDING)
-def test_gradients_of_token_0(answer, build, config, texts):
-    """The token of id 0 learns like every other."""
-    model = build(answer.BERT, config)
-    backward(model(**texts))
+    backward(model(texts["tokens"].clamp(min=int(token_0 == "left out")), texts["segments"]))
     return {"gradients": telling(model)}
 
 
@@ -601,10 +540,9 @@ def test_after_a_training_step(answer, build, config, texts):
 
 
 @pytest.mark.watertight("published weights belong to the ε with which they were trained")
-def test_eps(answer, build, large_eps, texts_for_large_eps):
+def test_eps(answer, build, large_eps):
     """Every norm has the config's ε: that of the embedding, those of the layers, and the head's."""
-    model = build(answer.BERT, large_eps)
-    return {"logits": model(**texts_for_large_eps)}
+    return {"logits": build(answer.BERT, large_eps["config"])(**large_eps["texts"])}
 
 
 @pytest.mark.watertight("a batch or a text of one is where squeezed axes go astray, or of none")
@@ -633,15 +571,18 @@ def test_no_dropout(answer, build, config, texts):
     return {"the same twice": torch.equal(once, again), "logits": once}
 
 
-def test_dropout_of_everything(answer, build, dropping, texts_to_drop):
-    """With dropout 1 the embedding is 0 after its norm, and every sublayer adds 0."""
-    return {"logits": build(answer.BERT, dropping)(**texts_to_drop)}
+@pytest.mark.parametrize("mode", ["training", "evaluation"])
+def test_dropout_of_everything(answer, build, dropping, mode):
+    """With dropout 1 the embedding is 0 after its norm, and every sublayer adds 0; in evaluation mode
+    nothing is dropped."""
+    model = build(answer.BERT, dropping["config"]).train(mode == "training")
+    return {"logits": model(**dropping["texts"])}
 
 
 @pytest.mark.constant("not dropped", "with probability 1 every part drops what it can")
 def test_dropout_in_the_layers(answer, build, dropping, vectors):
     """The config's dropout reaches attention weights and both residuals of every layer."""
-    model = build(answer.BERT, dropping)
+    model = build(answer.BERT, dropping["config"])
     return {"not dropped": listed(_not_dropped(model, vectors)), "d_model": vectors.size(-1)}
 
 
@@ -673,11 +614,6 @@ def test_dropout_of_the_embedding(answer, build, halving, many_texts):
         "tenths dropped": round(10 * (dropped == 0).double().mean().item()),
         "what is not dropped": torch.where(dropped == 0, whole, dropped * 0.5),
     }
-
-
-def test_evaluation_mode(answer, build, dropping, texts_to_drop):
-    """In evaluation mode nothing is dropped."""
-    return {"logits": build(answer.BERT, dropping).eval()(**texts_to_drop)}
 
 
 # --- BERT: the start ------------------------------------------------------------------------------

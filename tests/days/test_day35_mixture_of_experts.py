@@ -27,8 +27,10 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
 
     `which` may pick tokens by their choices, from most to least likely: it returns their rows.
     """
-    chosen = 0
-    while chosen < n_experts:  # now and then somebody is nobody's clear choice
+    chosen, count = 0, math.prod(batch)
+    tokens = torch.empty(0)
+    # Now and then an expert is nobody's clear choice, or too few tokens choose clearly.
+    while chosen < n_experts or len(tokens) < count:
         router = draw.normal(n_experts, d_model, dtype="float64")
         router = (2 * router / router.norm(dim=-1, keepdim=True)).to(getattr(torch, dtype))
         tokens = draw.normal(1500, d_model, dtype=dtype)
@@ -42,7 +44,6 @@ def routed(draw, *batch, d_model, n_experts, k, which=None, dtype="float32"):
         rows = torch.cat([torch.cat(found).unique(), torch.arange(len(tokens))])
     else:
         rows = which(choices)
-    count = math.prod(batch)
     x = (
         tokens[rows[:count]][draw.sizes(0, count - 1, count)]
         if which is None
@@ -93,9 +94,19 @@ def layer_of(build, made, given, **how):
 
 
 def by_name(routed):
-    """What a router returns, by name, the choice first."""
+    """What a router returns, by name, the choice first, and each token's choices by their numbers: in which
+    order they come is a matter of its own."""
     weights, experts, probs = routed
+    if experts.shape == weights.shape and experts.dtype == torch.int64:
+        order = experts.argsort(dim=-1)
+        experts, weights = experts.gather(-1, order), weights.gather(-1, order)
     return {"experts": experts, "weights": weights, "probs": probs}
+
+
+def kept_by(layer):
+    """What a layer keeps of its router's last call, each token's choices by their numbers."""
+    chosen = layer.chosen.sort(dim=-1).values if torch.is_tensor(layer.chosen) else layer.chosen
+    return {"probs": layer.probs, "chosen": chosen}
 
 
 def choices(draw, *batch, n_experts, k, **how):
@@ -310,13 +321,19 @@ def test_router_probabilities(answer, build, tokens):
 
 
 def test_router_choice(answer, build, tokens):
-    """The k most likely experts of each token, by their numbers, the most likely first."""
-    return {"experts": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[1]}
+    """The k most likely experts of each token, by their numbers."""
+    return {"experts": by_name(router_of(build, answer.TopKRouter, tokens)(tokens["x"]))["experts"]}
 
 
 def test_router_weights(answer, build, tokens):
     """The chosen experts' probabilities, divided by what they have between them."""
-    return {"weights": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[0]}
+    return {"weights": by_name(router_of(build, answer.TopKRouter, tokens)(tokens["x"]))["weights"]}
+
+
+@pytest.mark.watertight("the order of a token's experts, which no layer depends on")
+def test_router_order(answer, build, tokens):
+    """The most likely expert of each token comes first, and the others follow in order."""
+    return {"experts": router_of(build, answer.TopKRouter, tokens)(tokens["x"])[1]}
 
 
 def test_router_one_choice(answer, build, tokens_with_one_choice):
@@ -336,7 +353,7 @@ def test_router_gradients_of_weights(answer, build, tokens):
     """By way of the weights the model's own loss teaches the router."""
     router = router_of(build, answer.TopKRouter, tokens)
     inputs = wanting_gradients({"x": tokens["x"]})
-    backward(router(**inputs)[0])
+    backward(by_name(router(**inputs))["weights"])
     return {"gradients": gradients(inputs) | gradients(router)}
 
 
@@ -362,6 +379,14 @@ def test_router_decides_in_float32(answer, build, close_scores, dtype):
     """Scores that half precision would round to the same number are still told apart."""
     router = router_of(build, answer.TopKRouter, close_scores, dtype=dtype)
     return {"experts": router(close_scores["x"])[1]}
+
+
+@pytest.mark.watertight(STARTS)
+@pytest.mark.constant("start of w_r", "it is that of `nn.Linear`")
+def test_router_start(answer, roomy):
+    """The router starts as `nn.Linear` starts."""
+    router = answer.TopKRouter(*roomy["router"])
+    return {"start of w_r": start_of(router.w_r.weight), "size": router.w_r.weight.numel()}
 
 
 # --- load_balancing_loss --------------------------------------------------------------------------
@@ -437,7 +462,7 @@ def test_second_call(answer, build, given, again):
     """A second call, with another batch and another length, stands for itself."""
     layer = layer_of(build, answer.MixtureOfExperts, given)
     layer(given["x"])
-    return {"output": layer(again), "probs": layer.probs, "chosen": layer.chosen}
+    return {"output": layer(again)} | kept_by(layer)
 
 
 def test_kept_for_the_loss(answer, build, given):
@@ -445,7 +470,7 @@ def test_kept_for_the_loss(answer, build, given):
     layer = layer_of(build, answer.MixtureOfExperts, given)
     before = {"probs before": layer.probs, "chosen before": layer.chosen}
     layer(given["x"])
-    return {"probs": layer.probs, "chosen": layer.chosen} | before
+    return kept_by(layer) | before
 
 
 def test_kept_with_its_gradient(answer, build, given):
@@ -520,7 +545,7 @@ def test_capacity_and_what_is_kept_for_the_loss(answer, build, too_many):
     """`probs` and `chosen` are what the router said, choices included that were then dropped."""
     layer = layer_of(build, answer.MixtureOfExperts, too_many)
     layer(too_many["x"])
-    return {"probs": layer.probs, "chosen": layer.chosen}
+    return kept_by(layer)
 
 
 @pytest.mark.watertight(DROPPED)
@@ -610,7 +635,7 @@ def test_mode(answer, build, too_many):
     """In evaluation mode, too, an expert takes no more tokens than its capacity."""
     layer = layer_of(build, answer.MixtureOfExperts, too_many).eval()
     output = layer(too_many["x"])
-    return {"output in evaluation mode": output, "probs": layer.probs, "chosen": layer.chosen}
+    return {"output in evaluation mode": output} | kept_by(layer)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

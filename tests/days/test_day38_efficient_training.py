@@ -9,21 +9,29 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course.checks.authoring import DTYPES, FLOAT64, backward, gradients, wanting_gradients
+from course.checks.authoring import DTYPES, FLOAT64, HALVES, backward, gradients, wanting_gradients
 
 IGNORED = -100
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+DATA = pytest.mark.watertight("the first layer of a model, whose inputs are data")
+LITTLE, PLENTY = 0.5, 70.0  # norms that gradients exceed, and never reach
 
 
 # --- Parameters, and what their gradients are -----------------------------------------------------
 
 
-def holding(pieces):
-    """Parameters of 0 with these gradients, by name; None for one without."""
+def holding(pieces, times=1.0):
+    """Parameters of 0 with so many times these gradients, by name."""
     parameters = {name: nn.Parameter(torch.zeros_like(one)) for name, one in pieces.items()}
     for name, one in pieces.items():
-        parameters[name].grad = one.clone()
+        parameters[name].grad = times * one
     return parameters
+
+
+def clipped(clip_gradients, parameters, max_norm):
+    """The gradients that are left, and the norm that is returned."""
+    norm = clip_gradients(list(parameters.values()), max_norm)
+    return {"gradients": gradients(parameters), "norm": norm}
 
 
 def apart(parameters):
@@ -53,6 +61,14 @@ def go(scaler, parameters, optimizer, slopes, explicitly=False):
 def numbers(parameters):
     """What they are now."""
     return {name: one.detach() for name, one in parameters.items()}
+
+
+def stepped(scaler, start, steps, explicitly=False):
+    """Where parameters are after these steps, and the scale after each."""
+    parameters = asking(start)
+    optimizer = apart(parameters)
+    scales = [go(scaler, parameters, optimizer, slopes, explicitly) for slopes in steps]
+    return {"parameters": numbers(parameters), "scales": start["bias"].new_tensor(scales)}
 
 
 # --- Functions to compute again -------------------------------------------------------------------
@@ -88,9 +104,10 @@ def both(x, y):
     return x.sin() * y, x * y.exp()
 
 
-def with_places(x):
-    """A result to differentiate, and one that cannot be."""
-    return x.sin() * x, x.argsort()
+TUPLES = {
+    "and indices": lambda x: (x.sin() * x, x.argsort()),
+    "alone": lambda x: (x.sin() * x,),
+}
 
 
 class Saving:
@@ -191,6 +208,12 @@ def plain(model, lr=0.5, **options):
     return torch.optim.SGD(model.parameters(), lr, **options)
 
 
+def trained(train_step, model, batches, scaler, max_norm=PLENTY, loss=summed, **how):
+    """What a step returns, and where it leaves the parameters."""
+    result = train_step(model, batches, loss, plain(model), scaler, max_norm, **how)
+    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+
+
 def told(result, model):
     """What was returned by name, in the model's dtype: a float's further digits are only its rounding."""
     if not isinstance(result, tuple) or len(result) != 2:
@@ -220,54 +243,9 @@ def pieces(draw):
 
 
 @pytest.fixture
-def little(draw):
-    """A norm that these gradients exceed."""
-    return float(draw.uniform(0.2, 0.8))
-
-
-@pytest.fixture
-def least(draw):
-    """A norm many million times less than that of the largest gradients."""
-    return float(draw.uniform(0.001, 0.0015))
-
-
-@pytest.fixture
-def plenty(draw):
-    """A norm that these gradients never reach."""
-    return float(draw.uniform(50.0, 90.0))
-
-
-@pytest.fixture
-def tiny(draw):
-    """Gradients about as long as the number that keeps the division from 0."""
-    return some_pieces(draw, scale=8e-8)
-
-
-@pytest.fixture
-def spoilt(draw, wrong):
-    """One number in one of the gradients is none."""
-    pieces = some_pieces(draw)
-    one = pieces[draw.choice(sorted(pieces))].view(-1)
-    one[draw.size(0, len(one) - 1)] = NOT_FINITE[wrong]
-    return pieces
-
-
-@pytest.fixture
 def large(draw, dtype):
     """Gradients of some 10⁴, whose squares no half can hold, nor their norm float16."""
     return some_pieces(draw, scale=6e3, mean=1e4, dtype=dtype)
-
-
-@pytest.fixture
-def halves_among_them(draw, dtype):
-    """One of the gradients in another dtype."""
-    return {"bias": some_pieces(draw, dtype=dtype)["bias"]}
-
-
-@pytest.fixture
-def start(draw):
-    """Where parameters start."""
-    return some_pieces(draw)
 
 
 @pytest.fixture
@@ -283,40 +261,21 @@ def interval(draw):
 
 
 @pytest.fixture
-def a_loss(draw):
+def a_loss(draw, dtype):
     """A loss, 0-d."""
-    return draw.normal(mean=3.0)
-
-
-@pytest.fixture
-def a_half(draw):
-    """A loss in float16."""
-    return draw.normal(mean=3.0, dtype="float16")
-
-
-@pytest.fixture
-def a_loss_of_dtype(draw, dtype):
-    """A loss of one dtype."""
     return draw.normal(mean=3.0, dtype=dtype)
 
 
 @pytest.fixture
-def slopes(draw, start):
+def slopes(draw, pieces):
     """The gradients of each of several steps, those of the start's shapes."""
-    return [{name: draw.normal(*one.shape) for name, one in start.items()} for _ in range(12)]
+    return [{name: draw.normal(*one.shape) for name, one in pieces.items()} for _ in range(12)]
 
 
 @pytest.fixture
 def bad(draw, slopes):
-    """Three steps: a good one, one in which a single number is none, another good one."""
-    return spoil(draw, slopes[:3], {1})
-
-
-@pytest.fixture
-def spoilt_slopes(draw, start, wrong):
-    """The same, of a given kind."""
-    slopes = [{name: draw.normal(*one.shape) for name, one in start.items()} for _ in range(3)]
-    return spoil(draw, slopes, {1}, NOT_FINITE[wrong])
+    """Three steps: a good one, one in which a single number is none, another good one; for each kind."""
+    return {kind: spoil(draw, slopes[:3], {1}, value) for kind, value in NOT_FINITE.items()}
 
 
 @pytest.fixture
@@ -373,7 +332,7 @@ def many(draw):
     return draw.normal(draw.size(90, 150), draw.size(3, 6), mean=4.0)
 
 
-def a_group(draw, count, d, vocab, ignored, dtype=None):
+def a_group(draw, count, d, vocab, ignored):
     """Batches of unlike sizes; in some, targets that are none."""
     batches = []
     for rows, t in (draw.sizes(2, 6, 2) for _ in range(count)):
@@ -381,7 +340,7 @@ def a_group(draw, count, d, vocab, ignored, dtype=None):
         if ignored:
             targets[draw.mask(rows, t, keep=0.5)] = IGNORED
             targets[0, draw.size(0, t - 1)] = draw.size(0, vocab - 1)
-        batches.append((draw.normal(rows, t, d, dtype=dtype), targets))
+        batches.append((draw.normal(rows, t, d), targets))
     return batches
 
 
@@ -398,21 +357,9 @@ def batch(draw, widths):
 
 
 @pytest.fixture
-def with_gaps(draw, widths):
-    """A group of one batch, in which there is not always a target."""
-    return a_group(draw, 1, *widths, ignored=True)
-
-
-@pytest.fixture
 def group(draw, widths):
     """Three batches, of unlike sizes and gaps."""
     return a_group(draw, 3, *widths, ignored=True)
-
-
-@pytest.fixture
-def of_dtype(draw, widths, dtype):
-    """A group of one dtype."""
-    return a_group(draw, 2, *widths, ignored=True, dtype=dtype)
 
 
 @pytest.fixture
@@ -432,88 +379,67 @@ def factor(draw):
 # --- clip_gradients -------------------------------------------------------------------------------
 
 
-def test_norm(answer, pieces, little):
+def test_norm(answer, pieces):
     """The norm is that of all gradients together, before clipping, a 0-d tensor."""
-    return {"norm": answer.clip_gradients(list(holding(pieces).values()), little)}
+    return {"norm": answer.clip_gradients(list(holding(pieces).values()), LITTLE)}
 
 
-def test_long_gradient(answer, pieces, little):
-    """A gradient that is too long becomes as long as is allowed, and all its parts by the same factor."""
-    parameters = holding(pieces)
-    answer.clip_gradients(list(parameters.values()), little)
-    return {"gradients": gradients(parameters)}
+@pytest.mark.parametrize("max_norm", [LITTLE, PLENTY, math.inf])
+def test_length(answer, pieces, max_norm):
+    """A gradient that is too long becomes as long as is allowed, all its parts by the same factor; one that
+    is short enough stays."""
+    return clipped(answer.clip_gradients, holding(pieces), max_norm)
 
 
-def test_short_gradient(answer, pieces, plenty):
-    """A gradient that is short enough stays as it is."""
-    parameters = holding(pieces)
-    norm = answer.clip_gradients(list(parameters.values()), plenty)
-    return {"gradients": gradients(parameters), "norm": norm}
-
-
-def test_without_a_gradient(answer, pieces, little):
+def test_without_a_gradient(answer, pieces):
     """Parameters that have no gradient are left out, and get none."""
     parameters = holding(pieces)
     parameters["bias"].grad = None
-    norm = answer.clip_gradients(list(parameters.values()), little)
-    return {"norm": norm, "gradients": gradients(parameters)}
+    return clipped(answer.clip_gradients, parameters, LITTLE)
 
 
-def test_generator(answer, pieces, little):
+def test_generator(answer, pieces):
     """Parameters may come from a generator, which can be read only once."""
     parameters = holding(pieces)
-    norm = answer.clip_gradients((one for one in parameters.values()), little)
-    return {"norm": norm, "gradients": gradients(parameters)}
-
-
-def test_measuring_alone(answer, pieces):
-    """An infinite `max_norm` changes nothing, and the norm is returned."""
-    parameters = holding(pieces)
-    norm = answer.clip_gradients(list(parameters.values()), math.inf)
+    norm = answer.clip_gradients((one for one in parameters.values()), LITTLE)
     return {"norm": norm, "gradients": gradients(parameters)}
 
 
 @pytest.mark.watertight("gradients so short that the 10⁻⁶ of the formula counts")
-def test_tiny_gradients(answer, tiny):
+def test_tiny_gradients(answer, pieces):
     """To the norm 10⁻⁶ is added before it divides."""
-    parameters = holding(tiny)
+    parameters = holding(pieces, times=8e-8)
     answer.clip_gradients(list(parameters.values()), 1e-7)
     return {"gradients": gradients(parameters)}
 
 
 @pytest.mark.watertight("gradients that are infinite or NaN, as torch treats them")
 @pytest.mark.parametrize("wrong", list(NOT_FINITE))
-def test_not_finite(answer, spoilt, little, wrong):
+def test_not_finite(answer, bad, wrong):
     """The formula applies to what is not finite: after an infinite norm finite gradients are 0."""
-    parameters = holding(spoilt)
-    answer.clip_gradients(list(parameters.values()), little)
+    parameters = holding(bad[wrong][1])
+    answer.clip_gradients(list(parameters.values()), LITTLE)
     return {"gradients": gradients(parameters)}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_large_gradients(answer, large, least, dtype):
+def test_large_gradients(answer, large, dtype):
     """Norm and factor are computed in float32 at least, and each gradient keeps its dtype."""
-    parameters = holding(large)
-    norm = answer.clip_gradients(list(parameters.values()), least)
-    return {"norm": norm, "gradients": gradients(parameters)}
+    return clipped(answer.clip_gradients, holding(large), 0.00125)
 
 
 @pytest.mark.watertight("a model of which some parts are kept in another precision")
-@pytest.mark.parametrize("dtype", ["float16"])
-def test_mixed_gradients(answer, pieces, halves_among_them, little, dtype):
-    """Of gradients in different dtypes the norm is in float32, and each keeps its own."""
-    parameters = holding(pieces | halves_among_them)
-    norm = answer.clip_gradients(list(parameters.values()), little)
-    return {"norm": norm, "gradients": gradients(parameters)}
-
-
-@pytest.mark.watertight("a model of which some parts are kept in another precision")
-@pytest.mark.constant("dtype of the norm", "it is float64")
-def test_norm_of_mixed_gradients(answer, pieces, plenty):
-    """Where one gradient is in float64 the norm is, too."""
-    parameters = holding(pieces | {"bias": pieces["bias"].double()})
-    norm = answer.clip_gradients(list(parameters.values()), plenty)
-    return {"dtype of the norm": str(norm.dtype).removeprefix("torch."), "norm": norm.float()}
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+@pytest.mark.constant("dtype of the norm", "it is the widest, float32 at least")
+def test_mixed_gradients(answer, pieces, dtype):
+    """Of gradients in different dtypes the norm is in the widest, and each keeps its own."""
+    parameters = holding(pieces | {"bias": pieces["bias"].to(getattr(torch, dtype))})
+    seen = clipped(answer.clip_gradients, parameters, LITTLE)
+    norm = seen.pop("norm")
+    return {
+        "dtype of the norm": str(norm.dtype).removeprefix("torch."),
+        "norm": norm.float(),
+    } | seen
 
 
 @pytest.mark.watertight("a limit of 0, which is easily taken for no limit")
@@ -528,124 +454,86 @@ def test_nothing_allowed(answer, pieces):
 
 @pytest.mark.watertight("a model in which nothing has a gradient yet")
 @pytest.mark.constant("norm", "there is nothing to measure")
-def test_nothing_to_clip(answer, start, little):
+def test_nothing_to_clip(answer, pieces):
     """Without a single gradient the norm is 0."""
-    parameters = asking(start)
-    norm = answer.clip_gradients(list(parameters.values()), little)
+    parameters = asking(pieces)
+    norm = answer.clip_gradients(list(parameters.values()), LITTLE)
     return {"norm": norm, "parameters": numbers(parameters)}
 
 
 # --- LossScaler -----------------------------------------------------------------------------------
 
 
-def test_scale(answer, a_loss, init):
+@pytest.mark.parametrize("dtype", ["float32", FLOAT64])
+def test_scale(answer, a_loss, init, dtype):
     """The loss is multiplied by the scale."""
     return {"scaled loss": answer.LossScaler(init).scale(a_loss)}
 
 
-def test_usual_scale(answer, a_loss):
-    """The scale is 65536 at first, unless another is asked for."""
+@pytest.mark.parametrize("dtype", ["float32", *HALVES[:1]])
+def test_usual_scale(answer, a_loss, dtype):
+    """The scale is 65536 at first, unless another is asked for; a half has no such number, and is widened."""
     return {"scaled loss": answer.LossScaler().scale(a_loss)}
 
 
-@pytest.mark.watertight("a loss in float16, in which the scale itself is infinite")
-def test_half_a_loss(answer, a_half):
-    """A loss in half precision is widened before it is scaled."""
-    return {"scaled loss": answer.LossScaler().scale(a_half)}
-
-
-@pytest.mark.parametrize("dtype", [FLOAT64])
-def test_loss_of_dtype(answer, a_loss_of_dtype, init, dtype):
-    """A loss in float64 is scaled in float64."""
-    return {"scaled loss": answer.LossScaler(init).scale(a_loss_of_dtype)}
-
-
 @pytest.mark.watertight("a gradient that is looked at after a step that was skipped")
-def test_unscale_what_is_not_finite(answer, start, bad, init):
+def test_unscale_what_is_not_finite(answer, pieces, bad, init):
     """Gradients are divided also where some of them are infinite."""
-    parameters = asking(start)
+    parameters = asking(pieces)
     scaler = answer.LossScaler(init)
-    loss = sum((parameters[name] * one).sum() for name, one in bad[1].items())
+    loss = sum((parameters[name] * one).sum() for name, one in bad["inf"][1].items())
     scaler.scale(loss).backward()
     scaler.unscale_(apart(parameters))
     return {"gradients": gradients(parameters)}
 
 
-def test_unscale_without_a_gradient(answer, start, slopes, init):
+def test_unscale_without_a_gradient(answer, pieces, slopes, init):
     """Parameters without a gradient are passed over."""
-    parameters = asking(start)
-    scaler, optimizer = answer.LossScaler(init), apart(parameters)
     slope = {name: one for name, one in slopes[0].items() if name != "bias"}
-    scale = go(scaler, parameters, optimizer, slope)
-    return {"gradients": gradients(parameters), "parameters": numbers(parameters), "scale": scale}
+    return stepped(answer.LossScaler(init), pieces, [slope])
 
 
 @pytest.mark.parametrize("unscaled", ["by step", "before step"])
-def test_good_step(answer, start, slopes, init, unscaled):
+def test_good_step(answer, pieces, slopes, init, unscaled):
     """The optimizer steps along gradients that were unscaled, once."""
-    parameters = asking(start)
-    scaler, optimizer = answer.LossScaler(init), apart(parameters)
-    scale = go(scaler, parameters, optimizer, slopes[0], explicitly=unscaled == "before step")
-    return {"parameters": numbers(parameters), "scale afterwards": scale}
-
-
-@pytest.mark.parametrize("wrong", list(NOT_FINITE))
-def test_bad_step(answer, start, spoilt_slopes, init, wrong):
-    """Where a single gradient is not finite the optimizer does not step, and the scale is halved."""
-    parameters = asking(start)
-    scaler, optimizer = answer.LossScaler(init), apart(parameters)
-    go(scaler, parameters, optimizer, spoilt_slopes[0])
-    scale = go(scaler, parameters, optimizer, spoilt_slopes[1])
-    return {"parameters": numbers(parameters), "scale afterwards": scale}
+    return stepped(answer.LossScaler(init), pieces, slopes[:1], unscaled == "before step")
 
 
 @pytest.mark.parametrize("unscaled", ["by step", "before step"])
-def test_after_a_bad_step(answer, start, bad, init, unscaled):
-    """The step after a skipped one is a step again."""
-    parameters = asking(start)
-    scaler, optimizer = answer.LossScaler(init), apart(parameters)
-    explicitly = unscaled == "before step"
-    scales = [go(scaler, parameters, optimizer, slope, explicitly) for slope in bad]
-    return {"scales": scales, "parameters": numbers(parameters)}
+@pytest.mark.parametrize("wrong", list(NOT_FINITE))
+def test_bad_step(answer, pieces, bad, init, wrong, unscaled):
+    """Where a single gradient is not finite the optimizer does not step, and the scale is halved; the step
+    after it is one again."""
+    return stepped(answer.LossScaler(init), pieces, bad[wrong], unscaled == "before step")
 
 
-def test_growth(answer, start, slopes, init, interval):
+def test_growth(answer, pieces, slopes, init, interval):
     """After enough good steps the scale doubles, and counting begins again."""
-    parameters = asking(start)
     scaler = answer.LossScaler(init, growth_interval=interval)
-    optimizer = apart(parameters)
-    steps = slopes[: 2 * interval + 1]
-    scales = [go(scaler, parameters, optimizer, slope) for slope in steps]
-    return {"scales": start["bias"].new_tensor(scales)}
+    return {"scales": stepped(scaler, pieces, slopes[: 2 * interval + 1])["scales"]}
 
 
-def test_a_bad_step_interrupts(answer, start, story, init, interval):
+def test_a_bad_step_interrupts(answer, pieces, story, init, interval):
     """Only good steps in a row count: after a bad one counting begins again."""
-    parameters = asking(start)
-    scaler = answer.LossScaler(init, growth_interval=interval)
-    optimizer = apart(parameters)
-    scales = [go(scaler, parameters, optimizer, slope) for slope in story]
-    return {"scales": start["bias"].new_tensor(scales), "parameters": numbers(parameters)}
+    return stepped(answer.LossScaler(init, growth_interval=interval), pieces, story)
 
 
 @pytest.mark.watertight("scales below 1 and above the first one")
-@pytest.mark.constant(*(f"scales[{n}]" for n in range(4)), "the scale has no bounds")
-def test_no_bounds(answer, start, slopes, bad):
+@pytest.mark.constant("scales below 1", "scales above the first", "the scale has no bounds")
+def test_no_bounds(answer, pieces, slopes, bad):
     """The scale is halved below 1, too, and doubled beyond 65536."""
-    low, high = answer.LossScaler(1.0), answer.LossScaler(growth_interval=1)
-    parameters = asking(start)
-    optimizer = apart(parameters)
-    scales = [go(low, parameters, optimizer, bad[1]), go(low, parameters, optimizer, bad[1])]
-    scales += [go(high, parameters, optimizer, slope) for slope in slopes[:2]]
-    return {"scales": scales, "parameters": numbers(parameters)}
+    low = stepped(answer.LossScaler(1.0), pieces, 2 * bad["inf"][1:2])
+    high = stepped(answer.LossScaler(growth_interval=1), pieces, slopes[:2])
+    scales = {"scales below 1": low["scales"], "scales above the first": high["scales"]}
+    return scales | {"parameters": high["parameters"]}
 
 
 @pytest.mark.watertight("gradients that somebody mends after they were unscaled")
-def test_what_unscale_has_seen(answer, start, bad, init):
+def test_what_unscale_has_seen(answer, pieces, bad, init):
     """A step is judged by what `unscale_` has seen, whatever becomes of the gradients afterwards."""
-    parameters = asking(start)
+    parameters = asking(pieces)
     scaler, optimizer = answer.LossScaler(init), apart(parameters)
-    loss = sum((parameters[name] * one).sum() for name, one in bad[1].items())
+    loss = sum((parameters[name] * one).sum() for name, one in bad["inf"][1].items())
     scaler.scale(loss).backward()
     scaler.unscale_(optimizer)
     for one in parameters.values():
@@ -706,27 +594,16 @@ def test_one_after_the_other(answer, build, sizes, x):
     return {"gradients": {"x": x.grad, **found}}
 
 
+@pytest.mark.parametrize("inputs", ["activations", pytest.param("data", marks=DATA)])
 @pytest.mark.constant("share dropped alike", "all of it")
-def test_dropout(answer, many):
-    """The second call drops what the first has dropped."""
-    part, x = Part(many.size(1), 7, p=0.5).to(many), wanting_gradients(many)
-    output = answer.checkpoint(part, x)
+def test_dropout(answer, many, inputs):
+    """The second call drops what the first has dropped, also where no input asks for a gradient."""
+    part, x = Part(many.size(1), 7, p=0.5).to(many), many
+    output = answer.checkpoint(part, x if inputs == "data" else wanting_gradients(x))
     torch.rand_like(x)  # somebody else draws, too
     backward(output)
     same = alike(*part.zeros) if len(part.zeros) == 2 else f"{len(part.zeros)} calls"
     return {"share dropped alike": same, "numbers": x.numel()}
-
-
-@pytest.mark.watertight("the first layer of a model, whose inputs are data")
-@pytest.mark.constant("share dropped alike", "all of it")
-def test_dropout_of_data(answer, many):
-    """So it does where no input asks for a gradient."""
-    part = Part(many.size(1), 7, p=0.5).to(many)
-    output = answer.checkpoint(part, many)
-    torch.rand_like(many)
-    backward(output)
-    same = alike(*part.zeros) if len(part.zeros) == 2 else f"{len(part.zeros)} calls"
-    return {"share dropped alike": same, "numbers": many.numel()}
 
 
 @pytest.mark.constant("share of the random state that was put back", "all of it")
@@ -800,22 +677,14 @@ def test_two_outputs(answer, two, used):
     return {"outputs": outputs, "gradients": gradients(inputs)}
 
 
-@pytest.mark.watertight("an output that has no gradient, such as indices")
-def test_output_of_integers(answer, two):
-    """Outputs that are no real numbers pass, and the others have their gradients."""
+@pytest.mark.watertight("a result to differentiate beside one of integers, or alone in a tuple")
+@pytest.mark.parametrize("outputs", list(TUPLES))
+def test_outputs_in_a_tuple(answer, two, outputs):
+    """A tuple of one comes out as one; outputs that are no real numbers pass, the others have gradients."""
     x = wanting_gradients(two["x"])
-    outputs = answer.checkpoint(with_places, x)
-    backward(outputs[0])
-    return {"outputs": outputs, "gradient of x": x.grad}
-
-
-@pytest.mark.watertight("a tuple of a single output")
-def test_one_output_in_a_tuple(answer, two):
-    """A tuple of one comes out as one."""
-    x = wanting_gradients(two["x"])
-    outputs = answer.checkpoint(lambda x: (x.sin() * x,), x)
-    backward(*outputs)
-    return {"outputs": outputs, "gradient of x": x.grad}
+    results = answer.checkpoint(TUPLES[outputs], x)
+    backward(results[0])
+    return {"outputs": results, "gradient of x": x.grad}
 
 
 @pytest.mark.watertight("a graph that is kept for a second backward pass")
@@ -833,113 +702,91 @@ def test_second_backward(answer, build, sizes, x):
 
 
 @pytest.mark.constant("kinds of the results", "floats, whatever is in them")
-def test_results(answer, build, widths, batch, plenty, factor):
+def test_results(answer, build, widths, batch, factor):
     """It returns the mean loss of all targets and the norm of its gradient, two floats."""
     model = build(Speaker, *widths)
-    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
+    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), PLENTY)
     kinds = " and ".join(type(one).__name__ for one in result) if type(result) is tuple else "none"
     return {**told(result, model), "kinds of the results": kinds}
 
 
-def test_gaps(answer, build, widths, with_gaps, plenty, factor):
-    """Targets of −100 are none: they do not count in the mean."""
-    model = build(Speaker, *widths)
-    result = answer.train_step(model, with_gaps, summed, plain(model), FixedScale(factor), plenty)
-    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+@pytest.mark.parametrize("given", ["one with gaps", "three", "a generator"])
+def test_batches(answer, build, widths, group, factor, given):
+    """Batches give the step that one batch of all their rows would give; targets of −100 do not count."""
+    batches = {"one with gaps": group[:1], "three": group, "a generator": iter(group)}[given]
+    return trained(answer.train_step, build(Speaker, *widths), batches, FixedScale(factor))
 
 
-def test_group(answer, build, widths, group, plenty, factor):
-    """Batches accumulated give the step that one batch of all their rows would give."""
-    model = build(Speaker, *widths)
-    result = answer.train_step(model, group, summed, plain(model), FixedScale(factor), plenty)
-    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
-
-
-def test_what_the_loss_is_given(answer, build, widths, group, plenty, factor):
+def test_what_the_loss_is_given(answer, build, widths, group, factor):
     """The loss gets logits `(N, V)` and targets `(N,)`."""
-    model, loss = build(Speaker, *widths), Witness()
-    answer.train_step(model, group, loss, plain(model), FixedScale(factor), plenty)
+    loss = Witness()
+    trained(answer.train_step, build(Speaker, *widths), group, FixedScale(factor), loss=loss)
     return {"logits": loss.logits, "targets": loss.targets}
 
 
 def test_clipping(answer, build, widths, group, factor):
     """What is clipped is the true gradient of the whole group, and the norm returned is that before."""
-    model = build(Speaker, *widths)
-    result = answer.train_step(model, group, summed, plain(model), FixedScale(factor), 0.03)
-    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+    return trained(answer.train_step, build(Speaker, *widths), group, FixedScale(factor), 0.03)
 
 
 @pytest.mark.constant("order of the scaler's calls", "whatever is trained")
-def test_order(answer, build, widths, group, plenty, factor):
+def test_order(answer, build, widths, group, factor):
     """The scaler scales, unscales, steps and is updated, once for a group and in this order."""
-    model, scaler = build(Speaker, *widths), FixedScale(factor)
-    result = answer.train_step(model, group, summed, plain(model), scaler, plenty)
-    return {"order of the scaler's calls": ", ".join(scaler.order), **told(result, model)}
+    scaler = FixedScale(factor)
+    seen = trained(answer.train_step, build(Speaker, *widths), group, scaler)
+    return {"order of the scaler's calls": ", ".join(scaler.order)} | seen
 
 
-def test_the_scaler_decides(answer, build, widths, batch, plenty, factor):
+def test_the_scaler_decides(answer, build, widths, batch, factor):
     """Whether the optimizer steps is left to the scaler."""
-    model = build(Speaker, *widths)
     scaler = FixedScale(factor, refuses=True)
-    result = answer.train_step(model, batch, summed, plain(model), scaler, plenty)
-    return {"parameters": numbers(dict(model.named_parameters())), **told(result, model)}
+    return trained(answer.train_step, build(Speaker, *widths), batch, scaler)
 
 
-def test_gradients_from_before(answer, build, widths, batch, plenty, factor):
+def test_gradients_from_before(answer, build, widths, batch, factor):
     """Gradients from before the call have no part in the step."""
     model = build(Speaker, *widths)
     for one in model.parameters():
         one.grad = one.detach().clone()
-    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
-    return {"parameters": numbers(dict(model.named_parameters())), **told(result, model)}
+    return trained(answer.train_step, model, batch, FixedScale(factor))
 
 
 @pytest.mark.constant("parameters with a gradient left", "none")
-def test_no_gradient_is_left(answer, build, widths, batch, plenty, factor):
+def test_no_gradient_is_left(answer, build, widths, batch, factor):
     """After the call no gradient is left behind."""
     model = build(Speaker, *widths)
-    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
+    seen = trained(answer.train_step, model, batch, FixedScale(factor))
     left = sum(one.grad is not None and bool(one.grad.any()) for one in model.parameters())
-    return {"parameters with a gradient left": left, **told(result, model)}
-
-
-def test_one_pass(answer, build, widths, group, plenty, factor):
-    """Batches may come from a generator, which can be read only once."""
-    model = build(Speaker, *widths)
-    stream = (batch for batch in group)
-    result = answer.train_step(model, stream, summed, plain(model), FixedScale(factor), plenty)
-    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+    return {"parameters with a gradient left": left} | seen
 
 
 @pytest.mark.parametrize("half", ["none", "bfloat16", "float16"])
 @pytest.mark.constant("the model's logits are in", "the loss is given", "the dtype asked for")
-def test_mixed_precision(answer, build, widths, group, plenty, factor, half):
+def test_mixed_precision(answer, build, widths, group, factor, half):
     """The model computes in the dtype that is asked for; the loss gets float32."""
-    model, loss = build(Speaker, *widths), Witness()
-    optimizer, scaler = plain(model), FixedScale(factor)
-    dtype = getattr(torch, half, None)
-    result = answer.train_step(model, group, loss, optimizer, scaler, plenty, dtype)
+    model, loss, dtype = build(Speaker, *widths), Witness(), getattr(torch, half, None)
+    scaler = FixedScale(factor)
+    seen = trained(answer.train_step, model, group, scaler, loss=loss, dtype=dtype)
     return {
         "the model's logits are in": ", ".join(sorted(set(model.dtypes))),
         "the loss is given": ", ".join(sorted(set(loss.dtypes))),
-        **told(result, model),
+        **seen,
     }
 
 
-def test_small_gradients_survive(answer, build, widths, batch, plenty):
+def test_small_gradients_survive(answer, build, widths, batch):
     """Gradients too small for float16 are scaled on their way, and true when they arrive."""
-    model, loss = build(Speaker, *widths), Witness(times=2.0**-22)
-    optimizer, scaler = plain(model), FixedScale(2.0**16)
-    result = answer.train_step(model, batch, loss, optimizer, scaler, plenty, torch.float16)
-    return {"norm": told(result, model).get("norm", result)}
+    model, how = build(Speaker, *widths), {"loss": Witness(times=2.0**-22), "dtype": torch.float16}
+    seen = trained(answer.train_step, model, batch, FixedScale(2.0**16), **how)
+    return {"norm": seen.get("norm", seen)}
 
 
 @pytest.mark.watertight("a step that was skipped, which shows in the norm alone")
 @pytest.mark.constant("the norm is finite", "the scaler's calls", "it is not, and all are made")
-def test_norm_of_a_skipped_step(answer, build, widths, broken, plenty, factor):
+def test_norm_of_a_skipped_step(answer, build, widths, broken, factor):
     """The norm of a step that is skipped is infinite or NaN, and the scaler is asked as ever."""
     model, scaler = build(Speaker, *widths), FixedScale(factor, refuses=True)
-    _, norm = answer.train_step(model, broken, summed, plain(model), scaler, plenty)
+    _, norm = answer.train_step(model, broken, summed, plain(model), scaler, PLENTY)
     return {
         "the norm is finite": math.isfinite(norm),
         "the scaler's calls": ", ".join(scaler.order),
@@ -949,7 +796,7 @@ def test_norm_of_a_skipped_step(answer, build, widths, broken, plenty, factor):
 
 @pytest.mark.watertight("a loss within autocast, where its own products would be in half precision")
 @pytest.mark.constant("autocast within the loss", "there is none")
-def test_loss_outside_autocast(answer, build, widths, group, plenty, factor, device):
+def test_loss_outside_autocast(answer, build, widths, group, factor, device):
     """The loss is computed outside autocast, which is for the model alone."""
     model, within = build(Speaker, *widths), []
 
@@ -957,26 +804,24 @@ def test_loss_outside_autocast(answer, build, widths, group, plenty, factor, dev
         within.append(torch.is_autocast_enabled(device))
         return summed(logits, targets)
 
-    scaler = FixedScale(factor)
-    result = answer.train_step(model, group, loss, plain(model), scaler, plenty, torch.bfloat16)
-    return {"autocast within the loss": any(within), **told(result, model)}
+    how = {"loss": loss, "dtype": torch.bfloat16}
+    seen = trained(answer.train_step, model, group, FixedScale(factor), **how)
+    return {"autocast within the loss": any(within)} | seen
 
 
 @pytest.mark.parametrize("mode", ["training", "evaluation"])
-@pytest.mark.watertight(
-    "a model that is trained in evaluation mode, such as one with frozen statistics"
-)
+@pytest.mark.watertight("a model trained in evaluation mode, such as one with frozen statistics")
 @pytest.mark.constant("modes", "as the caller has set them")
-def test_mode(answer, build, widths, batch, plenty, factor, mode):
+def test_mode(answer, build, widths, batch, factor, mode):
     """The model's mode is the caller's business: it stays, during the step and afterwards."""
     model = build(Speaker, *widths).train(mode == "training")
-    result = answer.train_step(model, batch, summed, plain(model), FixedScale(factor), plenty)
-    return {"modes": str([*model.modes, model.training]), **told(result, model)}
+    seen = trained(answer.train_step, model, batch, FixedScale(factor))
+    return {"modes": str([*model.modes, model.training])} | seen
 
 
 @pytest.mark.parametrize("dtype", [FLOAT64])
-def test_float64(answer, build, widths, of_dtype, plenty, factor, dtype):
+def test_float64(answer, build, widths, group, factor, dtype):
     """A model in float64 is trained in float64."""
     model, loss = build(Speaker, *widths, dtype=dtype), Witness()
-    result = answer.train_step(model, of_dtype, loss, plain(model), FixedScale(factor), plenty)
-    return {**told(result, model), "parameters": numbers(dict(model.named_parameters()))}
+    doubled = [(x.double(), targets) for x, targets in group]
+    return trained(answer.train_step, model, doubled, FixedScale(factor), loss=loss)

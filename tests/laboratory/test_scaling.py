@@ -257,6 +257,7 @@ def test_published_exponents_are_inside_or_outside(low: float, high: float, expe
     assert told.startswith(f"0.34, {expected} that interval")
 
 
+@pytest.mark.by_turn
 @pytest.mark.usefixtures("quick")
 def test_no_minimum_inside_is_said(shipped: description.Study) -> None:
     told = "\n".join(said(shipped, seen(shipped, lambda n, d: 1 + (1e4 / n) ** 0.3)))

@@ -105,6 +105,7 @@ def test_a_cell_repeats_bit_for_bit(name: str, text: Path, tmp_path: Path) -> No
     assert dataclasses.replace(first, timed={}) == dataclasses.replace(again, timed={})
 
 
+@pytest.mark.by_turn
 @each_shipped
 def test_the_shipped_report_is_what_the_results_give(
     name: str, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -154,6 +155,7 @@ def test_pictures_are_held_to_their_words_and_lines(line: str, alike: bool, tmp_
         assert_drawn_alike(drawn, shipped)
 
 
+@pytest.mark.by_turn
 def test_the_page_of_all_is_what_the_results_give() -> None:
     page = (description.STUDIES / "README.md").read_text(encoding="utf-8")
     assert page == document.index()

@@ -111,6 +111,15 @@ def torch_decoder(d_model, h, d_ff, norm, n):
     return nn.TransformerDecoder(torch_decoder_layer(d_model, h, d_ff, norm), n, final)
 
 
+def assert_same_gradients(ours, theirs, rename):
+    """Every parameter has the gradient that a published model has; `rename` gives its names as ours."""
+    actual, expected = (
+        {name: parameter.grad for name, parameter in model.named_parameters()}
+        for model in (ours, theirs)
+    )
+    assert_agree(actual, rename(expected))
+
+
 def assert_agree(actual, expected):
     """Tensors, or tuples or dicts of them, of the same dtype and shape, agree to 1e-10."""
     torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)

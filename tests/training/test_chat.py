@@ -29,7 +29,7 @@ TEMPLATE = (
 
 
 def test_a_template_makes_the_text_that_transformers_makes():
-    """Whitespace, loop controls, filters and functions as in `apply_chat_template`."""
+    """Whitespace, loop controls, filters and functions as in `apply_chat_template`; no tools are None."""
     transformers = pytest.importorskip("transformers")
     from tests.training.test_pretrained import tokenizer
 
@@ -37,8 +37,9 @@ def test_a_template_makes_the_text_that_transformers_makes():
     theirs.chat_template = """{{ bos_token }}
     {%- for message in messages %}
         {% if message.role == 'system' %}{% continue %}{% endif %}
-        {{ message | tojson }} {{ message.content | trim }}
+        {% generation %}{{ message | tojson(indent=2) }} {{ message.content | trim }}{% endgeneration %}
     {% endfor %}
+    {% if tools is not none or documents is not none %}{{ tools }}{% endif %}
     {%- if add_generation_prompt %}a: {{ eos_token }}{% endif %}"""
     talk = [{"role": "system", "content": "x"}, *HI, {"role": "assistant", "content": " é "}]
     wanted = theirs.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)

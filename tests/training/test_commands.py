@@ -32,6 +32,7 @@ TINY = [
 SMALL = [word for change in TINY for word in ("--set", change)]
 
 
+@pytest.mark.by_turn
 def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
     done = course_here("train", "copy", "--steps", 30, "--seed", 3, *SMALL, "--out", "mine")
     assert done.exit_code == 0, done.output

@@ -182,6 +182,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(asked, source, change
         assert names and all(name.endswith((".a", ".b")) for name in names)
 
 
+@pytest.mark.by_turn
 @pytest.mark.parametrize("way", WAYS)
 def test_the_command_fine_tunes_measures_and_goes_on(sources, course_here, tmp_path, way):
     shutil.copytree(sources, "sources")
@@ -202,6 +203,7 @@ def test_the_command_fine_tunes_measures_and_goes_on(sources, course_here, tmp_p
     assert text.exit_code == 0 and text.stdout.startswith(PROMPT)
 
 
+@pytest.mark.by_turn
 def test_it_is_quantized_and_written_as_onnx(asked, course_here, tmp_path):
     run = trained(asked("llama tied", lora=4))
     wanted = "".join(Model.load(run.folder, "cpu").generate(PROMPT, 8, COLD))

@@ -76,6 +76,7 @@ def test_what_may_begin_a_stop_waits():
     assert next(until(iter(["abc", "d"]), ["cx"])) == "ab"
 
 
+@pytest.mark.by_turn
 def test_the_command_stops(tmp_path, course):
     written(tmp_path, "llama")
     said = "".join(Pretrained.load(tmp_path, "cpu").generate(PROMPT, 9, Sampling(0.0)))

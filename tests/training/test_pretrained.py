@@ -7,6 +7,7 @@ import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import safetensors.torch
 import tokenizers
 import torch
 from rich.console import Console
@@ -122,6 +123,7 @@ def test_a_greedy_continuation_is_that_of_transformers(kind, shard, tmp_path):
         torch.testing.assert_close(ours.model(wanted[None]), theirs(wanted[None]).logits)
 
 
+@pytest.mark.by_turn
 def test_the_command_prints_it(folders, course):
     done = course("generate", "--pretrained", folders / "llama", "--prompt", PROMPT,
                   "--tokens", 8, "--temperature", 0)  # fmt: skip
@@ -168,6 +170,22 @@ def test_weights_keep_their_dtype(copy):
     ours = Pretrained.load(folder, "cpu")
     assert {weight.dtype for weight in ours.model.parameters()} == {torch.bfloat16}
     assert "".join(ours.generate(PROMPT, 4, LIKELIEST))
+
+
+def test_what_transformers_would_read_too_is_read(copy):
+    """Weights saved as `torch.compile` returns a model, and a config without what is as usual."""
+    folder = copy("llama")
+    path, config = folder / model_folder.WEIGHTS, folder / model_folder.CONFIG
+    wanted = Pretrained.load(folder, "cpu").model.state_dict()
+    tensors = safetensors.torch.load_file(path)
+    safetensors.torch.save_file({f"_orig_mod.{name}": one for name, one in tensors.items()}, path)
+    kept = {
+        key: value for key, value in json.loads(config.read_text()).items() if key != "rms_norm_eps"
+    }
+    config.write_text(json.dumps(kept))
+    ours = Pretrained.load(folder, "cpu").model
+    assert all(torch.equal(one, wanted[name]) for name, one in ours.state_dict().items())
+    assert ours.config.eps == 1e-6
 
 
 # --- Relatives of LLaMA ---------------------------------------------------------------------------

@@ -10,10 +10,9 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
-from tests.reference.oracles import assert_agree, randomised
-from variants.bert import BERT, BERTConfig, FeedForward, Layer, Transform, mask_tokens
+from tests.reference.oracles import assert_agree, assert_same_gradients, randomised
+from variants.bert import BERT, BERTConfig, mask_tokens
 from variants.hugging_face import bert
 
 SIZES = pytest.mark.parametrize(
@@ -26,16 +25,7 @@ SIZES = pytest.mark.parametrize(
     ids=["odd", "one head", "heads of one feature"],
 )
 SMALL = BERTConfig(13, 8, n_layers=2, n_heads=2, d_model=10, d_ff=17, dropout=0.0)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    """Every test starts from one seed, and modules made in it have float64 parameters."""
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(2018)
-    yield
-    torch.set_default_dtype(default)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 def theirs(config, kind="BertForMaskedLM"):
@@ -89,11 +79,7 @@ def test_logits_and_gradients_are_those_of_transformers(config, segmented, padde
     assert_agree(actual, expected)
     for logits in (expected, actual):  # transformers' own loss is computed in float32
         F.cross_entropy(logits.flatten(0, 1), labels.flatten()).backward()
-    theirs_by_name = bert({name: p.grad for name, p in published.named_parameters()})
-    ours_by_name = {name: parameter.grad for name, parameter in ours.named_parameters()}
-    assert theirs_by_name.keys() == ours_by_name.keys()
-    for name, gradient in ours_by_name.items():
-        assert_agree(gradient, theirs_by_name[name])
+    assert_same_gradients(ours, published, bert)
 
 
 def test_published_state_dicts_fill_ours_whatever_else_they_hold():
@@ -271,69 +257,7 @@ def test_ids_outside_the_vocabulary_and_probabilities_that_are_none_are_refused(
             mask_tokens(text, 4, 13, (), p=wrong)
 
 
-# --- The parts ------------------------------------------------------------------------------------
-
-
-def gelu(x):
-    """The definition, by the normal distribution."""
-    return x * torch.distributions.Normal(0.0, 1.0).cdf(x)
-
-
-def test_the_feed_forward_network_has_the_gelu_of_the_definition():
-    network, x = randomised(FeedForward(6, 9)), 3 * torch.randn(2, 4, 6)
-    hidden = gelu(x @ network.w_1.weight.T + network.w_1.bias)
-    assert_agree(network(x), hidden @ network.w_2.weight.T + network.w_2.bias)
-    assert network.state_dict().keys() == {"w_1.weight", "w_1.bias", "w_2.weight", "w_2.bias"}
-
-
-def test_a_layer_norms_each_sum_with_its_own_eps():
-    class Attention(nn.Linear):
-        def forward(self, query, key, value, mask):
-            assert query is key is value and mask == "mask"
-            return super().forward(query)
-
-    layer = randomised(Layer(6, Attention(6, 6), FeedForward(6, 9), 0.0, eps=0.5))
-    assert layer.norm == "post" and layer.size == 6
-    x = torch.randn(2, 4, 6)
-    first, second = (connection.norm for connection in layer.sublayer)
-    middle = x + F.linear(x, layer.self_attn.weight, layer.self_attn.bias)
-    middle = F.layer_norm(middle, (6,), first.gain, first.bias, eps=0.5)
-    expected = middle + layer.feed_forward(middle)
-    expected = F.layer_norm(expected, (6,), second.gain, second.bias, eps=0.5)
-    assert_agree(layer(x, "mask"), expected)
-
-
-def test_the_transform_is_dense_then_gelu_then_norm():
-    transform, x = randomised(Transform(6, eps=0.5)), torch.randn(2, 4, 6)
-    hidden = gelu(F.linear(x, transform.dense.weight, transform.dense.bias))
-    norm = transform.norm
-    assert_agree(transform(x), F.layer_norm(hidden, (6,), norm.gain, norm.bias, eps=0.5))
-
-
 # --- The model by itself --------------------------------------------------------------------------
-
-
-def test_every_position_sees_those_before_and_after_it():
-    model, text = randomised(BERT(SMALL)), tokens(SMALL)
-    whole = model(text)
-    for t in range(SMALL.context):
-        changed = text.clone()
-        changed[:, t] = (changed[:, t] + 1) % SMALL.vocab
-        assert ((model(changed) - whole).abs().amax(dim=(0, 2)) > 0).all()
-
-
-def test_what_is_hidden_changes_nothing_else():
-    """Padding of (B, 1, T), its tokens and segments, and how much of it there is."""
-    model, text = randomised(BERT(SMALL)), tokens(SMALL)
-    segments, mask = torch.randint(2, text.shape), padding(8, 5, 2, width=8)
-    whole = model(text, segments, mask)
-    real = mask.squeeze(1)
-    other = torch.where(real, text, (text + 1) % 13), torch.where(real, segments, 1 - segments)
-    assert_agree(model(*other, mask)[real], whole[real])
-    for row, length in ((1, 5), (2, 2)):
-        alone = model(text[row : row + 1, :length], segments[row : row + 1, :length])
-        assert_agree(whole[row : row + 1, :length], alone)
-    assert not torch.allclose(model(text, segments)[real], whole[real])
 
 
 def test_a_mask_may_differ_from_query_to_query_and_serve_all_rows():
@@ -342,37 +266,6 @@ def test_a_mask_may_differ_from_query_to_query_and_serve_all_rows():
     whole = model(text, None, past)
     assert_agree(model(text[:, :3], mask=past[:, :3, :3]), whole[:, :3])
     assert_agree(model(text, mask=past.expand(3, -1, -1)), whole)
-
-
-def test_segments_are_added_and_none_means_0():
-    model, text = randomised(BERT(SMALL)), tokens(SMALL)
-    assert torch.equal(model(text), model(text, torch.zeros_like(text)))
-    with torch.no_grad():
-        model.segments.weight[1] = model.segments.weight[0]
-    assert torch.equal(model(text), model(text, torch.ones_like(text)))
-    with torch.no_grad():
-        model.segments.weight[1] += torch.randn(10)
-    second = model(text, torch.ones_like(text))
-    assert not torch.allclose(model(text), second)
-    with torch.no_grad():  # the same moved into the table of positions
-        model.positions.weight += model.segments.weight[1] - model.segments.weight[0]
-    assert_agree(model(text), second)
-
-
-def test_without_layers_it_is_the_norm_of_a_sum_then_the_head():
-    config = BERTConfig(13, 8, n_layers=0, n_heads=2, d_model=10, d_ff=17, dropout=0.0, eps=0.5)
-    model, text = randomised(BERT(config)), tokens(config)
-    segments = torch.randint(2, text.shape)
-    x = torch.stack(
-        [
-            model.embed.weight[text[row]]
-            + model.positions.weight[:8]
-            + model.segments.weight[segments[row]]
-            for row in range(3)
-        ]
-    )
-    x = model.transform(F.layer_norm(x, (10,), model.norm.gain, model.norm.bias, eps=0.5))
-    assert_agree(model(text, segments), x @ model.embed.weight.T + model.bias)
 
 
 def test_the_head_is_the_embedding_and_a_free_bias():
@@ -455,12 +348,6 @@ def test_layers_start_different():
     first, second = (layer.state_dict() for layer in BERT(SMALL).encoder.layers)
     for name, tensor in first.items():
         assert tensor.dim() == 1 or not torch.equal(tensor, second[name])
-
-
-def test_every_norm_has_the_configs_eps():
-    model = BERT(BERTConfig(13, 8, 2, 2, 10, 17, eps=0.25))
-    norms = [module for module in model.modules() if hasattr(module, "eps")]
-    assert len(norms) == 6 and all(norm.eps == 0.25 for norm in norms)
 
 
 def test_empty_inputs():

@@ -1,7 +1,6 @@
 """Flash attention against day 8's, loops and torch's own kernel; and what it holds, number by number."""
 
 import math
-import os
 import runpy
 import sys
 import weakref
@@ -29,9 +28,8 @@ SIZES = [
 ]
 
 
-# Where the kernel can run: on a GPU, or slowly in Triton's interpreter.
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu" if INTERPRETED else None
+# Where Triton is installed, the kernel runs on a GPU, or slowly in Triton's interpreter.
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)
@@ -362,39 +360,39 @@ def test_the_kernel_is_not_imported_by_itself(monkeypatch):
     assert "variants.flash_triton" not in sys.modules
 
 
-@pytest.mark.skipif(
-    DEVICE is None, reason="no GPU here (TRITON_INTERPRET=1 does without, where Triton is)"
-)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("sizes", [size for size in SIZES if size[-1] >= 16], ids=str)
-def test_the_kernel_is_the_plain_one(sizes, causal, dtype):
+@pytest.fixture
+def flash_forward(monkeypatch):
+    if DEVICE == "cpu":
+        monkeypatch.setenv("TRITON_INTERPRET", "1")  # before Triton and the kernel are imported
     pytest.importorskip("triton")
     from variants.flash_triton import flash_forward
 
-    if INTERPRETED and dtype == torch.bfloat16:
+    return flash_forward
+
+
+@pytest.mark.by_turn
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", [((2,), 37, 37, 5, 3, 16), *SIZES[4:6]], ids=str)
+def test_the_kernel_is_the_attention_of_day_8(flash_forward, sizes, causal, dtype):
+    if DEVICE == "cpu" and dtype == torch.bfloat16:
         pytest.skip("the interpreter computes in NumPy, which has no bfloat16")
     given = [one.detach().to(DEVICE) for one in inputs(*sizes[:-1], dtype)]
     output, log_sum = flash_forward(*given, block=sizes[-1], causal=causal)
-    expected = flash_attention(*(one.double() for one in given), causal=causal)
+    mask = border(*sizes[1:3]).bool().to(DEVICE) if causal else None
+    expected, _ = attention(*(one.double() for one in given), mask)
     eps = torch.finfo(dtype).eps
     assert output.dtype == dtype and log_sum.dtype == torch.float32
     torch.testing.assert_close(output.double(), expected, rtol=4 * eps, atol=4 * eps)
     scores = given[0].double() @ given[1].double().mT / math.sqrt(given[0].size(-1))
     if causal:
-        scores = scores.masked_fill(~border(*sizes[1:3]).to(DEVICE), -math.inf)
+        scores = scores.masked_fill(~mask, -math.inf)
     wanted = scores.logsumexp(dim=-1)
     wanted = wanted.masked_fill(wanted == -math.inf, math.inf)
     torch.testing.assert_close(log_sum.double(), wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.skipif(
-    DEVICE is None, reason="no GPU here (TRITON_INTERPRET=1 does without, where Triton is)"
-)
-def test_what_the_kernel_does_not_support_is_refused():
-    pytest.importorskip("triton")
-    from variants.flash_triton import flash_forward
-
+def test_what_the_kernel_does_not_support_is_refused(flash_forward):
     def given(dtype=torch.float16, t_k=5, d=4):
         return [torch.zeros(3, t, d, dtype=dtype, device=DEVICE) for t in (4, t_k, 5)]
 

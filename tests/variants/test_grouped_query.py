@@ -3,17 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from implementation import MultiHeadedAttention, subsequent_mask
+from tests.variants.recorders import Results
 from variants.grouped_query import GroupedQueryAttention
 
 SIZES = [(12, 6, 6), (12, 6, 3), (12, 6, 2), (12, 6, 1), (8, 1, 1), (8, 8, 4)]
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(31)
 
 
 def repeated(module, d_model, n_heads, n_kv_heads):
@@ -105,33 +100,17 @@ def test_the_queries_are_the_last_positions(t_q):
     )
 
 
-class Largest(TorchDispatchMode):
-    """How many numbers the largest storage holds that any operation has made or used."""
-
-    def __init__(self):
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for tensor in torch.utils._pytree.tree_leaves(out):
-            if isinstance(tensor, torch.Tensor):
-                held = tensor.untyped_storage().nbytes() // tensor.element_size()
-                self.numbers = max(self.numbers, held)
-        return out
-
-
 @pytest.mark.parametrize("n_kv_heads", [2, 1])
 def test_keys_and_values_are_never_repeated(n_kv_heads):
     module = GroupedQueryAttention(256, 8, n_kv_heads)
     query = torch.randn(1, 8, 1, 32, requires_grad=True)
     key, value = torch.randn(2, 1, n_kv_heads, 500, 32, requires_grad=True)
-    with Largest() as repeating:
+    with Results() as repeating:
         key.repeat_interleave(8 // n_kv_heads, dim=1)
-    assert repeating.numbers >= 8 * 500 * 32  # the measure sees what it is to see
-    with Largest() as largest:
+    assert repeating.held >= 8 * 500 * 32  # the measure sees what it is to see
+    with Results() as largest:
         module.attend(query, key, value).sum().backward()
-    assert largest.numbers <= 2 * n_kv_heads * 500 * 32  # the gradient of both, as they were made
+    assert largest.held <= 2 * n_kv_heads * 500 * 32  # the gradient of both, as they were made
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

@@ -12,10 +12,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from tests.reference.oracles import assert_agree, randomised
+from tests.reference.oracles import assert_agree, assert_same_gradients, randomised
+from tests.variants.recorders import Results
 from variants.hugging_face import llama
 from variants.kv_cache import KVCache, generate_cached, new_cache
 from variants.llama import LLaMA, LLaMAConfig, RotaryAttention
@@ -43,16 +42,7 @@ SIZES = pytest.mark.parametrize(
     ids=["grouped, LLaMA 3", "multi-head", "multi-query, one pair", "one head"],
 )
 CHUNKS = [[12], [1] * 12, [5, 7], [7, 1, 1, 3], [0, 3, 0, 9], [11, 1]]
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    """Every test starts from one seed, and modules made in it have float64 parameters."""
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(2023)
-    yield
-    torch.set_default_dtype(default)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 @pytest.fixture
@@ -128,11 +118,7 @@ def test_logits_and_gradients_are_those_of_transformers(config, spare):
     assert_agree(actual, expected)
     for logits in (expected, actual):
         F.cross_entropy(logits[:, :-1].flatten(0, 1), text[:, 1:].flatten()).backward()
-    theirs_by_name = llama({name: p.grad for name, p in published.named_parameters()})
-    ours_by_name = {name: parameter.grad for name, parameter in ours.named_parameters()}
-    assert theirs_by_name.keys() == ours_by_name.keys()
-    for name, gradient in ours_by_name.items():
-        assert_agree(gradient, theirs_by_name[name])
+    assert_same_gradients(ours, published, llama)
 
 
 def test_transformers_as_it_is_agrees_to_float32():
@@ -165,9 +151,7 @@ def test_padding_on_the_right_changes_nothing_before_it():
     assert_agree(ours(text)[real], expected)
     expected.logsumexp(dim=-1).sum().backward()
     ours(text)[real].logsumexp(dim=-1).sum().backward()
-    gradients = llama({name: p.grad for name, p in published.named_parameters()})
-    for name, parameter in ours.named_parameters():
-        assert_agree(parameter.grad, gradients[name])
+    assert_same_gradients(ours, published, llama)
 
 
 @pytest.mark.usefixtures("exact")
@@ -237,33 +221,6 @@ def test_published_weights_that_are_no_llama_are_refused(name):
 # --- Parts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes", [[9], [4, 5], [1, 1, 7]])
-def test_attention_is_a_loop_over_heads_queries_and_keys(sizes):
-    """Turned by complex multiplication, halves layout; several heads to one of keys and values."""
-    module = randomised(RotaryAttention(24, 4, 2, rope_angles(6, 9, 50.0)))
-    x, cache = torch.randn(2, 9, 24), KVCache(1, 2, 2, 9, 6)
-    w_q, w_k, w_v, w_o = (getattr(module, f"w_{name}").weight for name in "qkvo")
-
-    def turned(vectors, t):
-        numbers = torch.complex(vectors[..., :3], vectors[..., 3:])
-        angles = torch.tensor([t / 50 ** (2 * i / 6) for i in range(3)])
-        numbers = numbers * torch.polar(torch.ones(3), angles)
-        return torch.cat([numbers.real, numbers.imag], dim=-1)
-
-    heads = torch.zeros(2, 9, 24)
-    for row in range(2):
-        for head in range(4):
-            mine, shared = (slice(6 * i, 6 * i + 6) for i in (head, head // 2))
-            for t in range(9):
-                query = turned(w_q[mine] @ x[row, t], t)
-                keys = torch.stack([turned(w_k[shared] @ x[row, s], s) for s in range(t + 1)])
-                weights = (keys @ query / math.sqrt(6)).softmax(dim=0)
-                heads[row, t, mine] = weights @ (x[row, : t + 1] @ w_v[shared].T)
-    parts = [module(part, cache, 0) for part in x.split(sizes, dim=1)]
-    assert_agree(torch.cat(parts, dim=1), heads @ w_o.T)
-    assert_agree(module(x), heads @ w_o.T)
-
-
 def test_it_holds_what_it_promises_and_no_more():
     model = LLaMA(SMALL)
     shapes = {
@@ -284,17 +241,6 @@ def test_it_holds_what_it_promises_and_no_more():
     assert not list(model.buffers()) and model.config is SMALL
     norms = [model.norm, *(part.norm for block in model.blocks for part in block.sublayer)]
     assert [norm.eps for norm in norms] == [1e-5] * 5
-
-
-def test_a_block_is_two_shortcuts_around_normed_sublayers():
-    """Written out with torch's own norm and SiLU."""
-    block = randomised(LLaMA(dataclasses.replace(SMALL, eps=0.3)).blocks[1])
-    x = torch.randn(2, 4, 24)
-    middle = x + block.self_attn(F.rms_norm(x, (24,), block.sublayer[0].norm.gain, 0.3))
-    inner = F.rms_norm(middle, (24,), block.sublayer[1].norm.gain, 0.3)
-    parts = block.feed_forward
-    hidden = F.silu(parts.w_gate(inner)) * parts.w_up(inner)
-    assert_agree(block(x), middle + parts.w_down(hidden))
 
 
 # --- The angles -----------------------------------------------------------------------------------
@@ -320,26 +266,14 @@ def test_all_layers_share_one_table_and_so_do_those_of_a_copy():
         assert len({block.self_attn.angles.data_ptr() for block in one.blocks}) == 1
 
 
-class Largest(TorchDispatchMode):
-    """How many numbers the largest tensor has that any operation gives."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        sizes = [leaf.numel() for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
-        self.numbers = max(self.numbers, *sizes, 0)
-        return out
-
-
 def test_a_long_context_costs_nothing_until_it_is_read():
     """No call makes anything as long as the context: a token in the middle of it least of all."""
     config = dataclasses.replace(SMALL, context=131072)
     model, cache = LLaMA(config), new_cache(config, 1, 16)
-    with Largest() as largest:
+    with Results() as results:
         model(texts(config, 1, 8), cache)
         model(texts(config, 1, 1), cache)
-    assert 0 < largest.numbers < 1000
+    assert 0 < results.largest < 1000
 
 
 def test_positions_count_by_their_differences_up_to_the_last():
@@ -364,17 +298,6 @@ def test_made_without_numbers_it_has_its_angles_all_the_same():
 # --- The model by itself --------------------------------------------------------------------------
 
 
-def test_no_position_sees_a_later_one():
-    model, text = randomised(LLaMA(SMALL)), texts(SMALL)
-    whole = model(text)
-    for t in range(SMALL.context):
-        changed = text.clone()
-        changed[:, t] = (changed[:, t] + 1) % SMALL.vocab
-        difference = (model(changed) - whole).abs().amax(dim=(0, 2))
-        assert (difference[:t] == 0).all() and (difference[t:] > 0).all()
-        equal(model(text[:, : t + 1]), whole[:, : t + 1])
-
-
 @SIZES
 def test_any_chunks_have_the_logits_of_the_whole(config):
     model, text = randomised(LLaMA(config)), texts(config)
@@ -383,16 +306,6 @@ def test_any_chunks_have_the_logits_of_the_whole(config):
         cache = new_cache(config, 3, config.context)
         equal(read(model, text, cache, sizes), whole)
         assert cache.length == config.context
-
-
-def test_beams_continue_the_rows_that_they_come_from():
-    model, text, cache = randomised(LLaMA(SMALL)), texts(SMALL), new_cache(SMALL, 3, 12)
-    model(text[:, :6], cache)
-    for rows, end in (([2, 2, 0], 7), ([1, 0, 1], 12)):
-        cache.reorder(torch.tensor(rows))
-        start = cache.length
-        text = torch.cat([text[rows, :start], text[:, start:]], dim=1)
-        equal(model(text[:, start:end], cache), model(text[:, :end])[:, start:])
 
 
 @pytest.mark.parametrize(("prompt", "new"), [(4, 8), (4, 20), (15, 3)])
@@ -447,11 +360,6 @@ def test_dtypes_follow_the_weights():
     for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
         model, cache = LLaMA(SMALL).to(dtype), new_cache(SMALL, 3, 12)
         assert model(texts(SMALL), cache).dtype == cache.keys.dtype == dtype
-
-
-def test_training_and_evaluation_are_the_same():
-    model, text = LLaMA(SMALL), texts(SMALL)
-    assert torch.equal(model.train()(text), model.eval()(text))
 
 
 def test_more_tokens_than_the_context_are_refused():

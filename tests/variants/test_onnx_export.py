@@ -56,11 +56,6 @@ WHOLE = [name for name in MODELS if "cached" not in name]
 CACHED = [name for name in MODELS if "cached" in name]
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(40)
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A model by its name, and its file; written when first asked for."""

@@ -16,12 +16,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from implementation import Batch, LayerNorm, subsequent_mask
-from tests.reference.oracles import assert_agree, randomised
+from tests.reference.oracles import assert_agree, assert_same_gradients, randomised
 from variants.hugging_face import t5
 from variants.t5 import (
     T5,
     BiasedAttention,
-    FeedForward,
     T5Config,
     relative_position_bucket,
     rms_normed,
@@ -38,16 +37,7 @@ CONFIGS = [
 NAMES = ["relu", "gated", "one head", "heads of one feature, gated"]
 SIZES = pytest.mark.parametrize("config", CONFIGS, ids=NAMES)
 S, T = 41, 30  # beyond the odd config's 20, where one bucket is shared
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    """Every test starts from one seed, and modules made in it have float64 parameters."""
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(27)
-    yield
-    torch.set_default_dtype(default)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 @pytest.fixture
@@ -220,11 +210,7 @@ def test_logits_and_gradients_are_those_of_transformers(config, padded):
     assert_agree(actual, expected)
     for logits in (expected, actual):
         F.cross_entropy(logits.transpose(1, 2), labels).backward()
-    theirs_by_name = t5({name: p.grad for name, p in published.named_parameters()})
-    ours_by_name = {name: parameter.grad for name, parameter in ours.named_parameters()}
-    assert theirs_by_name.keys() == ours_by_name.keys()
-    for name, gradient in ours_by_name.items():
-        assert_agree(gradient, theirs_by_name[name])
+    assert_same_gradients(ours, published, t5)
 
 
 @SIZES
@@ -250,7 +236,7 @@ def test_what_dropout_falls_on_is_what_it_falls_on_in_transformers(monkeypatch, 
     at_rest = ours(*inputs)
     actual, expected = ours.train()(*inputs), their_logits(published.train(), *inputs)
     assert_agree(actual, expected)
-    assert (actual - at_rest).abs().max() > 0.1
+    assert (actual - at_rest).abs().max() > 0.01
 
 
 @SIZES
@@ -297,32 +283,6 @@ def test_published_weights_that_are_not_ours_are_refused():
 # --- The parts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("d_model", "n_heads", "d_k"), [(10, 3, 5), (4, 2, 7), (5, 1, 1)])
-def test_attention_is_a_loop_over_heads_and_queries(d_model, n_heads, d_k):
-    """The layout that the docstring names: nothing is scaled, and −∞ hides a key."""
-    layer = randomised(
-        BiasedAttention(dataclasses.replace(ODD, d_model=d_model, n_heads=n_heads, d_k=d_k))
-    )
-    x, memory = torch.randn(2, 4, d_model), torch.randn(2, 6, d_model)
-    values, bias = torch.randn(2, 6, d_model), torch.randn(2, n_heads, 4, 6)
-    bias[0, :, 1, 2:5] = -math.inf
-    bias[1, 0, 3] = -math.inf  # a query of head 0 that sees nothing
-    joined = torch.zeros(2, 4, n_heads * d_k)
-    for row in range(2):
-        for head in range(n_heads):
-            at = slice(head * d_k, (head + 1) * d_k)
-            q = x[row] @ layer.w_q.weight[at].T
-            k = memory[row] @ layer.w_k.weight[at].T
-            v = values[row] @ layer.w_v.weight[at].T
-            for i in range(4):
-                weights = torch.stack(
-                    [(q[i] @ k[j] + bias[row, head, i, j]).exp() for j in range(6)]
-                )
-                if weights.sum() > 0:
-                    joined[row, i, at] = sum(weights[j] * v[j] for j in range(6)) / weights.sum()
-    assert_agree(layer(x, memory, values, bias), joined @ layer.w_o.weight.T)
-
-
 def test_attention_to_nothing_has_gradients_of_zero():
     layer = randomised(BiasedAttention(ODD))
     x, memory = torch.randn(2, 4, 10, requires_grad=True), torch.randn(2, 6, 10, requires_grad=True)
@@ -332,21 +292,6 @@ def test_attention_to_nothing_has_gradients_of_zero():
     out.sum().backward()
     for tensor in (x, memory, bias, *layer.parameters()):
         assert (tensor.grad == 0).all()
-
-
-@pytest.mark.parametrize("gated", [False, True])
-def test_the_feed_forward_network_is_its_equation(gated):
-    layer = randomised(FeedForward(dataclasses.replace(ODD, gated=gated)))
-    x = torch.randn(2, 3, 10)
-    hidden = x @ layer.w_1.weight.T
-    if gated:
-        g = x @ layer.w_gate.weight.T
-        tanh = (math.sqrt(2 / math.pi) * (g + 0.044715 * g**3)).tanh()
-        hidden = g / 2 * (1 + tanh) * hidden
-    else:
-        assert layer.w_gate is None
-        hidden = hidden.clamp(min=0)
-    assert_agree(layer(x), hidden @ layer.w_2.weight.T)
 
 
 def test_all_norms_of_a_module_are_replaced():
@@ -426,52 +371,6 @@ def test_the_bias_is_shared_by_all_layers_of_its_stack():
     assert torch.equal(model(src, tgt, None, None), before)
     model.decoder_bias.weight.data.mul_(-1)
     assert not torch.allclose(model(src, tgt, None, None), before)
-
-
-def test_without_biases_the_source_is_a_set():
-    """Positions come from the table alone: without it the order of the source does not matter."""
-    model = randomised(T5(ODD))
-    src, tgt, *_ = text(ODD)
-    shuffled = src[:, torch.randperm(S)]
-    assert not torch.allclose(model(src, tgt, None, None), model(shuffled, tgt, None, None))
-    nn.init.zeros_(model.encoder_bias.weight)
-    assert_agree(model(src, tgt, None, None), model(shuffled, tgt, None, None))
-
-
-def test_forward_is_scaled_states_times_the_embedding():
-    model = randomised(T5(ODD))
-    src, tgt, src_mask, tgt_mask = text(ODD)
-    memory = model.encode(src, src_mask)
-    states = model.decode(memory, src_mask, tgt, tgt_mask)
-    assert memory.shape == (3, S, 10) and states.shape == (3, T, 10)
-    expected = states @ model.embed.weight.T / math.sqrt(10)
-    assert_agree(model(src, tgt, src_mask, tgt_mask), expected)
-
-
-def test_no_position_sees_a_later_one():
-    model = randomised(T5(ODD))
-    src, tgt, src_mask, _ = text(ODD, t=7)
-    whole = model(src, tgt, src_mask, None)
-    for t in range(7):
-        changed = tgt.clone()
-        changed[:, t] = (changed[:, t] + 1) % ODD.vocab
-        difference = (model(src, changed, src_mask, None) - whole).abs().amax(dim=(0, 2))
-        assert (difference[:t] == 0).all() and (difference[t:] > 0).all()
-        assert_agree(model(src, tgt[:, : t + 1], src_mask, None), whole[:, : t + 1])
-
-
-def test_padding_is_never_read():
-    """Another number in its place changes nothing at real tokens; a longer source does not either."""
-    model = randomised(T5(ODD))
-    src, tgt, src_mask, tgt_mask = text(ODD)
-    real = tgt_mask.squeeze(1)
-    expected = model(src, tgt, src_mask, tgt_mask)[real]
-    for other in (0, 3):
-        src = src.masked_fill(~src_mask.squeeze(1), other)
-        tgt = tgt.masked_fill(~real, other)
-        assert_agree(model(src, tgt, src_mask, tgt_mask)[real], expected)
-    longer, mask = F.pad(src, (0, 5)), F.pad(src_mask, (0, 5))
-    assert_agree(model(longer, tgt, mask, tgt_mask)[real], expected)
 
 
 def test_masks_of_a_batch_and_of_one_row_serve_as_well():

@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from jinja2 import TemplateError
-from jinja2.ext import loopcontrols
+from jinja2.ext import Extension, loopcontrols
+from jinja2.nodes import Node
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 CPU_SECONDS = 5
@@ -32,6 +34,22 @@ def refuse(message: str) -> NoReturn:
     raise TemplateError(message)
 
 
+class Generation(Extension):
+    """`{% generation %}` marks what a model is trained to say; what it holds is rendered as it is."""
+
+    tags = {"generation"}  # noqa: RUF012 - a set is what jinja2 declares
+
+    def parse(self, parser: Parser) -> list[Node]:
+        """Return the statements up to `{% endgeneration %}`."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def to_json(value: Any, ensure_ascii: bool = False, **how: Any) -> str:
+    """The filter `tojson` of transformers, which escapes neither tags nor other alphabets."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, **how)
+
+
 def render(template: str, messages: list[dict[str, str]], specials: dict[str, str]) -> str:
     """Render a conversation like `apply_chat_template` of transformers.
 
@@ -40,15 +58,17 @@ def render(template: str, messages: list[dict[str, str]], specials: dict[str, st
         ValueError: the text is too long.
     """
     world = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, Generation]
     )
     world.globals |= {
         "raise_exception": refuse,
         "strftime_now": lambda how: datetime.now().strftime(how),
     }
-    world.filters["tojson"] = lambda value, **_: json.dumps(value, ensure_ascii=False)
+    world.filters["tojson"] = to_json
     parts, length = [], 0
-    given = specials | {"messages": messages, "add_generation_prompt": True}
+    # Templates ask whether `tools` is None, and not always whether it is defined.
+    offered = {"tools": None, "documents": None, "add_generation_prompt": True}
+    given = specials | offered | {"messages": messages}
     for part in world.from_string(template).generate(given):
         parts.append(part)
         length += len(part)

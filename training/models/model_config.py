@@ -49,7 +49,7 @@ def llama(config: Mapping[str, Any]) -> LLaMAConfig:
         n_kv_heads=_size(config, "num_key_value_heads") if grouped else heads,
         d_model=width,
         d_ff=_size(config, "intermediate_size"),
-        eps=_number(config, "rms_norm_eps"),
+        eps=_number({"rms_norm_eps": 1e-6} | dict(config), "rms_norm_eps"),  # as in transformers
         base=_base(config),
     )
 

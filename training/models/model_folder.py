@@ -47,8 +47,15 @@ def refuse_incomplete(folder: Path) -> None:
         refuse_a_pointer(path)
 
 
+COMPILED = "_orig_mod."  # before each name, where a model was saved as torch.compile returned it
+
+
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The published tensors by name, of one file or of several."""
+    return {name.removeprefix(COMPILED): tensor for name, tensor in _all_tensors(folder).items()}
+
+
+def _all_tensors(folder: Path) -> dict[str, Tensor]:
     if (folder / WEIGHTS).exists():
         return _tensors(folder / WEIGHTS)
     if not (folder / INDEX).exists():

@@ -110,6 +110,7 @@ def test_a_file_that_cannot_be_loaded_is_named(answers, reference_restored):
     assert "this_is_no_name" in reason
 
 
+@pytest.mark.by_turn
 def test_the_copy_task_is_learnt(project, answers):
     """A right part of the learner's among the reference's: all is copied, exit 0, the last line says so."""
     done = project.course("assemble", "--answers", str(answers(RIGHT)))
@@ -122,6 +123,7 @@ def test_the_copy_task_is_learnt(project, answers):
     assert (project.root / "my" / "assembled.png").stat().st_size > 10_000
 
 
+@pytest.mark.by_turn
 def test_a_part_that_raises_is_told_of(project, answers):
     """The learner's own line is shown, nothing is learnt, exit 1."""
     done = project.course("assemble", "--answers", str(answers("return x + self.gian")))
@@ -133,6 +135,7 @@ def test_a_part_that_raises_is_told_of(project, answers):
     assert done.stdout.splitlines()[-1].startswith("copy task: 0.0% of")
 
 
+@pytest.mark.by_turn
 def test_a_part_that_ends_the_process_is_told_of(project, answers):
     """So is one that takes the whole process with it."""
     done = project.course("assemble", "--answers", str(answers("import os; os._exit(3)")))
@@ -175,6 +178,7 @@ def assembled(*arguments):
     return CliRunner().invoke(app, ["assemble", *map(str, arguments)])
 
 
+@pytest.mark.by_turn
 def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
     """The learner's part is in it, what of it fails is told first, and what they leave can be used."""
     done = assembled("llama", "--answers", answers(RIGHT), "--data-dir", shakespeare, "--steps", 3)
@@ -198,6 +202,7 @@ def test_a_llama_is_trained_quantised_exported_and_heard(answers, shakespeare):
     assert all(one.exit_code == 0 and one.output.startswith("7 green") for one in said)
 
 
+@pytest.mark.by_turn
 def test_a_llama_goes_without_onnx_where_it_is_not_installed(answers, shakespeare, monkeypatch):
     monkeypatch.setattr(onnx_models, "installed", lambda: False)
     done = assembled("llama", "--answers", answers(RIGHT), "--data-dir", shakespeare, "--steps", 2)

@@ -202,6 +202,7 @@ def test_without_a_gpu_checks_are_skipped(project):
     assert "no CUDA GPU here" in day["checks"][0]["message"]
 
 
+@pytest.mark.by_turn
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_only_checks_of_tensors_are_skipped(project):
     """Day 10 has both kinds: those that take no tensor are checked, and the others are counted."""

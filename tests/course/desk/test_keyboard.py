@@ -10,7 +10,7 @@ import pytest
 from course.desk.keyboard import keys_to
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX terminal")
-PATIENCE = 30  # seconds, and how often a `.` is typed
+PATIENCE = 120  # seconds, and how often a `.` is typed
 
 
 @pytest.fixture

@@ -104,6 +104,7 @@ def test_other_mistakes_are_named_there(check):
     assert "head_detached" in {one.misconception for one in there(result)}
 
 
+@pytest.mark.by_turn
 def test_what_fails_on_the_cpu_is_not_run_there(check):
     """It counts as wrong there, too, and says the same; what passes is run."""
     checked = check("self.embed(tokens) +", "2 * self.embed(tokens) +")
@@ -115,26 +116,26 @@ def test_what_fails_on_the_cpu_is_not_run_there(check):
     assert {one.status for one in there(checked.look())} == {"passed", "failed"}
 
 
+@pytest.mark.by_turn
 @pytest.mark.parametrize(("find", "put", "code"), [("", "", 0), (MADE_THERE, MADE_ON_CPU, 1)])
 def test_commands(project, find, put, code):
     """`course check` prints one object of version 2, and waits for the practice GPU before it exits."""
     source = read_answer(DAY.solution).replace(find, put)
     (project.root / "exercises" / f"{DAY.stem}.py").write_text(source, encoding="utf-8")
-    done = project.course("check", "23", "--json")
-    report = json.loads(done.stdout)
-    assert (done.returncode, report["version"], report["total"] - report["passed"]) == (
-        code,
-        2,
-        code,
+    done, asked, words = project.courses(
+        ("check", "23", "--json"),
+        ("check", "23", "--device", "practice", "--json"),
+        ("check", "23"),
     )
+    report = json.loads(done.stdout)
+    wrong = report["total"] - report["passed"]
+    assert (done.returncode, report["version"], wrong) == (code, 2, code)
     [day] = report["days"]
     assert RUNNING not in {one["status"] for one in day["checks"]}
     assert {one["device"] for one in day["checks"]} == {"cpu", PRACTICE}
-    asked = project.course("check", "23", "--device", "practice", "--json")
     assert asked.returncode == code
-    shown = project.course("check", "23").stdout
-    assert "CPU passed, device check running" in shown
-    assert shown.index("device check running") < shown.index("On the practice GPU")
+    assert "CPU passed, device check running" in words.stdout
+    assert words.stdout.index("device check running") < words.stdout.index("On the practice GPU")
 
 
 def test_it_says_that_it_looks_for_what_was_misunderstood(tmp_path, pool):
@@ -174,6 +175,7 @@ def test_the_order_on_the_screen(tmp_path, pool, is_terminal):
     assert RUNS not in screen.getvalue().removeprefix(first)
 
 
+@pytest.mark.by_turn
 def test_the_command_that_draws_the_inputs(project):
     """It shows the failure again, and lines that draw the inputs on the practice GPU."""
     answer = project.root / "exercises" / f"{DAY.stem}.py"
@@ -182,13 +184,13 @@ def test_the_command_that_draws_the_inputs(project):
     [line] = [line for line in shown.splitlines() if "To draw these inputs" in line]
     command = line.partition("course ")[2].split()
     assert command[:4] == ["check", "23", "--device", "practice"]
-    for options in (command, [*command[:2], *command[4:]]):
-        again = project.course(*options)
+    for again in project.courses(command, [*command[:2], *command[4:]]):
         assert again.returncode == 1
         assert "positions_made_on_the_cpu" in again.stdout
         assert "with practice.running():" in again.stdout
 
 
+@pytest.mark.by_turn
 def test_what_is_wrong_on_the_cpu_is_named_beside(project):
     """While one exercise waits for the practice GPU, the diagnosis of another is shown all the same."""
     answer = project.root / "exercises" / f"{DAY.stem}.py"
@@ -222,6 +224,7 @@ def test_a_stub_is_not_started(tmp_path, pool):
     assert {one.status for one in checked.verdict.checks} == {"not_started"}
 
 
+@pytest.mark.by_turn
 def test_recordings_tell_mistakes_about_devices(tmp_path):
     """A recording has what is seen on the CPU, and of the practice GPU the places and the known mistakes."""
     record(DAY, tmp_path)

@@ -15,7 +15,6 @@ from course.checks.loading import load_checks
 from course.checks.seeing import check_inputs, see
 from course.cli import app
 from course.curriculum import DAYS, ROOT, day_of_definition, module_of
-from course.edition import bundle as bundling
 from course.edition import bundle_command as commands
 from course.edition.bundle import UNFINISHED, bundle
 from course.judging import recorded, truth
@@ -26,64 +25,64 @@ from course.judging.truth import Truth
 from course.references.editions import released_part
 from course.references.stubs import stub_text
 from course.references.text import definition_text
+from course.terminal.arguments import listed_days
+from tests.course.conftest import SEVERAL, said_by
+from tests.course.edition.verdicts import chosen, recorded_in_haste, verdicts
 
 READY = [day for day in DAYS if day.ready]
 SHORT = 3  # statements of a body that say nothing by themselves, such as `return x + y`
 
 
+# The tests of a whole run share one edition, of which eleven more days are recorded: that takes minutes.
+pytestmark = pytest.mark.timeout(1800)
+
+# Days whose checks import parts of earlier days.
+BUILT_ON_OTHERS = (14, 18, 19, 20, 23, 24, 26, 27, 32, 36, 39)
+
+
 @pytest.fixture(scope="module")
-def edition(tmp_path_factory):
-    """Nothing released; of the days, 1, 2 and 8 recorded."""
+def edition(tmp_path_factory, request):
+    """Nothing released; recorded are days 1, 2 and 8, and of the days that build on others some."""
     folder = tmp_path_factory.mktemp("bundle") / "edition"
-
-    def record_some(day, target):
-        if day.number in (1, 2, 8):
-            return record(day, target)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(recorded, "load_checks", lambda day: [])
-            return recorded._make(day, recorded._file(day, target))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bundling, "record", record_some)
+    with recorded_in_haste(chosen(request, "built_on_others"), whole=(1, 2, 8)):
         bundle(folder, 0, lambda day: None)
     return folder
 
 
 def runner(edition):
-    """Runs a command of an edition's own, and nothing of this repository's."""
+    """Runs commands of an edition's own, and nothing of this repository's."""
+    start = f"import sys; sys.path.insert(0, {str(edition)!r}); "
 
     def run(*arguments, code="from course.cli import main; main()"):
-        start = f"import sys; sys.path.insert(0, {str(edition)!r}); {code}"
         return subprocess.run(
-            [sys.executable, "-P", "-c", start, *map(str, arguments)],
+            [sys.executable, "-P", "-c", start + code, *map(str, arguments)],
             cwd=edition,
             capture_output=True,
             encoding="utf-8",
             check=False,
         )
 
+    def several(*commands):
+        return said_by([sys.executable, "-P", "-c", start + SEVERAL], commands, cwd=edition)
+
+    def write(number, text):
+        (edition / "exercises" / f"{DAYS[number - 1].stem}.py").write_text(text, encoding="utf-8")
+
+    run.several, run.write = several, write
     return run
 
 
 @pytest.fixture
 def run(edition):
     """Runs a command of the edition's own; exercises that it writes are stubs again afterwards."""
-    run = runner(edition)
-
-    def write(number, text):
-        (edition / "exercises" / f"{DAYS[number - 1].stem}.py").write_text(text, encoding="utf-8")
-
-    run.write = write
     stubs = {path: path.read_bytes() for path in (edition / "exercises").glob("*.py")}
-    yield run
+    yield runner(edition)
     for path, data in stubs.items():
         path.write_bytes(data)
 
 
 def check(run, number):
-    done = run("check", number, "--json")
-    [day] = json.loads(done.stdout)["days"]
-    return day
+    return verdicts(run("check", number, "--json"))[number]
 
 
 def solution(number):
@@ -259,6 +258,7 @@ def test_the_first_day(run):
     assert any(wrong.tell in one["message"] for one in day["checks"])
 
 
+@pytest.mark.by_turn
 @pytest.mark.parametrize("number", [1, 2, 8])
 def test_every_known_wrong_answer_is_named(number, edition):
     """The recording tells all of a day's wrong answers from the right one, as the reference does."""
@@ -319,41 +319,65 @@ def test_other_seeds_are_not_recorded(run):
 
 def test_the_board_hints_and_reset(run):
     """The board, a hint, a reset and plain help work; an instructor's commands are not offered."""
-    assert "40 days" in run().stdout or "Softmax" in run().stdout
-    assert "Hint 1 of" in run("hint", 1).stdout
     run.write(1, "x = 1\n")
-    assert "is the stub again" in run("reset", 1).stdout
-    assert check(run, 1)["status"] == "not_started"
-    offered = run("--help").stdout
-    assert "watch" in offered
+    board, hint, reset, checked, offered = run.several(
+        (), ("hint", "1"), ("reset", "1"), ("check", "1", "--json"), ("--help",)
+    )
+    assert "40 days" in board.stdout
+    assert "Hint 1 of" in hint.stdout
+    assert "is the stub again" in reset.stdout
+    assert verdicts(checked)[1]["status"] == "not_started"
+    assert "watch" in offered.stdout
     for command in ("grade", "train", "bundle", "sync", "assemble"):
-        assert f"│ {command} " not in offered
+        assert f"│ {command} " not in offered.stdout
 
 
-def refusal(run, command):
-    """What is said of a command, which is refused: in a sentence, with exit 2."""
-    done = run(command, "--out", "anywhere")
-    assert done.returncode == 2
-    return " ".join(done.stderr.replace("│", " ").split())
+def test_an_instructors_command_is_refused(run):
+    """A command that is in the whole course alone is refused in a sentence that says so, with exit 2; what
+    is no command there either is not said to be one."""
+    commands = ("bundle", "assemble", "grade", "sync", "train", "grad")
+    *refused, unknown = run.several(*((command, "--out", "anywhere") for command in commands))
+    words = [" ".join(done.stderr.replace("│", " ").split()) for done in (*refused, unknown)]
+    assert {done.returncode for done in (*refused, unknown)} == {2}
+    for command, said in zip(commands, words, strict=False):
+        assert (f"'{command}' is not in the student edition" in said) == (command != "grad")
+    assert "No such command 'grad'" in words[-1]
 
 
-@pytest.mark.parametrize("command", ["bundle", "assemble", "grade", "sync", "train"])
-def test_an_instructors_command_is_refused(run, command):
-    """A command that is in the whole course alone is refused in a sentence that says so."""
-    assert f"'{command}' is not in the student edition" in refusal(run, command)
+@pytest.mark.by_turn
+@pytest.mark.parametrize("built_on_others", BUILT_ON_OTHERS)
+def test_days_that_build_on_days_not_done(run, built_on_others):
+    """Where its checks need an earlier day that is not done, a stub is not started, and a right answer
+    is told which day comes first."""
+    number = built_on_others
+    day = check(run, number)
+    assert day["status"] == "not_started"
+    assert f"Day {number} builds on an earlier day." in day["checks"][0]["message"]
+    run.write(number, solution(number))
+    day = check(run, number)
+    assert day["status"] == "error"
+    assert {one["status"] for one in day["checks"]} == {"error"}
+    assert "first." in day["checks"][0]["message"]
 
 
-def test_a_command_that_nobody_has(run):
-    """What is no command of the whole course either is not said to be one."""
-    assert "No such command 'grad'" in refusal(run, "grad")
-
-
-def test_an_edition_of_released_days(tmp_path):
-    """With every day released it is a student edition still, which grades nobody."""
-    bundle(tmp_path / "edition", len(DAYS), lambda day: None)
-    runs = runner(tmp_path / "edition")
-    assert "'grade' is not in the student edition" in refusal(runs, "grade")
-    assert runs("doctor").returncode == 0
+@pytest.mark.by_turn
+def test_an_edition_of_chosen_days(tmp_path, monkeypatch):
+    """It holds these alone. What lies between them is given; what comes after is not there."""
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+    with recorded_in_haste([23]):
+        bundle(tmp_path / "edition", 9, lambda day: None, listed_days("1-9,23"))
+    edition = tmp_path / "edition"
+    stems = {day.stem for day in listed_days("1-9,23")}
+    assert {path.stem for path in (edition / "exercises").glob("day*.py")} == stems
+    assert {path.stem for path in (edition / "lessons").glob("*.ipynb")} == stems
+    assert {path.stem for path in (edition / "solutions").glob("*.ipynb")} == stems - {"day23_gpt"}
+    assert "class DecoderLayer" in (edition / "implementation.py").read_text(encoding="utf-8")
+    assert "class GPT(" not in (edition / "variants/gpt.py").read_text(encoding="utf-8")
+    assert "def rotate" not in (edition / "variants/rope.py").read_text(encoding="utf-8")
+    run = runner(edition)
+    assert check(run, 23)["status"] == "not_started"
+    run.write(23, solution(23))
+    assert check(run, 23)["status"] == "passed"
 
 
 # --- Stopped, and asked again ---------------------------------------------------------------------
@@ -367,6 +391,7 @@ def test_a_folder_that_is_not_empty(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.by_turn
 def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     """Stopped on the way it leaves nothing that could be taken for one; asked again it is whole."""
     out = tmp_path / "edition"
@@ -386,6 +411,27 @@ def test_an_edition_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     assert (out / "pyproject.toml").exists()
 
 
+@pytest.mark.by_turn
+def test_a_recording_is_not_made_twice(tmp_path, monkeypatch):
+    """A second edition takes it as it is; one of which a piece is lost is made again."""
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+    record(DAYS[0], tmp_path / "one")
+    observed = []
+    watched = truth.see
+    monkeypatch.setattr(
+        truth, "see", lambda check, *rest: observed.append(check) or watched(check, *rest)
+    )
+    record(DAYS[0], tmp_path / "other")
+    [one], [other] = (list((tmp_path / name).iterdir()) for name in ("one", "other"))
+    assert one.read_bytes() == other.read_bytes()
+    assert observed == []
+    [made] = (tmp_path / "cache" / "recorded").iterdir()
+    made.write_bytes(made.read_bytes()[:-40])
+    record(DAYS[0], tmp_path / "third")
+    assert recorded.Kept(tmp_path / "third" / one.name).read(recorded.TOLD)
+
+
+@pytest.mark.by_turn
 def test_a_recording_goes_on(tmp_path, monkeypatch):
     """What was observed before it was stopped is not observed again."""
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path))

@@ -9,7 +9,6 @@ import html
 import io
 import json
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -20,7 +19,6 @@ import pytest
 from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT
 from course.grading.reports import file_name
-from course.grading.sandbox import NoSandbox, walls
 
 ONE, TWO = (read_answer(DAYS[index].solution).encode() for index in (0, 1))
 STUB_ONE, STUB_TWO = (DAYS[index].stub.read_bytes() for index in (0, 1))
@@ -206,20 +204,15 @@ def moodle(path):
 SYSTEMS = {"canvas": (canvas, "{}x_{}"), "moodle": (moodle, "{} x_{}")}
 
 
-@pytest.fixture(scope="module", params=SYSTEMS)
-def graded(request, tmp_path_factory):
-    """A class graded once; how its learners are called, and where the reports are."""
-    try:
-        with walls():
-            pass
-    except NoSandbox as reason:
-        pytest.skip(f"no sandbox here: {reason}")
-    make, called = SYSTEMS[request.param]
-    folder = tmp_path_factory.mktemp(request.param)
-    out = folder / "out"
+@pytest.mark.by_turn
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_class_of_twenty(found, system, tmp_path):
+    """Graded by one command: every row, every page, and what is handed back."""
+    make, called = SYSTEMS[system]
+    out = tmp_path / "out"
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "course.cli", "grade", make(folder / "class"), "--out", out),
+            *(sys.executable, "-m", "course.cli", "grade", make(tmp_path / "class"), "--out", out),
             *("--days", "1-2", "--seed", "3", "--jobs", "2"),
         ],
         cwd=ROOT,
@@ -232,8 +225,10 @@ def graded(request, tmp_path_factory):
         called.format(name, user): learner
         for user, (name, learner) in enumerate(LEARNERS.items(), 101)
     }
-    yield request.param, learners, out
-    shutil.rmtree(folder)
+    every_row_is_right(system, learners, out)
+    every_page_says_what_was_taken(learners, out)
+    no_name_does_harm(out)
+    pages_to_hand_back_are_known(system, learners, out)
 
 
 def words_of(path):
@@ -242,9 +237,8 @@ def words_of(path):
     return " ".join(html.unescape(text).split())
 
 
-def test_every_row_is_right(graded):
+def every_row_is_right(system, learners, out):
     """Verdict, points of each day, who is late, and which days were not handed in."""
-    system, learners, out = graded
     with (out / "grades.csv").open(encoding="utf-8", newline="") as file:
         rows = {row["learner"]: row for row in csv.DictReader(file)}
     assert rows.keys() == learners.keys()
@@ -259,9 +253,8 @@ def test_every_row_is_right(graded):
         assert row["late"] == ("late" if learner.late and system == "canvas" else ""), name
 
 
-def test_every_page_says_what_was_taken(graded):
+def every_page_says_what_was_taken(learners, out):
     """A page tells what was taken for what and what was not, and is never blank."""
-    _, learners, out = graded
     for name, learner in learners.items():
         words = words_of(out / "feedback" / f"{file_name(name)}.html")
         for told in learner.told:
@@ -273,9 +266,8 @@ def test_every_page_says_what_was_taken(graded):
             assert "taken, " in words
 
 
-def test_no_name_does_harm(graded):
+def no_name_does_harm(out):
     """Markup, formulas and what steers a terminal stay text in every report."""
-    _, _, out = graded
     for path in out.rglob("*"):
         if path.suffix in (".html", ".csv", ".xml"):
             text = path.read_text(encoding="utf-8")
@@ -285,9 +277,8 @@ def test_no_name_does_harm(graded):
                 assert not re.search(r'(^|[,;])"?[=+@]', text, re.MULTILINE)
 
 
-def test_pages_to_hand_back(graded):
+def pages_to_hand_back_are_known(system, learners, out):
     """The zip holds everybody's page under a name by which the system knows whose it is."""
-    system, learners, out = graded
     with zipfile.ZipFile(out / f"feedback_{system}.zip") as archive:
         back = {name: archive.read(name) for name in archive.namelist()}
     assert not [path for path in out.glob("feedback_*.zip") if system not in path.name]

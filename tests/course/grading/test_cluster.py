@@ -13,18 +13,8 @@ import pytest
 
 from course.checks.answers import read_answer
 from course.curriculum import DAYS, ROOT
-from course.grading.sandbox import NoSandbox, walls
 
 LEARNERS = [f"learner{number}" for number in range(6)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _sandbox():
-    try:
-        with walls():
-            pass
-    except NoSandbox as reason:
-        pytest.skip(f"no sandbox here: {reason}")
 
 
 @pytest.fixture
@@ -62,7 +52,8 @@ def class_(tmp_path):
     return tmp_path / "class"
 
 
-def test_a_machine_dies(class_, tmp_path, started):
+@pytest.mark.by_turn
+def test_a_machine_dies(found, class_, tmp_path, started):
     """Of three machines one is killed in the middle: everybody is graded, and rightly."""
     where = tmp_path / "scheduler.json"
     started(
@@ -92,7 +83,8 @@ def test_a_machine_dies(class_, tmp_path, started):
     }
 
 
-def test_nobody_answers(class_, tmp_path):
+@pytest.mark.by_turn
+def test_nobody_answers(found, class_, tmp_path):
     """Where there is no scheduler, that is said: exit 2."""
     address = ("--cluster", "tcp://127.0.0.1:9")
     done = subprocess.run(

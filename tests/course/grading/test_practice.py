@@ -1,5 +1,7 @@
 """Grading observes PyTorch days on the practice GPU, behind the walls as at home."""
 
+import pytest
+
 from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading.sandbox import WalledWorker
@@ -11,6 +13,7 @@ from course.workers.session import WorkerSession
 DAY = DAYS[22]  # GPT
 
 
+@pytest.mark.by_turn
 def test_behind_walls(found):
     """A right answer passes there; positions made on the CPU are refused, and named."""
     source = read_answer(DAY.solution)

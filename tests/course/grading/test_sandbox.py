@@ -1,6 +1,9 @@
 """The walls: what is behind them, what they keep in, and what is left when they go."""
 
+import functools
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,64 +19,98 @@ from course.grading.cgroups import Cgroup, Hierarchy
 from course.grading.sandbox import HOME, MODULES, NoSandbox, WalledWorker
 from course.judging.closed_words import NO_TORCH
 from course.judging.judge import Judge
-from course.workers.answer_run import Answer
+from course.workers.answer_run import Answer, AnswerRun
 from course.workers.checking import check_answer
 from course.workers.limits import WAITING
 from course.workers.session import WorkerSession
 from course.workers.tracing import OUT_OF_SIGHT
 from course.workers.worker import OutOfMemory, TimedOut
 
-SOFTMAX = DAYS[0]
+
+@functools.cache
+def judge(number):
+    return Judge(DAYS[number - 1])
 
 
-class Alone:
-    """Hands out one walled worker, keeps it, and remembers what came out of it."""
-
-    def __init__(self, found):
-        self.worker = WalledWorker(found, "cpu")
-        self.observations = []
-        hearing = self.worker.hearing
-
-        def remember(*how):
-            message, observation = yield from hearing(*how)
-            self.observations.append(observation)
-            return message, observation
-
-        self.worker.hearing = remember
-
-    def take(self, torch_on):
-        return self.worker
-
-    def give_back(self, worker):
-        return ""
+def asked(found, source, names=()):
+    """A walled worker that was asked to load an answer to day 1, and to run some of its checks."""
+    worker = WalledWorker(found, "cpu")
+    answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
+    run = AnswerRun(judge(1), answer, workers=None, names=names)
+    worker.ask(run._request(), run._file())
+    return worker
 
 
-ANSWER = """
+# --- Sentences ------------------------------------------------------------------------------------
+
+HERE = Path(__file__).parents[3]
+OURS = sorted(str(Path(room, f"{name}.py")) for room, names in MODULES.items() for name in names)
+NO_FILES = [HERE / name for name in ("implementation.py", "solutions", "tests")]
+NO_FILES += ["/etc/passwd", "/proc/1/root/etc/passwd", "/sys", "/var", "/run", "/root/.bashrc"]
+READ_ONLY = ["/course/course/checks/loading.py", "/usr/x", "/x", "/dev/x", f"{sys.prefix}/x"]
+REFUSED = "Operation not permitted"
+
+# Expressions, and what they return or raise behind the walls: regular expressions.
+SENTENCES = {
+    "sorted(str(p.relative_to('/course/course')) for p in Path('/course/course').rglob('*.*') "
+    "if p.is_file())": re.escape(str(OURS)),
+    **{f"os.path.exists({str(path)!r})": "False" for path in NO_FILES},
+    **{f"open({path!r}, 'w')": "Read-only file system" for path in READ_ONLY},
+    "socket.socket(socket.AF_INET)": REFUSED,
+    "socket.socket(40, socket.SOCK_STREAM)": REFUSED,
+    "call(272, 0x10000000)": "^-1",  # unshare, for new users
+    "call(101, 16, 1, 0, 0)": "^-1",  # ptrace
+    "call(165, 0, 0, 0, 0, 0)": "^-1",  # mount
+    "call(425, 4, 0)": "^-1",  # io_uring_setup
+    "os.setuid(0)": f"Invalid argument|{REFUSED}",
+    "os.kill(1, 9) or os.path.exists('/proc/1')": "True",  # the namespace's own first process
+    # Two processes, nobody's user, and an environment that is all but empty.
+    "[p for p in os.listdir('/proc') if p.isdecimal()], os.getuid(), len(os.environ)": (
+        r"^\(\['1', '2'\], 65534, [0-8]\)$"
+    ),
+    # Last, as it fills the folder: those that can be written to take so much and no more.
+    "[open(f'/tmp/{n}', 'wb').write(bytes(2**20)) for n in range(200)]": "No space left on device",
+}  # fmt: skip
+SAYING = """
+import ctypes, json, os, socket
+from pathlib import Path
+
 import numpy
 
-def softmax(x, axis=-1):
+call = ctypes.CDLL(None).syscall
+said = []
+for expression in EXPRESSIONS:
     try:
-        said = repr(({expression}))
+        said.append(repr(eval(expression)))
     except BaseException as error:
-        said = repr(error)
-    return numpy.frombuffer(said.encode(), numpy.uint8)
+        said.append(repr(error))
+
+def softmax(x, axis=-1):
+    return numpy.frombuffer(json.dumps(said).encode(), numpy.uint8)
 
 log_softmax = softmax
 """
 
 
-def say(found, expression, setup=""):
-    """What an expression gives behind the walls, or raises there: its letters come out as numbers, for
-    of words nothing does."""
-    source = f"{setup}\n{ANSWER.format(expression=expression)}"
-    session = Alone(found)
+@pytest.fixture(scope="module")
+def said(found):
+    """What each sentence gives behind the walls; its letters come out as numbers, as words do not."""
+    check = judge(1).checks[0].name
+    worker = asked(found, f"EXPRESSIONS = {list(SENTENCES)!r}\n{SAYING}", [check])
     try:
-        answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", source.encode())
-        check_answer(Judge(SOFTMAX), answer, session)
+        worker.hear(60)  # that the answer is loaded
+        _, observation = worker.hear(60)
     finally:
-        session.worker.end()
-    [leaf, *_] = next(observation for observation in session.observations if observation).values()
-    return leaf.value.tobytes().decode()
+        worker.end()
+    [leaf, *_] = observation.values()
+    return dict(zip(SENTENCES, json.loads(leaf.value.tobytes()), strict=True))
+
+
+@pytest.mark.parametrize("expression", SENTENCES)
+def test_sentences(said, expression):
+    """Python and those of our files that tell no answer are there, and nothing of this machine; nothing can
+    be written but two small folders; there is no network, no other process, no way to more rights."""
+    assert re.search(SENTENCES[expression], said[expression]), said[expression]
 
 
 def test_a_bubblewrap_that_hangs_is_no_sandbox(found, monkeypatch):
@@ -83,97 +120,19 @@ def test_a_bubblewrap_that_hangs_is_no_sandbox(found, monkeypatch):
         sandbox._try(found)
 
 
-def test_what_is_there(found):
-    """Python, its packages, and those of our files that tell no answer."""
-    files = "sorted(str(p.relative_to(there)) for p in there.rglob('*') if p.is_file())"
-    said = say(found, files, "import pathlib\nthere = pathlib.Path('/course/course')")
-    ours = [str(Path(room, f"{name}.py")) for room, names in MODULES.items() for name in names]
-    assert str(sorted(ours)) in said
-
-
-@pytest.mark.parametrize(
-    "path",
-    [str(Path(__file__).parents[3] / name) for name in ("implementation.py", "solutions", "tests")]
-    + ["/etc/passwd", "/proc/1/root/etc/passwd", "/sys", "/var", "/run", "/root/.bashrc"],
-)
-def test_what_is_not_there(found, path):
-    """No reference, no solution, no misconception, nothing of this machine."""
-    assert "False" in say(found, f"os.path.exists({path!r})", "import os")
-
-
-@pytest.mark.parametrize(
-    "path", ["/course/course/checks/loading.py", "/usr/x", "/x", "/dev/x", sys.prefix + "/x"]
-)
-def test_nothing_can_be_written(found, path):
-    """All but two small folders in memory is read-only."""
-    assert "Read-only file system" in say(found, f"open({path!r}, 'w')")
-
-
-def test_room_is_limited(found):
-    """The folders that can be written to take so much and no more."""
-    setup = "def fill():\n    for n in range(200):\n        open(f'/tmp/{n}', 'wb').write(bytes(2**20))\n"
-    assert "No space left on device" in say(found, "fill()", setup)
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        ("socket.socket(socket.AF_INET)", "Operation not permitted"),
-        ("socket.socket(40, socket.SOCK_STREAM)", "Operation not permitted"),
-        ("call(272, 0x10000000)", "-1"),  # unshare, for new users
-        ("call(101, 16, 1, 0, 0)", "-1"),  # ptrace
-        ("call(165, 0, 0, 0, 0, 0)", "-1"),  # mount
-        ("call(425, 4, 0)", "-1"),  # io_uring_setup
-        ("os.setuid(0)", "Invalid argument|Operation not permitted"),
-        ("os.kill(1, 9) or os.path.exists('/proc/1')", "True"),  # the namespace's own first process
-    ],
-)  # fmt: skip
-def test_doors_that_are_shut(found, call, words):
-    """No network, no other process, no way to more rights."""
-    setup = "import ctypes, os, socket\ncall = ctypes.CDLL(None).syscall\n"
-    said = say(found, call, setup)
-    assert any(word in said for word in words.split("|"))
-
-
-def test_processes_and_environment(found):
-    """Behind the walls there are two processes, nobody's user, and an empty environment."""
-    setup = "import os\n"
-    said = say(
-        found,
-        "[p for p in os.listdir('/proc') if p.isdecimal()], os.getuid(), len(os.environ)",
-        setup,
-    )
-    assert "(['1', '2'], 65534, " in said
-    assert int(said.split("65534, ")[1].split(")")[0]) <= 8
+# --- Limits ---------------------------------------------------------------------------------------
 
 
 def hear(found, body, patience=3.0, waiting=WAITING):
     """What becomes of an answer that does something when it is loaded."""
-    worker = WalledWorker(found, "cpu")
-    answer = Answer("day01_softmax.py", f"{HOME}/day01_softmax.py", body.encode())
+    worker = asked(found, body)
     try:
-        from course.references.cut import cut_sources
-        from course.references.stubs import stub_text
-        from course.workers.answer_run import as_leaves
-
-        request = {
-            "day": 1,
-            "names": [],
-            "thoroughly": False,
-            "answer": answer.path,
-            "shown": answer.shown,
-            "stubs": {SOFTMAX.stem: stub_text(SOFTMAX)},
-            "cut": cut_sources(SOFTMAX),
-            "listen": [],
-            "seed": 0,
-            "device": "cpu",
-        }
-        worker.ask(request, as_leaves({answer.path: answer.data}))
         return worker.hear(patience, waiting)
     finally:
         worker.end()
 
 
+@pytest.mark.by_turn
 def test_memory(found):
     """What takes too much is ended, and called by its name, where the system counts for us."""
     if found.groups is None:
@@ -200,8 +159,8 @@ def test_memory(found):
 
 def test_time(found):
     """A loop is ended by the time that it computes."""
-    with pytest.raises(TimedOut, match="after 3 seconds"):
-        hear(found, "while True: pass")
+    with pytest.raises(TimedOut, match=r"after 0\.5 seconds"):
+        hear(found, "while True: pass", patience=0.5)
 
 
 def test_nothing_is_left(found):
@@ -274,59 +233,15 @@ def test_a_course_within_the_system_hides_itself_alone(found, monkeypatch):
     assert done.stdout == "[]\n"
 
 
-def test_detours_to_ready_made_answers_are_seen(found, tmp_path):
-    """Whatever it is called in the source: torch's own layer norm is noticed when it runs."""
-    source = """
+# --- Verdicts -------------------------------------------------------------------------------------
+
+
+LAYER_NORM = """
 import importlib
-from torch import nn
-
-class LayerNorm(nn.Module):
-    def __init__(self, features, eps=1e-5):
-        super().__init__()
-        self.scale = nn.Parameter(torch.ones(features))
-        self.shift = nn.Parameter(torch.zeros(features))
-        self.eps = eps
-
-    def forward(self, x):
-        functions = importlib.import_module("torch.nn." + "func" + "tional")
-        return getattr(functions, "layer" + "_norm")(x, x.shape[-1:], self.scale, self.shift, self.eps)
-"""
-    day = DAYS[10]
-    answer = Answer(
-        f"{day.stem}.py",
-        f"{HOME}/{day.stem}.py",
-        ("import torch" + source).encode(),
-        listened_for(day.number),
-    )
-    with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
-        verdict = check_answer(Judge(day), answer, session).verdict
-    assert set(verdict.called) <= set(listened_for(day.number))
-    assert "torch.nn.functional.layer_norm" in verdict.called
-
-
-HIDDEN = {
-    "a graph compiled before": """
-def normed(x, scale, shift, eps: float):
-    return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
-
-normed = torch.jit.script(normed)
-""",
-    "an observer that is not asked": """
-def normed(x, scale, shift, eps):
-    with torch._C.DisableTorchFunction():
-        return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
-""",
-}
-
-
-@pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
-def test_calls_out_of_sight_are_reported(found, hidden):
-    """A call that was hidden from what observes is named as that, where the answer said nothing else."""
-    day = DAYS[10]
-    source = f"""
 import torch
 from torch import nn
-{hidden}
+
+{before}
 
 class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-5):
@@ -338,12 +253,47 @@ class LayerNorm(nn.Module):
     def forward(self, x):
         return normed(x, self.scale, self.shift, self.eps)
 """
-    answer = Answer(
-        f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened_for(day.number)
-    )
+NORMED = {
+    "by its name in pieces": (
+        "torch.nn.functional.layer_norm",
+        """
+def normed(x, scale, shift, eps):
+    functions = importlib.import_module("torch.nn." + "func" + "tional")
+    return getattr(functions, "layer" + "_norm")(x, x.shape[-1:], scale, shift, eps)
+""",
+    ),
+    "in a graph compiled before": (
+        OUT_OF_SIGHT,
+        """
+def normed(x, scale, shift, eps: float):
+    return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
+
+normed = torch.jit.script(normed)
+""",
+    ),
+    "by an observer that is not asked": (
+        OUT_OF_SIGHT,
+        """
+def normed(x, scale, shift, eps):
+    with torch._C.DisableTorchFunction():
+        return torch.layer_norm(x, x.shape[-1:], scale, shift, eps)
+""",
+    ),
+}
+
+
+@pytest.mark.by_turn
+@pytest.mark.parametrize(("named", "before"), NORMED.values(), ids=NORMED)
+def test_ready_made_answers_are_noticed(found, named, before):
+    """Torch's own layer norm is noticed when it runs; a call that was hidden from what observes is named
+    as that."""
+    day, source = DAYS[10], LAYER_NORM.format(before=before)
+    listened = listened_for(day.number)
+    answer = Answer(f"{day.stem}.py", f"{HOME}/{day.stem}.py", source.encode(), listened)
     with WorkerSession(lambda device: WalledWorker(found, device), apart=True) as session:
-        verdict = check_answer(Judge(day), answer, session).verdict
-    assert OUT_OF_SIGHT in verdict.called
+        verdict = check_answer(judge(day.number), answer, session).verdict
+    assert named in verdict.called
+    assert set(verdict.called) <= {*listened, OUT_OF_SIGHT}
 
 
 def in_one_session(found, answers):
@@ -352,9 +302,10 @@ def in_one_session(found, answers):
         for number, source in answers.items():
             name = f"{DAYS[number - 1].stem}.py"
             answer = Answer(name, f"{HOME}/{name}", source.encode())
-            yield number, check_answer(Judge(DAYS[number - 1]), answer, session).look()
+            yield number, check_answer(judge(number), answer, session).look()
 
 
+@pytest.mark.by_turn
 def test_torch_on_a_numpy_day(found):
     """An unused import changes nothing, on this day and the next; a use is told in words."""
     one, two = (read_answer(DAYS[number - 1].solution) for number in (1, 2))
@@ -371,6 +322,7 @@ def test_torch_on_a_numpy_day(found):
             assert NO_TORCH in check.message
 
 
+@pytest.mark.by_turn
 def test_a_compiled_module_runs_uncompiled(found):
     """`torch.compile` hands back what it is given: to compile takes longer than any check may."""
     right = read_answer(DAYS[7].solution)
@@ -379,6 +331,7 @@ def test_a_compiled_module_runs_uncompiled(found):
     assert (verdict.status, verdict.watertight) == ("passed", True)
 
 
+@pytest.mark.by_turn
 def test_matplotlib_may_be_imported(found):
     """It takes seconds behind walls where nothing is compiled ahead, and those are not the learner's."""
     source = f"import matplotlib.pyplot as plt\n{read_answer(DAYS[0].solution)}"

@@ -528,32 +528,11 @@ BROKEN_ZIPS = {
     "large directory": (with_large_directory(), "directory is larger than 5000 files"),
     "no archive": (b"PK, and no more", "cannot be read: it is broken or of the wrong kind. Allowed are .zip"),
     "empty": (b"", "cannot be read: it is broken"),
+    "large itself": (lambda: zip_of({"x": bytes(50_000_000)}, zipfile.ZIP_STORED),
+                     r"'ada\.zip' is larger than 50 MB: hand in the exercises alone"),
+    "large when unpacked": (lambda: zip_of({"a": bytes(60_000_000), "b": bytes(50_000_000)}),
+                            "It holds more than 100 MB when unpacked"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize(("files", "words"), ZIPS.values(), ids=ZIPS)
-def test_unsafe_zip(submitted, files, words):
-    """A zip in which anything is unsafe is refused whole, and the reason names it."""
-    whole = [*(files.items() if isinstance(files, dict) else files), *WORK.items()]
-    with pytest.raises(SubmissionRefused, match=words):
-        submitted("ada.zip", zip_of(whole))
-
-
-@pytest.mark.parametrize(("data", "words"), BROKEN_ZIPS.values(), ids=BROKEN_ZIPS)
-def test_broken_zip(submitted, data, words):
-    """A zip that lies about itself is refused."""
-    with pytest.raises(SubmissionRefused, match=words):
-        submitted("ada.zip", data)
-
-
-def test_large_zip(submitted):
-    """One that is large itself is refused, and one that says that it will be."""
-    with pytest.raises(
-        SubmissionRefused, match=r"'ada\.zip' is larger than 50 MB: hand in the exercises alone"
-    ):
-        submitted("ada.zip", zip_of({"x": bytes(50_000_000)}, zipfile.ZIP_STORED))
-    with pytest.raises(SubmissionRefused, match="It holds more than 100 MB when unpacked"):
-        submitted("ada.zip", zip_of({"a": bytes(60_000_000), "b": bytes(50_000_000)}))
 
 
 def tar_entry(name, kind=tarfile.REGTYPE, link="", **pax):
@@ -607,55 +586,58 @@ TAR_BYTES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("ending", TARS)
-@pytest.mark.parametrize(("entry", "words"), TAR_ENTRIES.values(), ids=TAR_ENTRIES)
-def test_unsafe_tar(submitted, entry, words, ending):
-    """A tar in which anything is unsafe is refused whole, however it is compressed."""
+FOLDERS = {
+    "many archives": (
+        lambda: {f"{n}.zip": zip_of(WORK) for n in range(51)},
+        "more than 50 archives",
+    ),
+    "zips hold much together": (
+        lambda: {f"{n}.zip": zip_of({"x": bytes(40_000_000)}) for n in range(3)},
+        "more than 100 MB when unpacked",
+    ),
+    "tars hold much together": (
+        lambda: {f"{n}.tgz": gzip.compress(tar_of({"x": bytes(40_000_000)})) for n in range(3)},
+        "more than 100 MB when unpacked",
+    ),
+    "archives are large together": (
+        lambda: {
+            f"{n}.zip": zip_of({"x": bytes(20_000_000)}, zipfile.ZIP_STORED) for n in range(3)
+        },
+        "larger than 50 MB",
+    ),
+    "many in archives together": (
+        lambda: {f"{n}.tar": tar_of({f"{m}": b"" for m in range(2_000)}) for n in range(3)},
+        "more than 5000 files",
+    ),
+    "unsafe archive": ({"a/b.zip": zip_of({"../x": b""}), SOFTMAX: b""}, "'../x' leads out"),
+    "many": ({f"{n}": b"" for n in range(5_001)}, "more than 5000 files and folders"),
+    "deep": ({"a/" * 40 + "x": b""}, "is too deep"),
+}
+
+
+def refused():
+    """What is refused whole, by name: its ending, the content or what makes it, words of the reason."""
+    for name, (files, words) in ZIPS.items():
+        pieces = [*(files.items() if isinstance(files, dict) else files), *WORK.items()]
+        yield f"zip, {name}", (".zip", zip_of(pieces), words)
+    for ending, pack in TARS.items():
+        for name, (entry, words) in TAR_ENTRIES.items():
+            data = pack(tar_of([*WORK.items(), (entry, b"")]))
+            yield f"{ending[1:]}, {name}", (ending, data, words)
+    for ending, table in ((".zip", BROKEN_ZIPS), (".tar", TAR_BYTES), ("", FOLDERS)):
+        for name, (content, words) in table.items():
+            yield f"{ending[1:] or 'folder'}, {name}", (ending, content, words)
+
+
+REFUSED = dict(refused())
+
+
+@pytest.mark.parametrize(("ending", "content", "words"), REFUSED.values(), ids=REFUSED)
+def test_refused(submitted, ending, content, words):
+    """A submission in which anything is unsafe, broken or too large is refused whole, and the reason
+    names it."""
     with pytest.raises(SubmissionRefused, match=words):
-        submitted(f"ada{ending}", TARS[ending](tar_of([*WORK.items(), (entry, b"")])))
-
-
-@pytest.mark.parametrize(("data", "words"), TAR_BYTES.values(), ids=TAR_BYTES)
-def test_broken_tar(submitted, data, words):
-    """A tar that lies about itself is refused."""
-    with pytest.raises(SubmissionRefused, match=words):
-        submitted("ada.tar", data)
-
-
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        ({f"{n}.zip": zip_of(WORK) for n in range(51)}, "more than 50 archives"),
-        (
-            {f"{n}.zip": zip_of({"x": bytes(40_000_000)}) for n in range(3)},
-            "more than 100 MB when unpacked",
-        ),
-        (
-            {f"{n}.tgz": gzip.compress(tar_of({"x": bytes(40_000_000)})) for n in range(3)},
-            "more than 100 MB when unpacked",
-        ),
-        (
-            {f"{n}.zip": zip_of({"x": bytes(20_000_000)}, zipfile.ZIP_STORED) for n in range(3)},
-            "larger than 50 MB",
-        ),
-        (
-            {f"{n}.tar": tar_of({f"{m}": b"" for m in range(2_000)}) for n in range(3)},
-            "more than 5000 files",
-        ),
-        ({"a/b.zip": zip_of({"../x": b""}), SOFTMAX: b""}, "'../x' leads out"),
-        ({f"{n}": b"" for n in range(5_001)}, "more than 5000 files and folders"),
-        ({"a/" * 40 + "x": b""}, "is too deep"),
-    ],
-    ids=[
-        *("many archives", "zips hold much together", "tars hold much together"),
-        *("archives are large together", "many in archives together"),
-        *("unsafe archive", "many", "deep"),
-    ],
-)
-def test_unsafe_folder(submitted, files, words):
-    """What a folder may not hold."""
-    with pytest.raises(SubmissionRefused, match=words):
-        submitted("ada", files)
+        submitted(f"ada{ending}", content() if callable(content) else content)
 
 
 @pytest.mark.parametrize("place", [f"ada/{SOFTMAX}", "ada/exercises", "ada/README.md", "ada"])

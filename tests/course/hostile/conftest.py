@@ -1,6 +1,5 @@
 """The class of all kinds of hostile submissions, graded once for all tests."""
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -8,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from course.grading.sandbox import NoSandbox, walls
-from tests.conftest import FRESH_SEED
 from tests.course.hostile.classes import HONEST, KINDS, Class, doors
-
-SHARE = 4  # one in so many kinds, where not all are graded
 
 
 @pytest.fixture(scope="session")
@@ -41,24 +37,23 @@ def sockets():
         yield opened
 
 
-def chosen(config):
-    """The kinds that are graded: all of them, or every fourth, beginning with another one each run."""
-    if config.getoption("--thorough"):
-        return KINDS
-    return KINDS[int(os.environ[FRESH_SEED]) % SHARE :: SHARE]
-
-
 def pytest_generate_tests(metafunc):
     if "kind" in metafunc.fixturenames:
-        metafunc.parametrize("kind", chosen(metafunc.config), ids=lambda kind: kind.name)
+        metafunc.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+def chosen(items):
+    """The kinds whose tests are to run: these are graded, at their turn or all of them."""
+    mine = [item for item in items if item.path.name == "test_hostile.py"]
+    return [item.callspec.params["kind"] for item in mine if "kind" in item.fixturenames]
 
 
 @pytest.fixture(scope="session")
-def graded(empty_class, sockets, pytestconfig):
+def graded(empty_class, sockets, request):
     """The class of the kinds and the honest, graded two at a time."""
     mixed = empty_class()
     port = sockets[0].getsockname()[1]
-    for kind in chosen(pytestconfig):
+    for kind in chosen(request.session.items):
         mixed.add_kind(kind, port)
     for learner, days in HONEST.items():
         mixed.add(learner, days)

@@ -26,7 +26,7 @@ def say_text(message, leaves="[]"):
     write_frame(replies, save({}, metadata={"message": message, "leaves": leaves}))
 
 LOADED = {"as_new": True, "begun": ["attention"], "missing": []}
-CHECK = "test_leading_dimensions[0]"
+CHECK = "test_mask[T_q T_k]"
 """
 
 
@@ -155,7 +155,7 @@ say({"check": "test_attention", "status": "skipped", "raised": None, "damaged": 
             """
 import json
 header = json.dumps({
-    "__metadata__": {"message": '{"check": "test_leading_dimensions[0]"}', "leaves": "[]"},
+    "__metadata__": {"message": '{"check": "test_mask[T_q T_k]"}', "leaves": "[]"},
     "0": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]},
     "1": {"dtype": "F32", "shape": [4], "data_offsets": [8, 24]},
     "2": {"dtype": "F64", "shape": [2, 2**40], "data_offsets": [0, 2**44]},
@@ -172,7 +172,7 @@ write_frame(replies, len(header).to_bytes(8, "little") + header + bytes(16))
             """
 leaf = '{"path": "output", "type": "torch.Tensor", "value": null, "shape": [NaN, -Infinity], '
 leaf += '"dtype": "float32", "device": "cpu"}'
-say_text('{"check": "test_leading_dimensions[0]", "raised": null, "damaged": [NaN]}', f"[{leaf}]")
+say_text('{"check": "test_mask[T_q T_k]", "raised": null, "damaged": [NaN]}', f"[{leaf}]")
 """
         ),
         WRONG,
@@ -182,7 +182,7 @@ say_text('{"check": "test_leading_dimensions[0]", "raised": null, "damaged": [Na
         "Sends an exception that came up in line 1e999.",
         sent(
             """
-say_text('{"check": "test_leading_dimensions[0]", "damaged": [], "raised": {"kind": "E", "message": "m",'
+say_text('{"check": "test_mask[T_q T_k]", "damaged": [], "raised": {"kind": "E", "message": "m",'
          '"not_started": false, "frames": [[1e999, "f", "t"]]}}')
 """
         ),
@@ -194,7 +194,7 @@ say_text('{"check": "test_leading_dimensions[0]", "damaged": [], "raised": {"kin
         sent(
             r"""
 say_text(
-    r'{"check": "test_leading_dimensions[0]", "damaged": ["\ud800"], "raised": {"kind": "\udfff", '
+    r'{"check": "test_mask[T_q T_k]", "damaged": ["\ud800"], "raised": {"kind": "\udfff", '
     r'"message": "\ud800", "not_started": false, "frames": [[1, "\ud800", "\udfff"]]}}'
 )
 """
@@ -219,7 +219,7 @@ say_text(
         sent(
             """
 leaf = '{"path": ["output"], "type": {"a": 1}, "value": [1], "shape": "abc", "dtype": 5, "device": []}'
-say_text('{"check": "test_leading_dimensions[0]", "raised": null, "damaged": []}', f"[{leaf}, null, 3]")
+say_text('{"check": "test_mask[T_q T_k]", "raised": null, "damaged": []}', f"[{leaf}, null, 3]")
 """
         ),
         WRONG,

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis.extra import numpy as hnp
 
@@ -170,6 +171,7 @@ def kind_of(leaf):
     return leaf.type, leaf.shape, leaf.dtype, leaf.device
 
 
+@pytest.mark.by_turn
 @settings(REPEATABLE, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     cases(), st.lists(st.text(), max_size=2), st.none() | st.builds(Raised, st.text(), st.text())

@@ -35,6 +35,7 @@ def hidden_lines():
 HIDDEN = set(hidden_lines())
 
 
+@pytest.mark.by_turn
 def test_kind(graded, kind):
     """The verdict, every day's status and the points are as expected; the page tells of nobody else."""
     result = graded.result(kind.shown)
@@ -51,14 +52,16 @@ def test_kind(graded, kind):
     assert not [line for line in HIDDEN if line in page]
 
 
-@pytest.mark.parametrize("learner", HONEST)
-def test_the_honest_get_what_they_get_alone(graded, empty_class, learner):
+@pytest.mark.by_turn
+def test_the_honest_get_what_they_get_alone(graded, empty_class):
     """Every status and every message is the same, to the letter; only times differ."""
     alone = empty_class()
-    alone.add(learner, HONEST[learner])
+    for learner, days in HONEST.items():
+        alone.add(learner, days)
     alone.grade(jobs=1)
     assert alone.returncode == 0
-    assert without_times(graded.result(learner)) == without_times(alone.result(learner))
+    for learner in HONEST:
+        assert without_times(graded.result(learner)) == without_times(alone.result(learner))
 
 
 def without_times(result):

@@ -2,9 +2,11 @@
 
 import functools
 import re
+from dataclasses import replace
 
 import pytest
 
+from course.checks.loading import CORE
 from course.curriculum import DAYS, find_day
 from course.judging import diagnosis
 from course.judging.judge import Judge
@@ -60,7 +62,6 @@ def test_no_mistake_is_claimed_that_was_not_made(edit):
     ("number", "pair"),
     [
         ("2", ("not_scaled", "mask_ignored")),
-        ("2", ("scaled_by_d_k", "empty_row_nan")),
         ("2", ("softmax_over_queries", "mask_inverted")),
         ("2", ("promoted_to_float64", "empty_row_uniform")),
         ("6", ("gain_forgotten", "eps_squared")),
@@ -87,7 +88,6 @@ def test_two_mistakes_at_once(number, pair):
     ("number", "three"),
     [
         ("2", ("scaled_up", "mask_after_softmax", "scaled_by_axis_one")),
-        ("8", ("weights_before_dropout", "root_in_float32", "nothing_recorded")),
         (
             "9",
             ("mask_axis_in_front", "query_and_key_projections_swapped", "output_projection_unused"),
@@ -105,6 +105,35 @@ def test_three_mistakes_at_once(number, three):
     assert all(
         f"• {name}: {beside_others(known[name].tell)}" in failed[0].message for name in three
     )
+
+
+def test_what_is_beyond_the_core_waits_until_that_passes():
+    """Of a mistake in the core and one beyond it, the first is told alone, where it shows."""
+    day = find_day("2")
+    known = {wrong.id: wrong for wrong in load_misconceptions(day)}
+    mistakes = [known["scaled_by_d_k"], known["empty_row_nan"]]
+    failed = [r for r in results_of(day, module_with(mistakes, day)) if r.went_wrong]
+    core = [result for result in failed if result.tier == CORE]
+    assert core and all(result.message.startswith(mistakes[0].tell) for result in core)
+    assert {result.misconception for result in failed} == {"scaled_by_d_k", None}
+
+
+def test_what_is_written_is_diagnosed_beside_a_stub():
+    """A class of which one method is still to be written: the mistake in another is named."""
+    whole = "return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)"
+    edits = (whole, "raise NotImplementedError"), ("self.tgt_embed(tgt)", "self.src_embed(tgt)")
+    day, text = find_day("14"), definition_text(find_day("14"), "EncoderDecoder")
+    for find, put in edits:
+        assert text.count(find) == 1
+        text = text.replace(find, put)
+    judge = judge_of(day)
+    outcomes = judge.outcomes(reference_module(day, {"EncoderDecoder": text}))
+    for name, one in outcomes.items():  # a worker, which has the file, tells a stub by its lines
+        if one.seen.raised and one.seen.raised.kind == "NotImplementedError":
+            raised = replace(one.seen.raised, not_started=True)
+            outcomes[name] = replace(one, seen=replace(one.seen, raised=raised))
+    told = [one.misconception for one in judge.results(outcomes) if one.went_wrong]
+    assert told and set(told) == {"target_embedded_as_source"}
 
 
 def test_a_mistake_in_each_of_two_exercises():
@@ -348,6 +377,13 @@ def test_a_search_can_be_left_and_gone_on_with(search, monkeypatch):
     for _ in search.go_on():
         pass
     assert search.done
+    assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
+
+
+def test_a_command_that_ends_looks_longer(search, monkeypatch):
+    monkeypatch.setattr(diagnosis, "PATIENCE", 0.0)
+    monkeypatch.setattr(diagnosis, "PATIENCE_AT_FIRST", 0.0)
+    assert search.look(long=True)
     assert {one.id for one in search.told["attention"]} == {"not_scaled", "mask_ignored"}
 
 

@@ -10,15 +10,10 @@ import pytest
 
 from course.checks import clock
 from course.checks.clock import Clock
-from course.curriculum import DAYS, ROOT
-from course.judging.judge import Judge
+from course.curriculum import ROOT
 from course.workers import process
-from course.workers.answer_run import Answer
-from course.workers.checking import check_answer, checking
 from course.workers.forking import CAN_FORK
-from course.workers.pool import WorkerPool
 from course.workers.preparing import DAYS_WITH_COMPILER
-from course.workers.worker import exhaust
 
 RIGHT = """
 import numpy as np
@@ -69,43 +64,38 @@ def test_imports_are_off_the_clock(monkeypatch, tmp_path):
     assert clock.CLOCK.seconds < 0.2
 
 
-def checked(folder, source):
-    (folder / "day01_softmax.py").write_text(source, encoding="utf-8")
-    with WorkerPool(0) as pool:
-        return exhaust(checking(Judge(DAYS[0]), folder, pool)).look()
-
-
-def test_a_timeout_is_confirmed_in_a_fresh_worker(tmp_path):
+def test_a_timeout_is_confirmed_in_a_fresh_worker(impatient_check, tmp_path):
     """A check that ran out of time once, and not when it was asked again alone, is as right as any."""
     once = f"    if not os.path.exists({str(tmp_path / 'met')!r}):\n"
     once += f"        open({str(tmp_path / 'met')!r}, 'w').close()\n        while True: pass\n"
-    source = "import os" + RIGHT.replace("    powers =", once + "    powers =", 1)
-    result = checked(tmp_path, source)
+    result = impatient_check(
+        1, "import os" + RIGHT.replace("    powers =", once + "    powers =", 1)
+    )
     assert (tmp_path / "met").exists()
     assert result.status == "passed"
 
 
-def test_a_file_that_never_ends_loading_is_one_thing_wrong(tmp_path):
+def test_a_file_that_never_ends_loading_is_one_thing_wrong(impatient_check):
     """Every check says the same, and nothing is tried for each of them."""
-    result = checked(tmp_path, RIGHT + "while True: pass")
+    result = impatient_check(1, RIGHT + "while True: pass")
     assert {check.status for check in result.checks} == {"timed_out"}
     [message] = {check.message for check in result.checks}
     assert "cannot be loaded" in message
-    assert "still running after 5 seconds" in message
+    assert "still running after 0.5 seconds" in message
 
 
-def test_what_only_waits_is_ended_too(tmp_path, monkeypatch):
+def test_what_only_waits_is_ended_too(check, monkeypatch):
     """It computes nothing, so the clock on the wall has to end it."""
     monkeypatch.setattr("course.workers.answer_run.WAITING", 2.0)
     source = "import time" + RIGHT.replace("    powers =", "    time.sleep(99)\n    powers =", 1)
-    checks = checked(tmp_path, source).checks
+    checks = check(1, source).checks
     assert {one.status for one in checks if one.exercise == "softmax"} == {"timed_out"}
 
 
-def test_prints_are_not_computation(tmp_path):
+def test_prints_are_not_computation(check):
     """Twenty thousand lines in each call are cut, and that they were is said."""
     loop = "    for line in range(20_000): print('line', line)\n"
-    result = checked(tmp_path, RIGHT.replace("    powers =", loop + "    powers =", 1))
+    result = check(1, RIGHT.replace("    powers =", loop + "    powers =", 1))
     assert result.status == "passed"
     assert result.printed.startswith("line 0\nline 1\n")
     assert result.printed.endswith("… and more\n")
@@ -158,6 +148,7 @@ for day in (day for day in DAYS if day.uses_torch):
 """
 
 
+@pytest.mark.by_turn
 @pytest.mark.skipif(not CAN_FORK, reason="it forks a process for each day")
 def test_the_days_that_need_the_compiler_are_known():
     """Their workers import it before the first check; other days do not wait for it."""
@@ -171,13 +162,10 @@ def test_the_days_that_need_the_compiler_are_known():
     assert {int(number) for number in done.stdout.split()} == DAYS_WITH_COMPILER
 
 
-def test_a_walled_in_clock_cannot_be_asked_to_wait_for_ever(tmp_path, monkeypatch):
+def test_a_walled_in_clock_cannot_be_asked_to_wait_for_ever(check, monkeypatch):
     """An answer that stops its own clock meets the limits of the other side."""
     monkeypatch.setattr("course.workers.answer_run.BACKSTOP", 1.0)
     stop = "import course.checks.clock as c\n"
     loop = "    c.CLOCK.stopped().__enter__()\n    while True: pass\n"
-    path = tmp_path / "day01_softmax.py"
-    path.write_text(stop + RIGHT.replace("    powers =", loop + "    powers =", 1))
-    with WorkerPool(0) as pool:
-        verdict = check_answer(Judge(DAYS[0]), Answer(str(path), str(path)), pool).verdict
+    verdict = check(1, stop + RIGHT.replace("    powers =", loop + "    powers =", 1))
     assert {one.status for one in verdict.checks if one.exercise == "softmax"} == {"timed_out"}

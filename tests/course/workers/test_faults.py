@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from course.checks.answers import read_answer
+from course.curriculum import DAYS
+from course.references.stubs import stub_text
+
 FIRST = "    scaled = "
 LAST = "    return np.matmul(weights, value), weights"
-ENDLESS = "    while True:\n        pass\n"
 
 # What is done to a right answer, the status of the first check that then does not pass, and words
 # that its message must hold.
@@ -66,36 +69,33 @@ def spoil(answer, edit):
     return answer.replace(find, put)
 
 
+def first_open(day):
+    return next(check for check in day.checks if check.status != "passed")
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-def test_fault(project, answer, fault):
+def test_fault(check, tmp_path, answer, fault):
     """One way to go wrong: the status, and words that name it."""
     edit, status, *words = FAULTS[fault]
-    project.exercise.write_text(spoil(answer, edit), encoding="utf-8")
-    day = project.check()
-    first = next(check for check in day["checks"] if check["status"] != "passed")
-    assert first["status"] == status
+    day = check(2, spoil(answer, edit))
+    first = first_open(day)
+    assert first.status == status
     for word in words:
-        assert word in first["message"]
-    assert day["status"] == ("failed" if status == "failed" else "error")
-    assert str(project.root) not in first["message"]
-    assert "course/" not in first["message"]  # the traceback is cut to the learner's own file
+        assert word in first.message
+    assert day.status == ("failed" if status == "failed" else "error")
+    assert str(tmp_path) not in first.message
+    assert "course/" not in first.message  # the traceback is cut to the learner's own file
 
 
-def test_endless_loop_is_timed_out(project, answer):
-    """After five seconds, and checks that do not reach the loop still count."""
-    late = spoil(
-        answer,
-        (
-            "    if mask is not None:\n        scores",
-            f"    if mask is not None:\n    {ENDLESS.replace(chr(10), chr(10) + '    ')}    scores",
-        ),
-    )
-    project.exercise.write_text(late, encoding="utf-8")
-    day = project.check()
-    checks = {check["name"]: check for check in day["checks"]}
-    assert checks["test_scale"]["status"] == "passed"
-    assert checks["test_mask"]["status"] == "timed_out"
-    assert "still running after 5 seconds" in checks["test_mask"]["message"]
+def test_endless_loop_is_timed_out(impatient_check, answer):
+    """After its time, and checks that do not reach the loop still count."""
+    loop = "    if mask is not None:\n        while True:\n            pass\n"
+    place = "    if mask is not None:\n        scores"
+    day = impatient_check(2, spoil(answer, (place, loop + place)))
+    checks = {check.name: check for check in day.checks}
+    assert checks["test_scale"].status == "passed"
+    assert checks["test_mask"].status == "timed_out"
+    assert "still running after 0.5 seconds" in checks["test_mask"].message
 
 
 @pytest.mark.parametrize(
@@ -111,41 +111,36 @@ def test_endless_loop_is_timed_out(project, answer):
     ],
     ids=["empty", "latin-1", "utf-16", "nul", "half-saved", "nested", "huge"],
 )
-def test_unreadable_file(project, data, words):
+def test_unreadable_file(check, data, words):
     """Bytes that are no answer: a sentence that says why."""
-    project.exercise.write_bytes(data)
-    day = project.check()
-    assert day["status"] == "error"
-    assert {check["status"] for check in day["checks"]} == {"error"}
-    assert words in day["checks"][0]["message"]
+    day = check(2, data)
+    assert day.status == "error"
+    assert {check.status for check in day.checks} == {"error"}
+    assert words in day.checks[0].message
 
 
 @pytest.mark.parametrize(
     "change", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t], ids=["crlf", "bom"]
 )
-def test_editors_of_other_systems(project, answer, change):
+def test_editors_of_other_systems(check, answer, change):
     """CRLF line ends and a byte order mark are no mistake."""
-    project.exercise.write_bytes(change(answer).encode("utf-8"))
-    assert project.check()["status"] == "passed"
+    assert check(2, change(answer)).status == "passed"
 
 
-def test_half_done_stub(project):
+def test_half_done_stub(check):
     """Code before the stub's raise: in progress, and told which line to take out."""
-    text = project.exercise.read_text(encoding="utf-8")
-    project.exercise.write_text(
-        text.replace("    raise NotImpl", "    scores = query\n    raise NotImpl"), encoding="utf-8"
+    begun = spoil(
+        stub_text(DAYS[1]), ("    raise NotImpl", "    scores = query\n    raise NotImpl")
     )
-    day = project.check()
-    assert day["status"] == "in_progress"
-    assert "still ends in the stub's `raise NotImplementedError`" in day["checks"][0]["message"]
+    day = check(2, begun)
+    assert day.status == "in_progress"
+    assert "still ends in the stub's `raise NotImplementedError`" in day.checks[0].message
 
 
-def test_a_raise_of_ones_own_is_an_error(project, answer):
+def test_a_raise_of_ones_own_is_an_error(check, answer):
     """Only the stub's unchanged line is *not started*."""
-    project.exercise.write_text(
-        spoil(answer, (LAST, '    raise NotImplementedError("later")')), encoding="utf-8"
-    )
-    assert project.check()["status"] == "error"
+    own = '    raise NotImplementedError("later")'
+    assert check(2, spoil(answer, (LAST, own))).status == "error"
 
 
 def test_flood_of_prints(project, answer):
@@ -171,27 +166,22 @@ def test_missing_file(project):
     assert "`course reset 2`" in day["checks"][0]["message"]
 
 
-def test_calling_a_stub_of_the_same_day(project):
+def test_calling_a_stub_of_the_same_day(check):
     """What is written, but calls what is not, is told so."""
-    file = project.root / "exercises" / "day07_backward.py"
-    stub = file.read_text(encoding="utf-8")
-    head, last = stub.rsplit("    raise NotImplementedError", 1)
-    file.write_text(f"{head}    return softmax_backward(weights, weights){last}", encoding="utf-8")
-    checks = {check["exercise"]: check for check in project.check("7")["checks"]}
-    assert checks["attention_backward"]["status"] == "not_started"
+    head, last = stub_text(DAYS[6]).rsplit("    raise NotImplementedError", 1)
+    calling = f"{head}    return softmax_backward(weights, weights){last}"
+    checks = {one.exercise: one for one in check(7, calling).checks}
+    assert checks["attention_backward"].status == "not_started"
     told = "`attention_backward` calls `softmax_backward`, which is still yours to write."
-    assert checks["attention_backward"]["message"] == told
-    assert checks["softmax_backward"]["message"] == "`softmax_backward` is yours to write."
+    assert checks["attention_backward"].message == told
+    assert checks["softmax_backward"].message == "`softmax_backward` is yours to write."
 
 
-def test_an_input_that_lost_a_part(project):
+def test_an_input_that_lost_a_part(check):
     """Taking something out of a dict that was given is damage, and the tool survives it."""
-    file = project.root / "exercises" / "day06_encoder_layer.py"
-    solution = (project.root / "tests/days/accepted/day06_encoder_layer").glob("*.py")
-    text = sorted(solution)[0].read_text(encoding="utf-8")
+    text = read_answer(DAYS[5].solution)
     text += "\n_right = encoder_layer\n\n\ndef encoder_layer(x, params, h, mask=None):\n"
     text += "    result = _right(x, params, h, mask)\n    params.pop('gain_1')\n    return result\n"
-    file.write_text(text, encoding="utf-8")
-    wrong = [check for check in project.check("6")["checks"] if check["status"] != "passed"]
-    assert {check["status"] for check in wrong} == {"failed"}
-    assert "`gain_1` was changed in place" in wrong[0]["message"]
+    wrong = [one for one in check(6, text).checks if one.status != "passed"]
+    assert {one.status for one in wrong} == {"failed"}
+    assert "`gain_1` was changed in place" in wrong[0].message

@@ -174,10 +174,11 @@ def run_pytest(project, *arguments):
         env=project.environment(),
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=600,
     )
 
 
+@pytest.mark.by_turn
 def test_pytest_grades_exercises(project, answer):
     """`pytest tests/days --answers exercises`: diagnosed, and what is not started is skipped."""
     plugin = ("-p", "course.workers.pytest_plugin", "--answers", "exercises", "-rs")
@@ -214,8 +215,9 @@ def test_plain_pytest_reads_no_exercises(project):
 
 def test_pytest_needs_no_more_than_a_learner_has(project, answer):
     """The project's own configuration, where pytest-xdist and pytest-timeout are not installed."""
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/changes.py"):
-        shutil.copy(ROOT / name, project.root / name)
+    shutil.copytree(ROOT / "explorer", project.root / "explorer")
+    for file in (ROOT / "pyproject.toml", *(ROOT / "tests").glob("*.py")):
+        shutil.copy(file, project.root / file.relative_to(ROOT))
     project.exercise.write_text(answer, encoding="utf-8")
     without = ("-p", "no:xdist", "-p", "no:timeout", "--answers", "exercises")
     done = run_pytest(project, *without, "tests/days/test_day02_attention.py")
@@ -223,6 +225,7 @@ def test_pytest_needs_no_more_than_a_learner_has(project, answer):
     assert done.stdout.splitlines()[-1].startswith(f"{len(load_checks(DAYS[1]))} passed in")
 
 
+@pytest.mark.by_turn
 def test_checks_fail_loudly_without_the_plugin(project):
     """A check that nobody judges must not pass."""
     done = run_pytest(project, "tests/days", "--tb=line")

@@ -1,7 +1,5 @@
 """Whatever Python runs as a plain file runs as an answer too; what it cannot be is told in a sentence."""
 
-import json
-
 import pytest
 
 RIGHT = """
@@ -56,29 +54,24 @@ PLAIN = {
 }
 
 
-def check(project, source):
-    (project.root / "exercises" / "day01_softmax.py").write_text(source, encoding="utf-8")
-    return project.check("1")
-
-
 @pytest.mark.parametrize("name", PLAIN)
-def test_plain_python(project, name):
+def test_plain_python(check, name):
     """A right answer that uses this passes."""
     before, inside = PLAIN[name]
-    day = check(project, RIGHT.format(before=before, inside=inside, after=""))
-    assert day["status"] == "passed", day["checks"][0]["message"]
+    day = check(1, RIGHT.format(before=before, inside=inside, after=""))
+    assert day.status == "passed", day.checks[0].message
 
 
-def test_a_main_guard_is_not_run(project):
+def test_a_main_guard_is_not_run(check):
     """What a file does as a program it does not do here."""
     after = "if __name__ == '__main__':\n    raise SystemExit('run')"
-    assert check(project, RIGHT.format(before="", inside="pass", after=after))["status"] == "passed"
+    assert check(1, RIGHT.format(before="", inside="pass", after=after)).status == "passed"
 
 
 @pytest.mark.parametrize("line", ["import my_helper", "from .my_helper import power"])
-def test_a_file_beside_it(project, line):
+def test_a_file_beside_it(check, tmp_path, line):
     """It cannot be imported, and the message says that a day is one file."""
-    (project.root / "exercises" / "my_helper.py").write_text("power = 2", encoding="utf-8")
-    day = check(project, RIGHT.format(before=line, inside="pass", after=""))
-    assert day["status"] == "error"
-    assert "A day is one file" in json.dumps(day)
+    (tmp_path / "my_helper.py").write_text("power = 2", encoding="utf-8")
+    day = check(1, RIGHT.format(before=line, inside="pass", after=""))
+    assert day.status == "error"
+    assert "A day is one file" in day.checks[0].message

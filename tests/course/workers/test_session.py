@@ -55,6 +55,6 @@ def test_what_is_left_behind_does_not_count(how, answers):
 @pytest.mark.parametrize("how", ["import os; os._exit(3)", "while True: pass"])
 def test_a_day_that_ends_the_process_ends_it_for_itself_alone(how, answers, monkeypatch):
     """The days after it have another one."""
-    monkeypatch.setattr("course.workers.answer_run.BACKSTOP", 2.0)
+    monkeypatch.setattr("course.workers.answer_run.BACKSTOP", 1.0)
     spoil(answers, THREE[1], how)
     assert [verdict.status == "passed" for verdict in checked(answers)] == [True, False, True]

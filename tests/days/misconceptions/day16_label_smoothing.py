@@ -24,6 +24,11 @@ MISCONCEPTIONS = [
                     "F.kl_div(wide, smoothed, reduction='sum')": "F.cross_entropy(wide, target, ignore_index=self.padding_idx, reduction='sum', label_smoothing=self.smoothing)"
                 },
             ),
+            "cross_entropy_and_padding_divided_among": (
+                "Your loss is a cross-entropy against a target in which every class but the correct one, including the padding, has ε / (size − 1). The padding should "
+                "get nothing; and the divergence also has the term Σ q log q, which makes its minimum 0.",
+                {"self.size - 2": "self.size - 1", "smoothed[...] = 0": "", "return ...": "return -(smoothed * wide).sum().to(log_probs.dtype)"},
+            ),
             "share_of_size": (
                 "You divide ε by the number of all classes. Two of them get no share, the correct one and the padding, so a little of ε is lost and your target sums to "
                 "less than 1.",
@@ -50,6 +55,11 @@ MISCONCEPTIONS = [
             "padding_has_a_share": (
                 "The padding gets a share of ε in your answer. A model should never predict it, so its column of the target is 0 in every row.",
                 {"smoothed[...] = 0": ""},
+            ),
+            "padding_divided_among": (
+                "You give the padding a share like every other class, and divide by size − 1 so that the sum is 1. It should get none: otherwise the model is trained "
+                "to predict padding now and then.",
+                {"self.size - 2": "self.size - 1", "smoothed[...] = 0": ""},
             ),
             "padding_rows_count": (
                 "Your rows of padding still count: only the column of the padding was set to 0, not these rows. Their ε is spread over real tokens, so the model is "

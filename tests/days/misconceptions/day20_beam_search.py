@@ -35,6 +35,11 @@ MISCONCEPTIONS = [
                 "You do not count the end symbol in the length. It is generated and its probability is in the sum, so n counts it.",
                 {"5 + n": "5 + n - (next_tokens == end).long()", "4: _ / ... ** alpha": "torch.where(_.isinf(), -math.inf, math.inf)"},
             ),
+            "one_token_less_counted": (
+                "Your length is one token short, whether a hypothesis ended or was cut off. n counts every token after the start symbol, its end included: "
+                "the penalty of one token is ((5 + 1) / 6)^alpha = 1.",
+                {"5 + n": "4 + n"},
+            ),
             "cut_off_not_penalised": (
                 "Hypotheses cut off at `max_len` keep their log-probability without a penalty, and you compare them with the scores of finished ones. Both "
                 "need the same penalty.",
@@ -63,6 +68,13 @@ MISCONCEPTIONS = [
                 "You stop when the most probable hypothesis of the beam has finished. With a length penalty an unfinished hypothesis may still reach a higher "
                 "score.",
                 {"bound <= best_score": "next_tokens[:, 0] == end"},
+            ),
+            "stops_when_as_many_have_ended": (
+                "You stop when as many hypotheses have ended as the beam holds. One that is still unfinished may reach a higher score: stop when none can.",
+                {
+                    "1: longest = _": "longest = _\nover = torch.zeros_like(longest)",
+                    "better = _": "better = _ & (over < beam)\nover = over + ended.sum(dim=-1)",
+                },
             ),
             # --- ends
             "ended_go_on": (

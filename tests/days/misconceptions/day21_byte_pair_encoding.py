@@ -37,6 +37,11 @@ MISCONCEPTIONS = [
                 "In a tie you merge the pair that occurs last. The first one wins: `max` with `>=`, or over a reversed order, prefers the last.",
                 {"max(counts, key=_)": "max(reversed(counts), key=_)"},
             ),
+            "ties_to_the_largest_bytes": (
+                "In a tie you merge the pair whose bytes come last in order, as some courses and libraries do. Here the pair that occurs first in the "
+                "sequence wins.",
+                {"counts.__getitem__": "lambda pair: (counts[pair], *(BPE(merges).spelling[one] for one in pair))"},
+            ),
             "ties_to_the_largest": (
                 "In a tie you merge the pair with the largest ids, as `max` of (count, pair) does. The pair that occurs first in the sequence wins.",
                 {"counts.__getitem__": "lambda pair: (counts[pair], pair)"},

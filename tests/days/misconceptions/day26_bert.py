@@ -57,14 +57,6 @@ MISCONCEPTIONS = [
                 "You choose special tokens, too. The model does not have to predict padding, or the beginning of a text.",
                 {"(draw < p) & ...": "draw < p"},
             ),
-            "only_the_first_special_id": (
-                "Only one of the special ids is spared. All of them are.",
-                {"list(special)": "list(special)[:1]"},
-            ),
-            "only_the_ends_are_special": (
-                "You spare the first and the last token of each row, wherever the special ones are. Look at the ids: padding and separators stand elsewhere, too.",
-                {"chosen = ...": "chosen = (draw < p) | False\nif tokens.dim():\n    chosen[..., :1] = chosen[..., -1:] = False"},
-            ),
             "p_ignored": (
                 "You choose 15% whatever p is.",
                 {"draw < p": "draw < 0.15"},
@@ -118,10 +110,6 @@ MISCONCEPTIONS = [
                 "You make a tensor of the special ids as they come. A set is no sequence: make a list of it first.",
                 {"list(special)": "special"},
             ),
-            "rows_and_columns_only": (
-                "Your answer takes tokens as `(B, T)` and nothing else. They may have any shape: nothing here depends on their axes.",
-                {"draw = _": "rows, length = tokens.shape if tokens.dim() > 1 or not tokens.numel() > 99 else (1, len(tokens))\ndraw = _"},
-            ),
         },
     ),
     *of(
@@ -153,10 +141,6 @@ MISCONCEPTIONS = [
                 "You compare the states with the embeddings as they are. Before that the head transforms them: a layer, GELU and a norm.",
                 {"self.transform(x)": "x"},
             ),
-            "transform_without_its_norm": (
-                "Your head transforms the states without norming them. The norm is the last step of the `Transform`: call it as a whole.",
-                {"self.transform(x)": "F.gelu(self.transform.dense(x))"},
-            ),
             "bias_unused": (
                 "Your scores lack their bias. It holds how frequent each token is.",
                 {"self.bias": ""},
@@ -185,16 +169,6 @@ MISCONCEPTIONS = [
                 "You add no positions. Attention alone does not know the order of tokens.",
                 {"_ + self.positions(positions)": "_"},
             ),
-            "positions_kept_from_an_earlier_call": (
-                "You keep the position vectors of the first call of each length. A training step changes their table, and the kept ones stay what they were.",
-                {"self.positions(positions)": "self.__dict__.setdefault('kept', {}).setdefault(tokens.size(1), self.positions(positions))"},
-            ),
-            "sinusoids": (
-                "Your positions are sinusoids. BERT learns them, in a table like that of the tokens.",
-                {
-                    "self.positions(positions)": "torch.cat([(positions[:, None] / 10000 ** (torch.arange(0, self.config.d_model, 2, device=tokens.device) / self.config.d_model)).sin(), (positions[:, None] / 10000 ** (torch.arange(1, self.config.d_model, 2, device=tokens.device) / self.config.d_model)).cos()], dim=1).to(self.embed.weight.dtype)"
-                },
-            ),
             "embedding_scaled": (
                 "You multiply the embeddings by √d_model, as in the paper of 2017. BERT norms the sum instead, and does not scale.",
                 {"self.embed(tokens)": "self.embed(tokens) * self.config.d_model**0.5"},
@@ -221,10 +195,6 @@ MISCONCEPTIONS = [
                 "The mask changes nothing in your answer, so that real tokens attend to padding. It has to reach the layers.",
                 {"self.encoder(x, mask)": "self.encoder(x)"},
             ),
-            "mask_in_the_first_layer_only": (
-                "Only the first layer gets the mask. Padding has vectors in every layer, and must be hidden in every one.",
-                {"x = self.encoder(x, mask)": "for layer in self.encoder.layers:\n    x = layer(x, mask)\n    mask = None"},
-            ),
             "mask_upside_down": (
                 "You turn the mask round: True means that a token *may* be attended to.",
                 {"self.encoder(x, mask)": "self.encoder(x, None if mask is None else ~mask)"},
@@ -233,24 +203,9 @@ MISCONCEPTIONS = [
                 "You normalize the input of each sublayer, as GPT-2 does. BERT is older: it normalizes the sum, after the residual connection.",
                 {"layer = _": "layer = _\nlayer.norm = 'pre'\nfor connection in layer.sublayer:\n    connection.pre = True"},
             ),
-            "tanh_gelu": (
-                "Your feed-forward network has the GELU by tanh, as GPT-2 has. `FeedForward` has the exact one.",
-                {
-                    "FeedForward(_, config.d_ff)": "type('Other', (FeedForward,), {'forward': lambda self, x: self.w_2(F.gelu(self.w_1(x), approximate='tanh'))})(_, config.d_ff)"
-                },
-            ),
-            "four_times_d_model": (
-                "Your feed-forward networks are four times as wide as the model, whatever `d_ff` says.",
-                {"config.d_ff": "4 * config.d_model"},
-            ),
             "one_layer_n_times": (
                 "Your layers are one and the same, with one set of weights. (ALBERT does that, on purpose.) `Encoder` makes copies.",
                 {"self.encoder = _": "self.encoder = _\nself.encoder.layers = nn.ModuleList([layer] * config.n_layers)"},
-            ),
-            # --- ε
-            "head_with_the_usual_eps": (
-                "The norm in your head has the usual ε, not the config's.",
-                {"3: config.eps": "1e-5"},
             ),
             # --- dropout
             "dropout_before_the_norm": (
@@ -265,12 +220,6 @@ MISCONCEPTIONS = [
                 "Your attention weights are not dropped. The config's dropout is for them, too.",
                 {"MultiHeadedAttention(_, config.d_model, config.dropout)": "MultiHeadedAttention(_, config.d_model, 0.0)"},
             ),
-            "shortcuts_not_dropped": (
-                "You apply no dropout to the sublayers' outputs. The config's dropout applies to both residual connections of a layer, too.",
-                {
-                    "Layer(config.d_model, _, ..., config.dropout, config.eps)": "Layer(config.d_model, _, FeedForward(config.d_model, config.d_ff), 0.0, config.eps)"
-                },
-            ),
             "dropout_in_evaluation_mode": (
                 "You drop features of the embedding in evaluation mode as well. `F.dropout` does not know the module's mode: pass the mode on.",
                 {"self.dropout(_)": "F.dropout(_, self.config.dropout)"},
@@ -281,10 +230,6 @@ MISCONCEPTIONS = [
                 "matrices as well.",
                 {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": ""},
             ),
-            "xavier": (
-                "Your matrices start too wide, as by Xavier's rule and the paper of 2017. BERT's start at 0.02, whatever their size.",
-                {"nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04)": "nn.init.xavier_uniform_(parameter)"},
-            ),
             "biases_not_0": (
                 "Your biases do not start at 0; torch's own do not. BERT's do.",
                 {"name.endswith('bias')": "False"},
@@ -292,10 +237,6 @@ MISCONCEPTIONS = [
             "normal_not_cut_off": (
                 "Your normal distribution is not truncated. The published code truncates it at two standard deviations.",
                 {"nn.init.trunc_normal_": "nn.init.normal_", "a=-0.04": "", "b=0.04": ""},
-            ),
-            "float32_inside": (
-                "Your states are float32 on their way, whatever the weights are. Nothing needs to be converted: what a table gives has its dtype.",
-                {"return _": "return _.float()"},
             ),
         },
     ),

@@ -20,6 +20,11 @@ MISCONCEPTIONS = [
                 "whole radian per position.",
                 {"-even / head_dim": "-(even + 2) / head_dim"},
             ),
+            "one_subtracted_from_0": (
+                "Your exponent is −2(i − 1) / d with pairs counted from 0. The paper writes i − 1 since it counts from 1: subtract 1, or begin at 0, and not both. The "
+                "first pair rotates by 1 radian per position.",
+                {"-even / head_dim": "-(even - 2) / head_dim"},
+            ),
             "base_ignored": (
                 "Your base is 10000 whatever the caller asks for. That is only the default: later models use larger ones for longer contexts.",
                 {"base ** _": "10000.0 ** _"},

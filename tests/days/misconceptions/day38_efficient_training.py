@@ -57,17 +57,6 @@ MISCONCEPTIONS = [
                 "You take a `max_norm` of 0 for no limit, as `if max_norm:` does. It leaves nothing of the gradient; `math.inf` is the one that only measures.",
                 {"factor = _": "factor = _ if max_norm else torch.ones(())"},
             ),
-            "dtype_of_the_first_gradient": (
-                "You take the dtype of the first gradient for that of all. Where any of them is in float64 the norm is, too.",
-                {
-                    "widest = ...": "widest = torch.promote_types(gradients[0].dtype, torch.float32)",
-                    "torch.linalg.vector_norm(one, dtype=widest)": "torch.linalg.vector_norm(one.to(widest))",
-                },
-            ),
-            "gradients_widened": (
-                "Your clipped gradients are in the dtype that you computed in. Each keeps its own.",
-                {"one.copy_(...)": "one.data = one.to(widest) * factor"},
-            ),
             # --- clipping: the norm of what
             "each_parameter_by_itself": (
                 "You clip each parameter's gradient by its own norm. Then some are shortened and others are not, and the step points somewhere else. All of them "
@@ -82,10 +71,6 @@ MISCONCEPTIONS = [
             "norms_added_up": (
                 "You add up the norms of the parameters. Lengths that point different ways do not add up: their *squares* do.",
                 {"torch.linalg.vector_norm(_)": "_.sum()"},
-            ),
-            "largest_norm": (
-                "You take the largest norm of a parameter for that of the whole. All squares are added up, over all parameters, then comes one root.",
-                {"torch.linalg.vector_norm(_)": "_.max()"},
             ),
             "root_forgotten": (
                 "You have added up the squares and not taken the root. A norm has the gradients' own unit.",
@@ -112,15 +97,6 @@ MISCONCEPTIONS = [
                 "clipped. Keep what you need in a list.",
                 {"3: gradients": "(one.grad for one in parameters if one.grad is not None)", "one.copy_(...)": "one.mul_(factor)"},
             ),
-            "gradients_invented": (
-                "You give parameters without a gradient one of zeros. An optimizer passes over those that have none; with zeros, momentum and weight decay would still change the parameters.",
-                {
-                    "gradients = ...": "parameters = list(parameters)\n"
-                    "for one in parameters:\n"
-                    "    one.grad = torch.zeros_like(one) if one.grad is None else one.grad\n"
-                    "gradients = [one.grad for one in parameters]"
-                },
-            ),
             "squares_in_halves": (
                 "You compute norms in the gradients' own dtype. In float16 a norm is infinite from 65 520 on, and bfloat16 has three digits. Compute them in "
                 "float32.",
@@ -129,10 +105,6 @@ MISCONCEPTIONS = [
             "squares_overflow": (
                 "You square in half precision before you add up in float32. In float16 the square of 256 is infinite, and that of 0.0001 is 0. Widen first.",
                 {"torch.linalg.vector_norm(one, dtype=widest)": "one.square().to(widest).sum().sqrt()"},
-            ),
-            "factor_in_halves": (
-                "You multiply in half precision, by a factor in half precision. A small factor has few digits there, or is 0. Multiply in float32, and round once.",
-                {"one.to(widest) * factor": "one * factor.to(one.dtype)"},
             ),
             "norm_in_float32_always": (
                 "You compute in float32 also where gradients are in float64, and lose half of their digits.",
@@ -156,15 +128,6 @@ MISCONCEPTIONS = [
     *of(
         "LossScaler",
         {
-            "bad_gradients_left_scaled": (
-                "Where a gradient is infinite or NaN you leave all of them scaled. They are divided also then: code that reads them afterwards expects the true ones.",
-                {"for one in gradients:\n    _": "if all(one.isfinite().all() for one in gradients):\n    for one in gradients:\n        _"},
-            ),
-            "loss_always_float32": ("You make float32 of every loss, of one in float64 too, which loses half of its digits.", {"loss.to(...)": "loss.float()"}),
-            "never_below_1": (
-                "You do not let the scale fall below 1. After a step that was skipped it is halved, wherever it is.",
-                {"self.current /= 2": "self.current = max(1.0, self.current / 2)"},
-            ),
             # --- scaling: when to step
             "steps_all_the_same": (
                 "You halve the scale after an infinite gradient, but let the optimizer step along it. One such step, and all weights are NaN.",
@@ -174,24 +137,10 @@ MISCONCEPTIONS = [
                 "You look for infinities, and not for NaN, which is what an infinity becomes one operation later.",
                 {"one.isfinite().all()": "~one.isinf().any()"},
             ),
-            "negative_infinity_overlooked": (
-                "You compare with +∞. −∞ is no number to step along either.",
-                {"one.isfinite()": "one < math.inf"},
-            ),
             "last_parameter_decides": (
                 "Only the last parameter decides whether a step is taken: for each parameter you forget what you have found before. A single infinite number "
                 "anywhere is enough.",
                 {"self.finite = _.all()": "self.finite = _[-1]"},
-            ),
-            "looks_again_when_it_steps": (
-                "You look at the gradients when the step is taken, instead of when they were unscaled. What has been done to them in between hides that they had "
-                "overflowed.",
-                {
-                    "if self.finite:\n    _": "held = [one.grad for group in optimizer.param_groups for one in group['params']]\n"
-                    "self.finite = all(bool(one.isfinite().all()) for one in held if one is not None)\n"
-                    "if self.finite:\n"
-                    "    _"
-                },
             ),
             # --- scaling: there and back
             "scaled_in_halves": (
@@ -202,10 +151,6 @@ MISCONCEPTIONS = [
                 "You divide the loss by the scale. Small gradients would vanish all the sooner: the loss is *multiplied* on the way in, and the gradients divided "
                 "on the way out.",
                 {"_ * self.current": "_ / self.current"},
-            ),
-            "scale_as_a_tensor": (
-                "`get_scale` returns a tensor. A float is asked for.",
-                {"get_scale(): return _": "return torch.tensor(_)"},
             ),
             "never_unscaled": (
                 "Your gradients are never divided by the scale. The optimizer takes steps that are thousands of times too long.",
@@ -253,28 +198,6 @@ MISCONCEPTIONS = [
     *of(
         "checkpoint",
         {
-            "other_dropout_of_data": (
-                "Where no input asks for a gradient your second call drops others than the first. Put the random state back before it, there too: the function has parameters.",
-                {
-                    "torch.set_rng_state(drawn_on_cpu)": "if any(isinstance(one, Tensor) and one.requires_grad for one in inputs):\n    torch.set_rng_state(drawn_on_cpu)"
-                },
-            ),
-            "tuple_of_one_unpacked": (
-                "You take the only output out of its tuple. What the function returns is what is returned.",
-                {
-                    "with _:\n    return ...": "with _:\n    outputs = function(*inputs)\nreturn outputs[0] if isinstance(outputs, tuple) and len(outputs) == 1 else outputs"
-                },
-            ),
-            "computed_again_only_once": (
-                "You keep what the second call has found. That memory is never freed, and a second backward pass through the same graph does not call the function again, as it should.",
-                {"found.pop(number)": "found[number]"},
-            ),
-            "kept_where_no_input_asks": (
-                "Where no input asks for a gradient you simply call the function, and autograd keeps everything: the parameters have their gradients, but in the first layer of a model no memory is saved.",
-                {
-                    "with _:\n    return ...": "if not any(isinstance(one, Tensor) and one.requires_grad for one in inputs):\n    return function(*inputs)\nwith _:\n    return function(*inputs)"
-                },
-            ),
             # --- checkpoints: gradients that are lost
             "parameters_forgotten": (
                 "You differentiate with respect to the inputs alone. The function has parameters as well, which is what is trained: call `backward` on what was "
@@ -292,15 +215,6 @@ MISCONCEPTIONS = [
                 "whose inputs are data, would never learn.",
                 by_function({"torch.ones((), requires_grad=True)": "torch.ones(())"}),
             ),
-            "gradients_counted_twice": (
-                "You compute again with the inputs themselves, so `backward` runs on through them into what came before, and then autograd does the same once "
-                "more. Cut them off from their history first, and set `requires_grad` again.",
-                by_function(
-                    {
-                        "again[place] = one.detach().requires_grad_(one.requires_grad)": "again[place] = one\n            for one in ctx.saved_tensors:\n                one.retain_grad() if one.requires_grad else None"
-                    }
-                ),
-            ),
             "inputs_never_asked": (
                 "You cut the inputs off from their history, and do not set `requires_grad` again: no gradient reaches what comes before the checkpoint.",
                 by_function({"one.detach().requires_grad_(one.requires_grad)": "one.detach()"}),
@@ -316,15 +230,6 @@ MISCONCEPTIONS = [
             "always_a_tuple": (
                 "A single output comes back in a tuple. What the function returns is what is returned.",
                 {"with _:\n    return ...": "with _:\n    outputs = function(*inputs)\nreturn outputs if isinstance(outputs, tuple) else (outputs,)"},
-            ),
-            "tensors_alone": (
-                "You hand all inputs to `save_for_backward`, which takes tensors only. Numbers, words and None are inputs too: keep them elsewhere.",
-                by_function(
-                    {
-                        "ctx.save_for_backward(*(inputs[place] for place in places))": "ctx.save_for_backward(*inputs)",
-                        "zip(places, ctx.saved_tensors)": "enumerate(ctx.saved_tensors)",
-                    }
-                ),
             ),
             # --- checkpoints: the second call
             "other_dropout": (
@@ -355,15 +260,6 @@ MISCONCEPTIONS = [
                 "the first call's, and put it back.",
                 by_function({"casts[0], casts[1], ": ""}),
             ),
-            "autocast_of_the_usual_dtype": (
-                "You note whether autocast was on, and not to which dtype. The usual one of the device need not be the one that was used.",
-                by_function(
-                    {
-                        "torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))": "torch.is_autocast_enabled(kind)",
-                        "casts[0], casts[1], ": 'torch.autocast("cpu", enabled=casts[0]), torch.autocast("cuda", enabled=casts[1]), ',
-                    }
-                ),
-            ),
             "nothing_forgotten": (
                 "You call the function, and autograd keeps everything as ever, so that no memory is saved.",
                 {"with ...:\n    return _": "return _"},
@@ -381,14 +277,6 @@ MISCONCEPTIONS = [
                 "Your loss is computed within autocast, which may narrow its products. Autocast is for the model's forward pass alone.",
                 {"summed = _": "with torch.autocast(inputs.device.type, dtype, enabled=dtype is not None):\n    summed = _"},
             ),
-            "bad_step_decided_here": (
-                "You do not call `scaler.step` where the norm is not finite. Whether there is a step is the scaler's decision, in every step.",
-                {"scaler.step(optimizer)": "if norm.isfinite():\n    scaler.step(optimizer)"},
-            ),
-            "norm_told_after_clipping": (
-                "The norm that you return is the one after clipping. Before clipping is asked for: only that shows a spike.",
-                {"return _, norm.item()": "return _, min(norm.item(), max_norm)"},
-            ),
             # --- the step: what is averaged
             "mean_of_means": (
                 "You average the batches' means. A batch with three targets then counts as much as one with three hundred. Divide each sum by the targets of the "
@@ -402,10 +290,6 @@ MISCONCEPTIONS = [
             "gaps_counted": (
                 "You count all places as targets. At −100 nothing is predicted, and nothing must be counted.",
                 {"int((targets != -100).sum())": "targets.numel()"},
-            ),
-            "scaled_loss_told": (
-                "You return the scaled loss. The scale changes from step to step, and the true mean is wanted.",
-                {"summed.item": "scaler.scale(summed).item"},
             ),
             "results_as_tensors": (
                 "You return tensors. Two floats are asked for, to be printed and kept.",
@@ -442,23 +326,6 @@ MISCONCEPTIONS = [
                 "next.",
                 {"scaler.update()": "", "norm = _": "norm = _\nscaler.update()"},
             ),
-            "a_step_for_each_batch": (
-                "The optimizer steps after each batch. The group gets one step, with the gradients of all its batches added up.",
-                {
-                    "scaler.update()": "pass",
-                    "scaler.step(optimizer)": "pass",
-                    "norm = ...": "",
-                    "held = ...": "",
-                    "scaler.unscale_(optimizer)": "",
-                    "total += _": "total += _\n"
-                    "scaler.unscale_(optimizer)\n"
-                    "clip_gradients(model.parameters(), max_norm)\n"
-                    "scaler.step(optimizer)\n"
-                    "scaler.update()\n"
-                    "norm = clip_gradients(model.parameters(), max_norm)\n"
-                    "optimizer.zero_grad()",
-                },
-            ),
             # --- the step: which gradients
             "cleared_for_each_batch": (
                 "You clear the gradients before each batch, so that only the last one's are left when the step comes.",
@@ -481,17 +348,9 @@ MISCONCEPTIONS = [
                 "The model computes in half precision also where none is asked for: with `dtype=None` there is no autocast.",
                 {"enabled=...": ""},
             ),
-            "usual_half": (
-                "You switch autocast on, and let the device choose the dtype. The caller has chosen.",
-                {"dtype": ""},
-            ),
             "loss_in_halves": (
                 "The loss gets logits in half precision. Exponentials and long sums need more digits than that: widen them first.",
                 {"3: logits = ...": "pass"},
-            ),
-            "logits_always_float32": (
-                "You make float32 of all logits, of float64 too, which loses half of their digits.",
-                {"logits.to(...)": "logits.float()"},
             ),
             "training_mode_set": (
                 "You put the model into training mode. Its mode is the caller's business.",
