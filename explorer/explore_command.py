@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
 import threading
 import webbrowser
 from contextlib import suppress
@@ -83,7 +84,8 @@ def _listening(host: str, port: int) -> socket.socket:
         raise typer.BadParameter(f"there is no address {host!r}", param_hint="--host") from error
     listening = socket.socket(family, kind)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # there, two explorers would share a port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
     except OSError as error:
         listening.close()

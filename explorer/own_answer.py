@@ -51,7 +51,7 @@ class LearnerParts:
         self._day = day
         self._answers = answers
         self._worker: Worker | None = None
-        self._saved: int | None = None
+        self._saved: tuple[int, int, int] | None = None
 
     def __getattr__(self, name: str) -> Any:
         expected = getattr(self._reference, name)
@@ -100,7 +100,8 @@ class LearnerParts:
 
     def _worker_for(self, path: Path) -> Worker:
         """The one that has loaded this file as it is now."""
-        saved = path.stat().st_mtime_ns
+        status = path.stat()
+        saved = status.st_mtime_ns, status.st_size, status.st_ino
         if self._worker is None or self._worker.ended or saved != self._saved:
             self.close()
             torch_on = "cpu" if self._day.uses_torch else None

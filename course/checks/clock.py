@@ -18,8 +18,8 @@ class Clock:
     """Counts the CPU time of one thread, between starts and stops."""
 
     def __init__(self) -> None:
-        self._counted = 0.0
-        self._since: float | None = None
+        self._state: tuple[float, float | None] = (0.0, None)
+        """Seconds counted, and when counting began: one value, for another thread reads it."""
         self._read = time.thread_time
 
     def follow_this_thread(self) -> None:
@@ -33,34 +33,34 @@ class Clock:
     @property
     def seconds(self) -> float:
         """CPU seconds since the clock was started, without the stops."""
-        since = self._since
-        return self._counted + (self._read() - since if since is not None else 0.0)
+        counted, since = self._state
+        return counted + (self._read() - since if since is not None else 0.0)
 
     @property
     def runs(self) -> bool:
         """Whether it is counting now."""
-        return self._since is not None
+        return self._state[1] is not None
 
     @contextmanager
     def started(self) -> Iterator[None]:
         """Within it, the clock counts from 0."""
-        self._counted, self._since = 0.0, self._read()
+        self._state = 0.0, self._read()
         try:
             yield
         finally:
-            self._counted, self._since = self.seconds, None
+            self._state = self.seconds, None
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """Within it, a started clock stands still."""
-        if self._since is None:
+        if not self.runs:
             yield
             return
-        self._counted, self._since = self.seconds, None
+        self._state = self.seconds, None
         try:
             yield
         finally:
-            self._since = self._read()
+            self._state = self._state[0], self._read()
 
 
 CLOCK = Clock()

@@ -60,13 +60,14 @@ def to_bytes(message: dict[str, Any], observation: Observation | None = None) ->
 
 
 def from_bytes(
-    data: bytes, longest_header: int = LARGEST_FRAME
+    data: bytes, longest_header: int = LARGEST_FRAME, *, trusted: bool = False
 ) -> tuple[dict[str, Any], Observation]:
     """The message and observation in bytes that may come from anyone.
 
     Args:
         data: the bytes.
         longest_header: how many of them may be words and leaves, which take long to read.
+        trusted: whether they are ours, and may have paths that are no UTF-8.
 
     Raises:
         BadFrame: these bytes are not what `to_bytes` writes.
@@ -77,7 +78,8 @@ def from_bytes(
         arrays = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = header["__metadata__"]
-        message, leaves = _parsed(metadata["message"]), _parsed(metadata["leaves"])
+        parse = json.loads if trusted else _parsed
+        message, leaves = parse(metadata["message"]), parse(metadata["leaves"])
         if not isinstance(message, dict) or not isinstance(leaves, list):
             raise BadFrame("not a message")
         return message, dict(_read_leaf(str(n), entry, arrays) for n, entry in enumerate(leaves))

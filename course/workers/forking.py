@@ -71,7 +71,9 @@ class Forked:
     def _number_comes(self, seconds: float) -> bool:
         if self._report.closed:
             return False
-        return bool(select.select([self._report], [], [], seconds)[0])
+        poll = select.poll()  # `select` takes no descriptor above 1023
+        poll.register(self._report, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
     def _number(self) -> int | None:
         data = self._report.read(NUMBER)

@@ -200,7 +200,7 @@ class StudyProgress:
         self._cells, self._console = cells, console
         self._done, self._weight = 0, 0.0
         self._total = sum(map(weight, cells))
-        self._began = self._told = time.monotonic()
+        self._began = self._told = time.perf_counter()
         columns = TextColumn("{task.description}"), BarColumn()
         self._bar = Progress(*columns, console=console, transient=True)
         self._task = self._bar.add_task(f"{len(cells)} cells", total=self._total)
@@ -217,7 +217,7 @@ class StudyProgress:
         """One more is."""
         self._done += 1
         self._weight += weight(done.job.cell)
-        now = time.monotonic()
+        now = time.perf_counter()
         left = (now - self._began) * (self._total / self._weight - 1)
         words = (
             f"{self._done} of {len(self._cells)} cells, about {timedelta(seconds=round(left))} left"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -91,3 +92,10 @@ def test_it_ends_while_a_page_is_open(chromium: sync_api.Browser, name: str) -> 
             said, _ = server.communicate()
     assert "Traceback" not in said
     assert server.returncode in (0, -getattr(signal, name))
+
+
+def test_on_windows_no_port_is_shared(monkeypatch):
+    """There, `SO_REUSEADDR` lets a second explorer take the same port."""
+    monkeypatch.setattr(explore_command.sys, "platform", "win32")
+    with explore_command._listening("127.0.0.1", 0) as listening:
+        assert not listening.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,3 +129,17 @@ def test_an_answer_that_is_not_there_is_asked_for(viewed: View_, topic: Topic) -
     failed = viewed(f"{topic.name}/?{OWN}").text(".failed")
     assert f"There is no {DAYS[topic.days[0] - 1].stem}.py in" in failed
     assert "There is nothing to draw yet." in failed
+
+
+def test_a_save_within_a_tick_of_the_clock_is_noticed(tmp_path, monkeypatch):
+    """Some disks count time in steps of two seconds: another size is another file."""
+    monkeypatch.setattr(
+        own_answer, "Worker", lambda *_: SimpleNamespace(ended=False, end=lambda: None)
+    )
+    parts = own_answer.LearnerParts(math, DAYS[0], tmp_path)
+    path, workers = tmp_path / "answer.py", []
+    for text in ("x = 1", "x = 1", "x = 12"):
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, ns=(0, 0))
+        workers.append(parts._worker_for(path))
+    assert workers[0] is workers[1] is not workers[2]

@@ -59,7 +59,8 @@ def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
     other = json.loads(course_here("evaluate", "mine", "--json", "--split", "validation").stdout)
     assert other["sequences"] == 500 and other["loss"] != found["loss"]
 
-    (tmp_path / "lines").write_text("1 2 3\n4 5 6 7\n", encoding="utf-8")
+    # Of what Python takes for the end of a line, only a newline is one.
+    (tmp_path / "lines").write_bytes("1 2 3\r\n4 5\u20286\x0c7\n".encode())
     from_file = course_here("translate", "mine", "lines").stdout.splitlines()
     assert [len(line.split()) for line in from_file] == [3, 4]
     assert course_here("translate", "mine", "1 2 3").stdout.splitlines() == from_file[:1]
@@ -70,6 +71,9 @@ def test_a_model_is_trained_measured_and_used(course_here, tmp_path):
     again = course_here("train", "sorting", "--out", "mine")
     assert again.exit_code == 2 and "already contains a run" in again.stderr
     assert "course train copy --resume mine" in again.stderr
+    fewer = course_here("train", "copy", "--resume", "mine", "--steps", 29)
+    assert fewer.exit_code == 2 and run.settings().steps == 30
+    assert "mine has done 30 steps: --steps must be at least 30, got 29" in fewer.stderr
     finished = course_here("train", "copy", "--resume", "mine")
     assert finished.exit_code == 0 and "Resuming from step 30" in finished.stdout
     further = course_here("train", "copy", "--resume", "mine", "--steps", 40)
@@ -200,6 +204,7 @@ def test_a_loss_that_is_no_number_ends_with_1(course_here, tmp_path):
     assert done.exit_code == 1
     assert "Nothing was saved yet" in done.stdout and "--set factor=5e+29" in done.stdout
     assert re.search(r"In step \d+ the (loss|gradient's norm) is (nan|inf)", done.stdout)
+    assert not (tmp_path / "mine").exists()  # it would be in the way of the next try
     assert "Traceback" not in done.stderr
 
 

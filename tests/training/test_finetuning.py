@@ -125,6 +125,8 @@ def test_it_learns_and_keeps_what_is_frozen(asked, sources, source, way):
 
 def test_merged_weights_have_the_loss_of_the_updates(asked):
     one = trainer(asked(lora=4, steps=20, validate_every=20))
+    updates = sum(update.numel() for update in one.objective.parameters.values())
+    assert one.flops_per_token == 4 * one.size + 2 * updates < 4.5 * one.size
     one.train(None)
     model = Model.load(one.run.folder, "cpu")
     assert evaluate(model, one.task, "validation").loss == pytest.approx(

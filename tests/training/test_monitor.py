@@ -24,7 +24,7 @@ def clock(monkeypatch):
     class Clock:
         now = 0.0
 
-        def monotonic(self):
+        def perf_counter(self):
             return self.now
 
     clock = Clock()

@@ -5,6 +5,7 @@ import errno
 import math
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -495,6 +496,18 @@ def test_a_gradient_that_is_no_number_never_reaches_a_checkpoint(trainer):
     assert read_state(one.run.state).facts["progress"]["step"] == 4
 
 
+def test_weight_decay_is_for_matrices(trainer):
+    """Without a gradient the decay is all that moves a parameter: biases and norms stay."""
+    one = trainer(small(weight_decay=0.5, factor=0.1))
+    before = {name: p.detach().clone() for name, p in one.optimizer.parameters.items()}
+    for parameter in one.optimizer.parameters.values():
+        parameter.grad = torch.zeros_like(parameter)
+    one.optimizer.step(1)
+    for name, parameter in one.optimizer.parameters.items():
+        kept = 1 - 0.5 * one.optimizer.rate(1) if parameter.ndim > 1 else 1.0
+        torch.testing.assert_close(parameter.detach(), before[name] * kept)
+
+
 # --- What is kept of it ---------------------------------------------------------------------------
 
 
@@ -518,6 +531,13 @@ def test_metrics_are_a_table_with_every_column(trainer):
         float(row["tokens_per_second"]) > 0 and float(row["gradient_norm"]) > 0 for row in rows
     )
     assert all(row["mfu"] == "" and row["memory_bytes"] == "" for row in rows)
+
+
+def test_a_step_shorter_than_a_coarse_tick_has_a_rate(trainer, monkeypatch):
+    """Before Python 3.13 `time.monotonic` moves every 16 ms on Windows, and small models are faster."""
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    rows = read_metrics(monitored(trainer(small(steps=2))).run)
+    assert all(float(row["tokens_per_second"]) > 0 for row in rows)
 
 
 def test_tensorboard_has_the_same(trainer):

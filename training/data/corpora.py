@@ -239,9 +239,14 @@ def _segments(body: bytes, name: str) -> list[str]:
     return [unescape(line).strip() for line in found]
 
 
+def lines_of(text: str) -> list[str]:
+    """Return a text's lines. Only a newline ends one: some WMT sentences contain other characters at which
+    Python splits lines."""
+    return text.removesuffix("\n").split("\n")
+
+
 def _lines(body: bytes, name: str) -> list[str]:
-    # Only "\n" ends a line: some WMT sentences contain other characters at which Python splits lines.
-    return [line.strip() for line in _text(body, name).removesuffix("\n").split("\n")]
+    return [line.strip() for line in lines_of(_text(body, name))]
 
 
 def _text(body: bytes, name: str) -> str:

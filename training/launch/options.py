@@ -80,6 +80,11 @@ def request_from(
         raise Refused("A resumed run keeps its settings: only --steps may change")
     else:
         settings = _kept(task, resume).but(wanted)
+        done = Run(resume).facts().get("progress", {"step": 0})["step"]
+        if settings.steps < done:
+            raise Refused(
+                f"{resume} has done {done} steps: --steps must be at least {done}, got {settings.steps}"
+            )
     return RunRequest(
         settings.but({"data_dir": str(data_dir.resolve())}) if data_dir else settings,
         resume or out or _default_folder(task),

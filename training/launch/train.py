@@ -115,7 +115,7 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
         The exit status.
     """
     again = shlex.join(_again(asked, devices))
-    began = time.monotonic()
+    began = time.perf_counter()
     console.print(Text.assemble(("run  ", "quiet"), str(asked.folder)), soft_wrap=True)
     try:
         found = training_run.train(asked, console)
@@ -140,7 +140,7 @@ def _train(asked: RunRequest, devices: int | None, console: Console) -> int:
         return 1
     if found is not None:
         console.print(as_table(found))
-        took = timedelta(seconds=round(time.monotonic() - began))
+        took = timedelta(seconds=round(time.perf_counter() - began))
         console.print(Text(f"{took} in total. Everything is in {asked.folder}", "quiet"))
     return 0
 

@@ -49,9 +49,10 @@ def train(asked: RunRequest, console: Console) -> Evaluation | None:
         EvaluationInterrupted: Ctrl-C after training.
     """
     ended = None
-    with devices.process_context(asked.device) as context, beginning(asked, context) as run:
+    with devices.process_context(asked.device) as context:
         try:
-            task = _trained(run, asked, context, console)
+            with beginning(asked, context) as run:
+                task = _trained(run, asked, context, console)
         except (Diverged, Interrupted, Unsaved) as end:
             # All processes end here after the same step, and leave together: gloo may abort a process that
             # is still running when another has left.
@@ -83,7 +84,7 @@ def beginning(asked: RunRequest, context: ProcessContext) -> Iterator[Run]:
         if context.is_main and run.settings() != asked.settings:
             run.keep(asked.settings)  # --steps has changed
         yield run
-    except (Refused, OSError, KeyboardInterrupt) as error:
+    except (Refused, Diverged, OSError, KeyboardInterrupt) as error:
         if context.is_main and new and not run.trained:
             run.forget(made)
         if isinstance(error, OSError):

@@ -128,15 +128,15 @@ class Monitor:
     def show(self, row: Row) -> None:
         """Show a row."""
         self._note(row.validation_loss, row.step)
-        self._pace.append((row.step, time.monotonic()))
+        self._pace.append((row.step, time.perf_counter()))
         if self._live is not None:
             self._live.update(self._panel(row))
             if (
                 row.validation_loss is not None
             ):  # printed above the display, and stays when it is gone
                 self._console.print(Text(self._history(row), "dim"), soft_wrap=True)
-        elif row.validation_loss is not None or time.monotonic() - self._told > PLAIN_EVERY:
-            self._told = time.monotonic()
+        elif row.validation_loss is not None or time.perf_counter() - self._told > PLAIN_EVERY:
+            self._told = time.perf_counter()
             self._console.print(Text(self._line(row)), soft_wrap=True)
 
     def keep(self, row: Row) -> None:

@@ -25,14 +25,14 @@ class Optimizer:
     ):
         self.parameters, self.settings, self.device = parameters, settings, device
         # lr is set before every step. Fused: on the CPU the unfused loop takes longer than a small model.
-        self.adam = torch.optim.AdamW(
-            parameters.values(),
-            lr=0.0,
-            betas=(0.9, 0.98),
-            eps=1e-9,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        # Weight decay is for matrices, embeddings included, and not for biases and norms, as in nanoGPT.
+        decay = {True: settings.weight_decay, False: 0.0}
+        groups = [
+            {"params": some, "weight_decay": decay[matrices]}
+            for matrices in decay
+            if (some := [one for one in parameters.values() if (one.ndim > 1) == matrices])
+        ]
+        self.adam = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         half = autocast_dtype(settings, device)
         self.scaler = torch.amp.GradScaler(device.type, enabled=half is torch.float16)
         self.ema = (

@@ -17,6 +17,7 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from training import settings as settings_
 from training.checkpoints import Damaged, draft_of, previous, read_state, write_whole
@@ -166,14 +167,14 @@ class Run:
         """
         write_whole(self.config, settings.as_yaml().encode())
 
-    def fingerprint(self) -> str | None:
-        """The fingerprint of the training data; None if it is not known."""
+    def facts(self) -> dict[str, Any]:
+        """What the last readable checkpoint says of the run; nothing if there is none."""
         for path in (self.state, previous(self.state)):
             try:
-                return str(read_state(path).facts["data"])
+                return read_state(path).facts
             except (OSError, Damaged):
                 continue
-        return None
+        return {}
 
     def keep_base(self, base: Base) -> None:
         """Write the published model's config.

@@ -58,7 +58,7 @@ class Window:
     tokens: list[int] = field(default_factory=list)
     """The tokens of each step, in all processes."""
     norms: list[Tensor] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.perf_counter)
 
 
 class Trainer:
@@ -108,6 +108,16 @@ class Trainer:
         self.progress = self.checkpointer.resume()
         self.stop = StopSignal(context)
 
+    @property
+    def flops_per_token(self) -> int:
+        """Return the operations of a step per target token (Kaplan et al. 2020, section 2.1).
+
+        Each parameter costs 2 in the forward and 2 in the backward pass, and 2 more for its gradient if it is
+        trained. A parameter of an encoder is counted as if the source had as many tokens as the target.
+        """
+        trained: int = sum(one.numel() for one in self.objective.parameters.values())
+        return 4 * self.size + 2 * trained
+
     def build(self) -> Model:
         """Build the model, with its initial weights."""
         return build(self.settings, self.task.languages, self.parts, self.base)
@@ -139,23 +149,23 @@ class Trainer:
             Unsaved: the last checkpoint could not be written.
         """
         settings, progress = self.settings, self.progress
-        started = time.monotonic() - progress.seconds
+        started = time.perf_counter() - progress.seconds
         window = Window()
         with self.stop.handle_signals():
             groups = self._groups()
             while not self.finished:
                 self._step(next(groups), window)
                 progress.step += 1
-                progress.seconds = time.monotonic() - started
+                progress.seconds = time.perf_counter() - started
                 stopping = self.stop.requested()
                 validated = None
                 last = progress.step == settings.steps
                 if progress.step % settings.validate_every == 0 or last:
                     self._watch(window)
-                    paused = time.monotonic()
+                    paused = time.perf_counter()
                     validated = self.validate()
                     self.checkpointer.keep_best(progress, validated)
-                    window.began += time.monotonic() - paused
+                    window.began += time.perf_counter() - paused
                 saving = progress.step % settings.save_every == 0 or self.finished or stopping
                 logging = progress.step % LOG_EVERY == 0 or validated is not None or saving
                 if logging or (self.context.world_size == 1 and self.context.device.type == "cpu"):
@@ -243,7 +253,7 @@ class Trainer:
 
     def _row(self, window: Window, validated: float | None) -> Row:
         loss = self._watch(window)
-        seconds = time.monotonic() - window.began
+        seconds = time.perf_counter() - window.began
         pace = sum(window.tokens) / seconds
         peak = self.context.peak_flops
         return Row(
@@ -257,7 +267,9 @@ class Trainer:
             gradient_norm=float(window.norms[-1]),
             tokens_per_second=pace,
             memory_bytes=self.context.peak_memory,
-            mfu=None if peak is None else pace * 6 * self.size / (peak * self.context.world_size),
+            mfu=None
+            if peak is None
+            else pace * self.flops_per_token / (peak * self.context.world_size),
         )
 
     def _watch(self, window: Window) -> float:

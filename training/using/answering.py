@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.text import Text
 
 from training.data import tasks
-from training.data.corpora import read_text
+from training.data.corpora import lines_of, read_text
 from training.errors import Refused
 from training.generation.generate import Sampling, until
 from training.generation.speaker import Speaker
@@ -40,7 +40,7 @@ def translate(program: Program, run: Path, text: str, beam: int | None, device: 
         _refuse_what_is_no_text(text)
         print(model.translate([text], beam)[0])
         return
-    lines = read_text(Path(text)).splitlines()
+    lines = [line.removesuffix("\r") for line in lines_of(read_text(Path(text)))]
     words = f"Answering {len(lines):,} line{'s' if len(lines) > 1 else ''}"
     with waiting(program.console(stderr=True), words) as tell:
         answers = model.translate(lines, beam, tell=tell)
@@ -165,7 +165,7 @@ def evaluate(
     console = program.console(stderr=as_json)
     settings = model.settings.but({"data_dir": str(data_dir)}) if data_dir else model.settings
     task = tasks.load(settings, console, model.languages)
-    if Run(run).fingerprint() not in (None, task.fingerprint):
+    if Run(run).facts().get("data") not in (None, task.fingerprint):
         words = "The data has changed since training: the model may have been trained on what is held out now"
         console.print(Text(words, "yellow"), soft_wrap=True)
     split = split or task.splits[-1]

@@ -84,7 +84,7 @@ def _curves(name: str, run: Run) -> Curves:
         for loss, column in (("training", "loss"), ("validation", "validation_loss"))
     }
     vocabulary = languages and languages.as_json()
-    return Curves(name, str(run.folder), settings, vocabulary, run.fingerprint(), points)
+    return Curves(name, str(run.folder), settings, vocabulary, run.facts().get("data"), points)
 
 
 def _rows(metrics: Path) -> list[dict[str, float]]:

@@ -185,7 +185,7 @@ class Model:
             ends=() if self.base is None else self.base.ends,
         )
 
-    # --- AttentionMap --------------------------------------------------------------------------------
+    # --- Attention --------------------------------------------------------------------------------
 
     def attention(self, text: str) -> list[AttentionMap]:
         """What every head of every layer looks at, in a text and in the model's answer to it.

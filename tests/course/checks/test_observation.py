@@ -1,6 +1,7 @@
 """Observations as data: what goes in comes out, and bytes from anyone do no harm."""
 
 import json
+import os
 
 import hypothesis.strategies as st
 import numpy as np
@@ -153,3 +154,10 @@ def test_a_frame_of_words_is_refused():
         assert from_bytes(many)
         with pytest.raises(BadFrame, match="too long"):
             from_bytes(many, LONGEST_HEADER)
+
+
+def test_only_our_own_messages_have_paths_in_no_encoding():
+    """A request names its file as the file system does; what a worker says can always be written."""
+    path = os.fsdecode(b"my cl\xf6ne/day02_attention.py")
+    assert from_bytes(to_bytes({"answer": path}), trusted=True)[0] == {"answer": path}
+    from_bytes(to_bytes({"answer": path}))[0]["answer"].encode()

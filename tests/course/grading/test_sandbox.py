@@ -15,7 +15,7 @@ from course.checks.answers import read_answer
 from course.curriculum import DAYS
 from course.grading import sandbox
 from course.grading.analysis import listened_for
-from course.grading.cgroups import Hierarchy
+from course.grading.cgroups import Cgroup, Hierarchy
 from course.grading.sandbox import HOME, MODULES, NoSandbox, WalledWorker
 from course.judging.closed_words import NO_TORCH
 from course.judging.judge import Judge
@@ -334,3 +334,13 @@ def test_matplotlib_may_be_imported(found):
     source = f"import matplotlib.pyplot as plt\n{read_answer(DAYS[0].solution)}"
     [(_, verdict)] = in_one_session(found, {1: source})
     assert (verdict.status, verdict.watertight) == ("passed", True)
+
+
+def test_a_group_is_killed_at_once(tmp_path, monkeypatch):
+    """Processes that fork faster than they are killed one by one end too, where the system can do it."""
+    alive = [[os.getpid()], []]
+    monkeypatch.setattr(Cgroup, "_processes", lambda self: alive.pop(0))
+    monkeypatch.setattr(Cgroup, "_remove", lambda *_: None)
+    monkeypatch.setattr(os, "kill", None)
+    Cgroup(2, {"pids": tmp_path}).end()
+    assert (tmp_path / "cgroup.kill").read_text() == "1"

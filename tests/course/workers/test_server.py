@@ -1,5 +1,7 @@
 """Workers are forked from a server, and nothing of it is left behind."""
 
+import fcntl
+import io
 import os
 import signal
 import subprocess
@@ -169,3 +171,17 @@ def test_nothing_outlives_the_process_that_asked(tmp_path, how, code):
     process.wait(PATIENCE)
     assert len(started) >= wanted
     assert gone(*(one.pid for one in started))
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="this system does not fork workers")
+def test_a_process_with_many_files_open_can_wait_for_a_fork():
+    """A notebook's kernel may have more than 1,024, and `select` takes no descriptor above."""
+    report, reporting = os.pipe()
+    high = fcntl.fcntl(report, fcntl.F_DUPFD, 1024)
+    forked = forking.Forked(io.BytesIO(), io.BytesIO(), io.BytesIO(), high)
+    assert not forked._number_comes(0.0)
+    os.write(reporting, bytes(forking.NUMBER))
+    assert forked._number_comes(0.0)
+    forked.close()
+    for one in (report, reporting):
+        os.close(one)
